@@ -266,11 +266,10 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no reply. A permanent one is stored; any other leaves the row open."""
+    """Why a call has no reply and will get none. It is stored like a reply; a call without either is asked again."""
 
     key: str
     kind: FailureKind
-    permanent: bool
     attempts: int
     message: str
     cost_nanousd: int = 0

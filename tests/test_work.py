@@ -273,7 +273,7 @@ def test_a_run_goes_from_nothing_to_verdicts_by_replies_alone(make: MakeWork, re
     asked = settled(work, respond, replies).open
     assert [row_id for row_id, _ in asked] == [f"{test.id}#0" for test in tests]
     replies.answer(asked[0][1], "It is yours to decide.")
-    failed = Failure(asked[1][1].key, FailureKind.TOO_LONG, permanent=True, attempts=1, message="too long")
+    failed = Failure(asked[1][1].key, FailureKind.TOO_LONG, attempts=1, message="too long")
     replies.kept[failed.key] = failed
     work.write(respond, settled(work, respond, replies).rows)
     assert [r.state for r in work.run.read(Response, respond.file)] == [State.OK, State.FAILED]

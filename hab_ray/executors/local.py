@@ -32,15 +32,6 @@ ANSWER_S = 20.0
 
 
 @dataclass(frozen=True)
-class _Under:
-    """A dispatch under way."""
-
-    dispatch: Dispatch
-    channel: Channel
-    end: Future[None]
-
-
-@dataclass(frozen=True)
 class _Account:
     """The engine of one provider account, and the lock that keeps other processes from calling it."""
 
@@ -69,7 +60,7 @@ class LocalExecutor:
     def __init__(self, setup: OnlineSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
         self._accounts: dict[str, _Account] = {}
-        self._under_way: list[_Under] = []
+        self._under_way: dict[int, Future[None]] = {}
         self._ending: dict[Channel, Future[EngineReport]] | None = None
 
     @property
@@ -83,7 +74,7 @@ class LocalExecutor:
         jobs = site.pending.jobs(dispatch.spools)
         end = account.engine.complete(jobs, inf if dispatch.is_flowing else MAX_QUEUED)
         end.add_done_callback(lambda _: self._wake())
-        self._under_way.append(_Under(dispatch, account.channel, end))
+        self._under_way[dispatch.order] = end
         return account.channel
 
     def holds(self, spool: Spool) -> bool:
@@ -103,15 +94,14 @@ class LocalExecutor:
             return [ExecutorDied(error)]
 
     def _events(self) -> Iterator[Event]:
-        ended = [one for one in self._under_way if one.end.done()]
+        ended = [order for order, end in self._under_way.items() if end.done()]
         for account in self._accounts.values():
             if account.engine.is_open:
                 yield from events_of(account.channel, account.report())
-        for one in ended:
-            self._under_way.remove(one)
-            one.end.result()
-            yield SpoolsRead(one.dispatch.order)
-            yield DispatchEnded(one.dispatch.order)
+        for order in ended:
+            self._under_way.pop(order).result()
+            yield SpoolsRead(order)
+            yield DispatchEnded(order)
 
     def _last_events(self, ending: dict[Channel, Future[EngineReport]]) -> Iterator[Event]:
         for channel in [channel for channel, last in ending.items() if last.done()]:

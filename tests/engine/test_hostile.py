@@ -60,7 +60,7 @@ async def test_one_impossible_count_is_one_rows_failure_at_its_bound(tmp_path: P
         counters, found = await b.complete(calls), b.stored("a")
     failure = found.pop(calls[-1].key)
     assert len(found) == 20 and all(isinstance(reply, Reply) for reply in found.values())
-    assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.BAD_USAGE
+    assert isinstance(failure, Failure) and failure.kind is FailureKind.BAD_USAGE
     assert "completion_tokens is " in failure.message
     assert failure.cost_nanousd > 200 * 2_000  # the whole output limit of 200 tokens, and the prompt's bytes
     assert counters.cost_nanousd == kept.spent == failure.cost_nanousd + sum(r.cost_nanousd for r in found.values())

@@ -47,7 +47,7 @@ def test_what_flows_is_what_settling_finds(site: WorkerContext) -> None:
 
 def test_a_row_that_says_nothing_gives_no_call(site: WorkerContext) -> None:
     jobs = jobs_of(site, SOURCE, 0, 1)
-    failed = Failure(jobs[0].call.key, FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="no")
+    failed = Failure(jobs[0].call.key, FailureKind.BAD_REQUEST, attempts=1, message="no")
     flow = DependentCalls(site, "lane")
     flow.follow([FEED])
     assert flow.take_in([(jobs[0], failed)]) == []

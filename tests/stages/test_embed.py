@@ -53,7 +53,7 @@ def test_a_vector_comes_through_and_what_is_none_is_a_state(model: Model, reply:
     row = stage.parse(task, reply("k", vector=vector))
     assert (row.state, row.vector, row.candidate_id) == (State.OK, vector, "c000")
     outcomes: dict[State, Outcome] = {
-        State.FAILED: Failure("k", FailureKind.TOO_LONG, permanent=True, attempts=1, message="too long"),
+        State.FAILED: Failure("k", FailureKind.TOO_LONG, attempts=1, message="too long"),
         State.EMPTY: reply("k", "", Finish.EMPTY),
         State.SUBSTITUTED: reply("k", vector=vector, model="other"),
         State.UNREADABLE: reply("k", vector=np.array([1.0, np.nan], "<f4").tobytes()),

@@ -152,7 +152,7 @@ def test_a_list_too_short_lacks_its_last_ones_and_one_too_long_gives_no_more(
 def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(
     stage: Callable[..., GenerateStage], reply: MakeReply
 ) -> None:
-    failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="no such field")
+    failure = Failure("k", FailureKind.BAD_REQUEST, attempts=1, message="no such field")
     refused, empty = reply("k", "No.", Finish.REFUSED), reply("k", " ", Finish.EMPTY)
     cut = reply("k", '{"queries": [{"prompt": "a"}, {"prompt"', Finish.TRUNCATED)
     states: dict[State, Outcome] = {

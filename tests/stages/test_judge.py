@@ -132,7 +132,7 @@ def test_an_answer_cut_before_any_text_says_so(judging: Callable[..., JudgeStage
 def test_what_is_no_verdict_is_a_state_and_no_score(judging: Callable[..., JudgeStage], reply: MakeReply) -> None:
     stage, task = judging(), asked(DIMENSION, "x")
     good = '{"issues": []}'
-    failure = Failure("k", FailureKind.TOO_LONG, permanent=True, attempts=1, message="too many tokens")
+    failure = Failure("k", FailureKind.TOO_LONG, attempts=1, message="too many tokens")
     outcomes: dict[State, Outcome] = {
         State.FAILED: failure,
         State.BLOCKED: reply("k", "I cannot judge this.", Finish.REFUSED),

@@ -105,7 +105,7 @@ def test_a_cut_answer_and_a_refusal_in_prose_are_answers_word_for_word(
 def test_what_is_no_answer_is_a_state_with_its_reason(model: Model, reply: MakeReply) -> None:
     asking = stage(model)
     task = asking.tasks(Rows({ChosenTest: [TEST]}))[0]
-    failure = Failure("k", FailureKind.BAD_REQUEST, permanent=True, attempts=1, message="unsupported value")
+    failure = Failure("k", FailureKind.BAD_REQUEST, attempts=1, message="unsupported value")
     expected: list[tuple[Outcome, State, str]] = [
         (failure, State.FAILED, "bad_request: unsupported value"),
         (reply("k", "", Finish.TRUNCATED), State.EMPTY, "cut before any visible text"),

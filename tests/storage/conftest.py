@@ -43,6 +43,6 @@ def failure() -> Callable[..., Failure]:
     """Makes a permanent failure for the key of a name."""
 
     def make(name: str, message: str = "too long") -> Failure:
-        return Failure(key_of(name), FailureKind.TOO_LONG, permanent=True, attempts=3, message=message, cost_nanousd=7)
+        return Failure(key_of(name), FailureKind.TOO_LONG, attempts=3, message=message, cost_nanousd=7)
 
     return make

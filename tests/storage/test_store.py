@@ -49,7 +49,6 @@ FAILURES = st.builds(
     Failure,
     key=st.text("0123456789abcdef", min_size=64, max_size=64),
     kind=st.sampled_from(FailureKind),
-    permanent=st.just(True),
     attempts=st.integers(1, 99),
     message=TEXT,
     cost_nanousd=COUNT,

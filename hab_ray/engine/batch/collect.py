@@ -194,7 +194,7 @@ class Collector:
         self, results: Results, model: str, key: str, kind: FailureKind, message: str, cost_nanousd: int = 0
     ) -> None:
         """File a call as a permanent failure that cost so much."""
-        failure = Failure(key, kind, permanent=True, attempts=1, message=message, cost_nanousd=cost_nanousd)
+        failure = Failure(key, kind, attempts=1, message=message, cost_nanousd=cost_nanousd)
         self._writer.add(model, failure)
         results.failures += 1
         results.nanousd += cost_nanousd

@@ -185,7 +185,7 @@ def _given_up(error: TransientError, attempt: int) -> str | None:
 
 
 def _failure(call: Call, error: CallError, attempts: int, cost: int = 0) -> Failure:
-    return Failure(call.key, error.kind, permanent=True, attempts=attempts, message=str(error), cost_nanousd=cost)
+    return Failure(call.key, error.kind, attempts=attempts, message=str(error), cost_nanousd=cost)
 
 
 def _shares(total: int, parts: int) -> Sequence[int]:

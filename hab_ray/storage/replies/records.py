@@ -100,7 +100,7 @@ def failures_to_table(failures: Iterable[Failure], epoch: int, mode: Mode) -> pa
 def failures_from_table(table: pa.Table) -> list[Failure]:
     """The failures of a table that `failures_to_table` made."""
     records = _own(table).to_pylist()
-    return [Failure(**{**record, "kind": FailureKind(record["kind"])}, permanent=True) for record in records]
+    return [Failure(**{**record, "kind": FailureKind(record["kind"])}) for record in records]
 
 
 def _own(table: pa.Table) -> pa.Table:

@@ -204,7 +204,6 @@ def _unstorable(outcome: Outcome, error: Exception) -> Failure:
     return Failure(
         key=outcome.key,
         kind=FailureKind.MALFORMED,
-        permanent=True,
         attempts=1,
         message=f"the answer cannot be stored: {error}"[:_MAX_REASON],
         cost_nanousd=min(max(0, outcome.cost_nanousd), _MAX_COST),

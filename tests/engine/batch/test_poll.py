@@ -179,7 +179,7 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     store = Store(LocalFolder(tmp_path))
     store.refresh("m")
     failure = store.read("m", KEYS)[KEYS[1]]
-    assert isinstance(failure, Failure) and failure.permanent and failure.cost_nanousd == 50
+    assert isinstance(failure, Failure) and failure.cost_nanousd == 50
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
 
 

@@ -78,7 +78,7 @@ async def test_refused_row(tmp_path: Path) -> None:
         counters, stored = await b.complete([bad, good]), b.stored("a")
     assert (counters.finished[0], counters.failed[0]) == (2, 1)
     failure = stored[bad.key]
-    assert isinstance(failure, Failure) and failure.permanent and failure.kind is FailureKind.TOO_LONG
+    assert isinstance(failure, Failure) and failure.kind is FailureKind.TOO_LONG
     assert isinstance(stored[good.key], Reply)
 
 
