@@ -7,7 +7,7 @@ rows once anything breaks the sample, are left to the caller, who sets aside the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 
 from hab_ray.engine.batch.cells import Cell, WavesOfCell
@@ -114,7 +114,7 @@ class WaveSender:
             for wave in possible:
                 if await self._budget.reserve_now(wave.nanousd):
                     return wave
-            while another := await asyncio.to_thread(_next, computing):
+            while another := await asyncio.to_thread(next, computing, None):
                 possible.append(another)
                 if await self._budget.reserve_now(another.nanousd):
                     return another
@@ -155,7 +155,3 @@ class WaveSender:
                         continue
                     self._rows.pack(row, batch)
         await self._submit_all(batch)
-
-
-def _next(waves: Iterator[Wave]) -> Wave | None:
-    return next(waves, None)

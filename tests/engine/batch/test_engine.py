@@ -181,24 +181,6 @@ async def test_a_stream_that_waits_for_room_lets_another_pack(tmp_path: Path) ->
     assert len(vendor.submitted) == 1
 
 
-async def test_a_row_that_no_batch_may_hold_fails_and_its_neighbours_go(tmp_path: Path) -> None:
-    poison = chat("m", "question 5").key.encode()
-
-    @dataclass
-    class Strict(Vendor):
-        async def submit(self, job: BatchJob) -> str:
-            if poison in job.lines:
-                raise BadRows("a row is malformed")
-            return await super().submit(job)
-
-    vendor = Strict()
-    async with engine_of(tmp_path, vendor) as engine:
-        await engine.complete("m", rows(8))
-        counters = engine.snapshot()
-    assert sum(job.rows for job in vendor.submitted) == 7 and counters.finished[0] == 1
-    assert counters.notes == ["m: row row-5 failed every batch it was in: a row is malformed"]
-
-
 async def bound_of_a_row(folder: Path) -> int:
     async with engine_of(folder, Vendor()) as engine:
         await engine.complete("m", rows(1))
@@ -278,7 +260,9 @@ async def test_rows_that_are_refused_in_the_same_words_are_found_among_good_ones
         await engine.complete("m", rows(10))
         counters = engine.snapshot()
     assert sum(job.rows for job in vendor.submitted) == 10 - len(bad) and not counters.refused
-    assert sum("failed every batch" in note for note in counters.notes) == len(bad)
+    assert counters.finished[0] == len(bad)
+    words = "failed every batch it was in: Precondition check failed."
+    assert sorted(counters.notes) == [f"m: row row-{n} {words}" for n in bad]
 
 
 @dataclass

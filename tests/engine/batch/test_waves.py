@@ -216,35 +216,33 @@ KEYS = tuple(f"{n:03d}" for n in range(500))
 BEFORE = Progress(KEYS, 5000, 0.5, costs=(1,) * 100, sent=300)
 
 
-@pytest.mark.parametrize(
-    ("unsent", "sent"),
-    [
-        (KEYS[300:], 300),
-        (KEYS[100:], 100),
-        ((*KEYS[5:7], *KEYS[300:]), 300),
-    ],
-    ids=["the wave went out", "nothing of it did", "rows of an earlier wave expired"],
-)
-def test_what_was_seen_holds_where_all_others_are_there(unsent: tuple[str, ...], sent: int) -> None:
-    assert BEFORE.resumed(unsent, 5000, 0.1) == replace(BEFORE, sent=sent)
+REST = Progress(KEYS[300:], 5000, 0.1)
 
 
-@pytest.mark.parametrize("unsent", [KEYS[200:], (KEYS[150], *KEYS[300:])], ids=["half of the wave", "one of it"])
-def test_what_follows_a_wave_that_went_out_in_part_is_a_population_of_its_own(unsent: tuple[str, ...]) -> None:
-    assert BEFORE.resumed(unsent, 5000, 0.1) == Progress(KEYS[300:], 5000, 0.1)
+LEFT: dict[str, tuple[tuple[str, ...], Progress | None]] = {
+    "the wave went out": (KEYS[300:], BEFORE),
+    "nothing of it did": (KEYS[100:], replace(BEFORE, sent=100)),
+    "rows of an earlier wave expired": ((*KEYS[5:7], *KEYS[300:]), BEFORE),
+    "half of the wave": (KEYS[200:], REST),
+    "one of it": ((KEYS[150], *KEYS[300:]), REST),
+    "first missing": (KEYS[301:], None),
+    "one missing": ((*KEYS[300:400], *KEYS[401:]), None),
+    "one too many": ((*KEYS[300:], "new"), None),
+    "another order": ((*KEYS[300:498], KEYS[499], KEYS[498]), None),
+    "none": ((), None),
+}
+
+
+@pytest.mark.parametrize(("unsent", "goes_on"), LEFT.values(), ids=LEFT)
+def test_what_was_seen_holds_where_chance_alone_has_left_the_others(
+    unsent: tuple[str, ...], goes_on: Progress | None
+) -> None:
+    """What follows a wave that went out in part is a population of its own."""
+    assert BEFORE.resumed(unsent, 5000, 0.1) == goes_on
 
 
 def test_another_size_of_batches_needs_other_bounds() -> None:
-    assert BEFORE.resumed(KEYS[300:], 4000, 0.1) == Progress(KEYS[300:], 4000, 0.1)
-
-
-@pytest.mark.parametrize(
-    "unsent",
-    [KEYS[301:], (*KEYS[300:400], *KEYS[401:]), (*KEYS[300:], "new"), (*KEYS[300:498], KEYS[499], KEYS[498]), ()],
-    ids=["first missing", "one missing", "one too many", "another order", "none"],
-)
-def test_what_anything_but_chance_may_have_left_is_no_sample(unsent: tuple[str, ...]) -> None:
-    assert BEFORE.resumed(unsent, 5000, 0.1) is None
+    assert BEFORE.resumed(KEYS[300:], 4000, 0.1) == replace(REST, largest=4000)
 
 
 async def test_a_sample_that_ends_where_no_wave_may_is_of_no_use(tmp_path: Path) -> None:
