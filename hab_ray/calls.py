@@ -168,7 +168,7 @@ class EmbedCall:
 
     @cached_property
     def key(self) -> str:
-        return _key(self.canonical())
+        return sha256(f"{KEY_VERSION}\n{_compact(self.canonical())}".encode()).hexdigest()
 
 
 Call = ChatCall | EmbedCall
@@ -176,10 +176,6 @@ Call = ChatCall | EmbedCall
 
 def _compact(canonical: list[Any]) -> str:
     return json.dumps(canonical, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-
-
-def _key(canonical: list[Any]) -> str:
-    return sha256(f"{KEY_VERSION}\n{_compact(canonical)}".encode()).hexdigest()
 
 
 @lru_cache(maxsize=64)

@@ -29,8 +29,7 @@ a worker of a dead driver or a repeated task can publish nothing.
 **An executor** implements `Executor`; what settles and computes implements `Workers`. Both are `Service`s:
 
 - Methods are called from the driver's thread, but `stop`, which the signal thread calls. None may block for long.
-- `poll` returns what happened since the last call and never waits. Call the `wake` you were given when something did,
-  so that the driver need not sleep out its interval.
+- Call the `wake` you were given when `poll` has something to tell, so that the driver need not sleep out its interval.
 - Counters are totals since the channel opened and only grow. A row counts in `finished` when its outcome is durable,
   in `open` (once) when this run will not get one. Each spooled row ends up in exactly one of the two.
 - A `Channel` is all that serves one provider account in one mode, be it one worker or a pool of them. When a worker
@@ -38,8 +37,6 @@ a worker of a dead driver or a repeated task can publish nothing.
   (`Counters.written_off`), and reports WorkerReplaced. Dispatches that the dead one had a part in end when the other
   workers have done theirs; what it left is found by settling. The driver bounds how often that may happen in a row.
 - ExecutorDied is for what no restart repairs. The driver ends the run with that error (exit status 7 for EngineBroke).
-- `stop(drain_s)` begins no further request. `end()` names the channels that have something to finish; poll reports
-  ChannelEnded for each, after its last counters. `close()` releases everything, whether or not all have ended.
 """
 
 from __future__ import annotations
@@ -243,7 +240,7 @@ class Service(Protocol):
         """Begin to end; the channels that will report ChannelEnded."""
 
     def close(self) -> None:
-        """Release threads, processes and connections."""
+        """Release threads, processes and connections, whether or not all channels have ended."""
 
 
 class Executor(Service, Protocol):

@@ -155,6 +155,14 @@ class Components:
             "as with `reserve: hard`"
         )
 
+    def not_made(self, batch: BatchInFlight, record: Batch, word: str, problem: str) -> None:
+        """Close a batch that the vendor did not make, and return its money."""
+        if record.events:
+            self.closed(record, word, problem, Results())
+            self.budget.collect(batch.nanousd, cost=0, lost=0)
+        else:
+            self.budget.release(batch.nanousd)
+
     def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
         """The record of a batch that brings no more than these results, after its last events are written."""
         epoch, today = self.context.epoch, self.context.today

@@ -10,7 +10,6 @@ import asyncio
 
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components, Unforeseen
 from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S
 from hab_ray.engine.batch.rows import BatchInFlight
@@ -29,7 +28,7 @@ from hab_ray.engine.batch.states import (
     Submitting,
     Unsettled,
 )
-from hab_ray.engine.ledger import Batch, Phase
+from hab_ray.engine.ledger import Batch
 from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited
 from hab_ray.providers.batching import BadRows, BatchRefused
 
@@ -148,20 +147,16 @@ class Creator:
 
     def _close_refused(self, batch: BatchInFlight, record: Batch, error: CallError) -> None:
         """Close a batch that the vendor did not make, and draw the consequences for its queue, model or account."""
-        if record.events:
-            record = self._components.closed(record, "refused", str(error), Results())
-        self._free(batch, record)
+        self._components.not_made(batch, record, "refused", str(error))
         if isinstance(error, RateLimited):
             _await_queue(self._components, batch.model, error)
         elif not isinstance(error, BadRows):
             self._components.heed(batch.model, error)
 
     def _free(self, batch: BatchInFlight, record: Batch) -> None:
-        """Return the money of a batch that was not made; while that is in doubt, none."""
+        """Return the money of a batch that was never sent."""
         if not record.events:
             self._components.budget.release(batch.nanousd)
-        elif record.phase is Phase.DONE:
-            self._components.budget.collect(batch.nanousd, cost=0, lost=0)
 
 
 def _await_queue(components: Components, model: str, error: RateLimited) -> None:

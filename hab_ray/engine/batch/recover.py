@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.rows import BatchInFlight, Request
@@ -61,8 +60,7 @@ class Recovery:
         if is_own:
             components.budget.take_up(batch.nanousd)
         if isinstance(state, Closed):
-            components.closed(record, "", "", Results())
-            components.budget.collect(batch.nanousd, cost=0, lost=0)
+            components.not_made(batch, record, "", "")
             return
         hashes = body_hashes(await asyncio.to_thread(components.ledger.rows, record))
         components.rows.open(batch, record, KeySet(hashes))

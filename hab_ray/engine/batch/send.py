@@ -8,7 +8,6 @@ from typing import Any
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.search import with_retries
@@ -111,6 +110,5 @@ class Sender:
         self._components.counters.notes.append(
             f"batch {record.name}: {problem}. Nothing is charged for that, and the next run sends its rows again"
         )
-        self._components.closed(record, "not made", problem, Results())
-        self._components.budget.collect(batch.nanousd, cost=0, lost=0)
+        self._components.not_made(batch, record, "not made", problem)
         batch.state = Closed()

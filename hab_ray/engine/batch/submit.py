@@ -66,10 +66,6 @@ class _Refusals:
         return self.rows >= MIN_ALIKE and not self.taken and len(self.words) == 1
 
 
-def _of_no_row(error: BadRows) -> BatchRefused:
-    return BatchRefused(f"a batch, parts of it and single rows are all refused in the same words: {error}")
-
-
 class Submitter:
     """Brings streams of rows to the vendor. One stream packs at a time, because all at once would fill the memory."""
 
@@ -140,7 +136,8 @@ class Submitter:
             tries -= 1
             is_of_no_row = is_of_no_row or refusals.are_of_no_row
             if is_of_no_row:
-                self._counters.refuse(batch.model, _of_no_row(error))
+                words = "a batch, parts of it and single rows are all refused in the same words"
+                self._counters.refuse(batch.model, BatchRefused(f"{words}: {error}"))
             elif tries <= 0:
                 self._counters.refuse(batch.model, BatchRefused(f"too many of its rows are malformed: {error}"))
             if rows == 1:
