@@ -59,11 +59,15 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
 
 
 @dataclass
-class Guarded:
-    """A lease that may change hands, as far as this says."""
+class HeldLease:
+    """A lease that may change hands, and is held until there is a problem."""
 
-    check: Callable[[], None]
+    problem: Exception | None = None
     is_locked: bool = False
+
+    def check(self) -> None:
+        if self.problem:
+            raise self.problem
 
 
 @dataclass
@@ -97,7 +101,7 @@ async def engine_at(
     *models: str,
     limits: Limits | None = None,
     known: AnsweredKeys | None = None,
-    guard: Callable[[], None] = lambda: None,
+    lease: HeldLease | None = None,
     budget: Budget | None = None,
     epoch: int = 1,
     kind: str = "openai",
@@ -123,7 +127,7 @@ async def engine_at(
         entries,
         StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
         known if known is not None else AnsweredKeys(),
-        SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), Guarded(guard)),
+        SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), lease or HeldLease()),
         limits.patience_s,
         make_room,
     )
@@ -137,13 +141,13 @@ async def bench(
     *models: str,
     limits: Limits | None = None,
     known: AnsweredKeys | None = None,
-    guard: Callable[[], None] = lambda: None,
+    lease: HeldLease | None = None,
     **profile: Any,
 ) -> AsyncIterator[Bench]:
     """An engine and a simulator of its own, with this profile."""
     async with (
         simulator(Profile.model_validate(profile)) as url,
-        engine_at(url, tmp_path, *models, limits=limits, known=known, guard=guard) as bench,
+        engine_at(url, tmp_path, *models, limits=limits, known=known, lease=lease) as bench,
     ):
         yield bench
 

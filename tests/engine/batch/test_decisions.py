@@ -7,6 +7,7 @@ import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 from itertools import product
 from math import inf
@@ -75,26 +76,42 @@ def unknown(**facts: Any) -> OutcomeUnknown:
     return OutcomeUnknown(MEANT, **({"owner": "org"} | facts))
 
 
+def at_vendor(record: Batch = SURE, **facts: Any) -> AtVendor:
+    return AtVendor(record, "b-1", polls(**facts))
+
+
+def has_ended(**facts: Any) -> Ended:
+    return Ended(DONE, "b-1", polls(**facts))
+
+
+def now(**facts: Any) -> Now:
+    return Now(CLOCK, START, **facts)
+
+
+def left(why: str) -> do.LeaveInDoubt:
+    return do.LeaveInDoubt(f"{why}; its batches are looked for when the same command is given again")
+
+
 EARLY, LONG_AFTER = START + timedelta(seconds=599), START + timedelta(seconds=600)
 
 CASES: dict[str, tuple[Deciding, Now, object]] = {
     "nothing is left of a pack": (Packed(0, 0, 0), NOW, do.GiveBack()),
     "there is room": (Packed(2, 10, 100), NOW, do.Reserve()),
-    "the queue is full": (Packed(2, 10, 100), Now(CLOCK, START, has_room=False), do.AwaitRoom()),
-    "the model takes no batches": (Packed(2, 10, 100), Now(CLOCK, START, is_closed=True), do.GiveBack()),
-    "the deadline has passed": (Packed(2, 10, 100), Now(CLOCK, START, is_late=True), do.GiveBack()),
+    "the queue is full": (Packed(2, 10, 100), now(has_room=False), do.AwaitRoom()),
+    "the model takes no batches": (Packed(2, 10, 100), now(is_closed=True), do.GiveBack()),
+    "the deadline has passed": (Packed(2, 10, 100), now(is_late=True), do.GiveBack()),
     "the budget refused more than is left": (
         Packed(2, 10, 100, "budget reached"),
-        Now(CLOCK, START, budget_left=99),
+        now(budget_left=99),
         do.FitToBudget(99, "budget reached"),
     ),
     "what is left of a pack fits the budget": (
         Packed(1, 5, 50, "budget reached"),
-        Now(CLOCK, START, budget_left=50, has_room=False),
+        now(budget_left=50, has_room=False),
         do.Reserve(),
     ),
     "its turn has come": (Funded(), NOW, do.StoreLines()),
-    "its model was stopped before its turn": (Funded(), Now(CLOCK, START, is_closed=True), do.GiveBack()),
+    "its model was stopped before its turn": (Funded(), now(is_closed=True), do.GiveBack()),
     "a new batch": (Submitting(NEW), NOW, do.Submit()),
     "a retry before its time": (Submitting(MEANT, 2, at=CLOCK + 4), NOW, do.Wait(CLOCK + 4)),
     "a retry at its time": (Submitting(MEANT, 2, at=CLOCK), NOW, do.Submit()),
@@ -102,11 +119,7 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the vendor's queue is full": (CreateFailed(MEANT, 1, FULL), NOW, do.Requeue(FULL)),
     "the queue is full for an earlier process's rows": (CreateFailed(MEANT, 1, FULL, True), NOW, do.Refuse(FULL)),
     "a clear failure that may pass": (CreateFailed(MEANT, 3, BUSY), NOW, do.Retry(4.0)),
-    "the last attempt failed": (
-        CreateFailed(MEANT, ATTEMPTS, BUSY),
-        NOW,
-        do.LeaveInDoubt("overloaded; its batches are looked for when the same command is given again"),
-    ),
+    "the last attempt failed": (CreateFailed(MEANT, ATTEMPTS, BUSY), NOW, left("overloaded")),
     "malformed rows": (CreateFailed(MEANT, 1, BAD_ROWS), NOW, do.Split(BAD_ROWS)),
     "malformed rows of an earlier process": (CreateFailed(MEANT, 1, BAD_ROWS, True), NOW, do.Refuse(BAD_ROWS)),
     "no batches of this model": (CreateFailed(MEANT, 1, NO_BATCHES), NOW, do.Refuse(NO_BATCHES)),
@@ -130,90 +143,63 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the last attempt left nothing at the vendor": (
         unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
         NOW,
-        do.LeaveInDoubt(
-            "batch acme/000001: 8 requests to make it got no clear answer; its batches are looked for when the same "
-            "command is given again"
-        ),
+        left("batch acme/000001: 8 requests to make it got no clear answer"),
     ),
-    "the vendor's list cannot be read": (
-        LookFailed(MEANT, NO_KEY),
-        NOW,
-        do.LeaveInDoubt("no such key; its batches are looked for when the same command is given again"),
-    ),
-    "not due yet": (AtVendor(SURE, "b-1", polls(due=CLOCK + 1)), NOW, do.Wait(CLOCK + 1)),
-    "due": (AtVendor(SURE, "b-1", polls(due=CLOCK)), NOW, do.Poll()),
-    "its provider was stopped": (
-        AtVendor(SURE, "b-1", polls()),
-        Now(CLOCK, START, is_provider_stopped=True),
-        do.Wait(inf),
-    ),
-    "past the deadline": (
-        AtVendor(SURE, "b-1", polls(due=CLOCK + 1)),
-        Now(CLOCK, START, is_late=True),
-        do.Cancel("was not done by the deadline"),
-    ),
-    "too old": (AtVendor(SURE, "b-1", polls()), OVERDUE, do.Cancel("was not done after 1001 s")),
-    "too old and cancelled": (AtVendor(SURE, "b-1", polls(), is_cancelled=True), OVERDUE, do.Poll()),
-    "too old, cancelling failed just now": (AtVendor(SURE, "b-1", polls(), cancel_at=CLOCK + 1), OVERDUE, do.Poll()),
-    "too old and perhaps somebody else's": (AtVendor(UNSURE, "b-1", polls()), OVERDUE, do.Poll()),
-    "too old, ended, its counters may change": (
-        AtVendor(SURE, "b-1", polls(ended=COUNTED, still_since=CLOCK - 59)),
-        OVERDUE,
-        do.Poll(),
-    ),
-    "a bad key on polling": (AtVendor(SURE, "b-1", polls(error=NO_KEY)), NOW, do.StopProvider(NO_KEY)),
-    "a failure on polling": (AtVendor(SURE, "b-1", polls(error=BUSY, due=CLOCK + 1)), NOW, do.Wait(CLOCK + 1)),
+    "the vendor's list cannot be read": (LookFailed(MEANT, NO_KEY), NOW, left("no such key")),
+    "not due yet": (at_vendor(due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),
+    "due": (at_vendor(due=CLOCK), NOW, do.Poll()),
+    "its provider was stopped": (at_vendor(), now(is_provider_stopped=True), do.Wait(inf)),
+    "past the deadline": (at_vendor(due=CLOCK + 1), now(is_late=True), do.Cancel("was not done by the deadline")),
+    "too old": (at_vendor(), OVERDUE, do.Cancel("was not done after 1001 s")),
+    "too old and cancelled": (replace(at_vendor(), is_cancelled=True), OVERDUE, do.Poll()),
+    "too old, cancelling failed just now": (replace(at_vendor(), cancel_at=CLOCK + 1), OVERDUE, do.Poll()),
+    "too old and perhaps somebody else's": (at_vendor(UNSURE), OVERDUE, do.Poll()),
+    "too old, ended, its counters may change": (at_vendor(ended=COUNTED, still_since=CLOCK - 59), OVERDUE, do.Poll()),
+    "a bad key on polling": (at_vendor(error=NO_KEY), NOW, do.StopProvider(NO_KEY)),
+    "a failure on polling": (at_vendor(error=BUSY, due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),
     "unknown to the vendor just after it was made": (
-        AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S, error=GONE, due=CLOCK + 1)),
+        at_vendor(since=CLOCK - YOUNG_S, error=GONE, due=CLOCK + 1),
         NOW,
         do.Wait(CLOCK + 1),
     ),
-    "unknown to the vendor long after": (
-        AtVendor(SURE, "b-1", polls(since=CLOCK - YOUNG_S - 1, error=GONE)),
-        NOW,
-        do.GiveUp(GONE),
-    ),
-    "unknown to the vendor and never certain": (
-        AtVendor(UNSURE, "b-1", polls(since=CLOCK - 1, error=GONE)),
-        NOW,
-        do.GiveUp(GONE),
-    ),
-    "ended for good": (AtVendor(SURE, "b-1", polls(ended=FINAL)), NOW, do.RecordEnd(FINAL)),
+    "unknown to the vendor long after": (at_vendor(since=CLOCK - YOUNG_S - 1, error=GONE), NOW, do.GiveUp(GONE)),
+    "unknown to the vendor and never certain": (at_vendor(UNSURE, since=CLOCK - 1, error=GONE), NOW, do.GiveUp(GONE)),
+    "ended for good": (at_vendor(ended=FINAL), NOW, do.RecordEnd(FINAL)),
     "ended, its counters still": (
-        AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 60)),
+        at_vendor(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 60),
         NOW,
         do.RecordEnd(COUNTED),
     ),
     "ended, its counters not still": (
-        AtVendor(SURE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 59, due=CLOCK + 1)),
+        at_vendor(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 59, due=CLOCK + 1),
         NOW,
         do.Wait(CLOCK + 1),
     ),
-    "results to be read": (Ended(DONE, "b-1", polls(ended=FINAL)), NOW, do.Collect(FINAL)),
+    "results to be read": (has_ended(ended=FINAL), NOW, do.Collect(FINAL)),
     "results to be read, counters not still": (
-        Ended(DONE, "b-1", polls(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 1)),
+        has_ended(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 1),
         NOW,
         do.Poll(),
     ),
-    "ended under an earlier process": (Ended(DONE, "b-1", polls()), NOW, do.Poll()),
-    "ended and too old": (Ended(DONE, "b-1", polls(due=CLOCK + 1)), OVERDUE, do.Wait(CLOCK + 1)),
-    "results that the vendor deleted": (Ended(DONE, "b-1", polls(since=CLOCK, error=GONE)), NOW, do.GiveUp(GONE)),
-    "a bad key on collecting": (Ended(DONE, "b-1", polls(error=NO_KEY)), NOW, do.StopProvider(NO_KEY)),
+    "ended under an earlier process": (has_ended(), NOW, do.Poll()),
+    "ended and too old": (has_ended(due=CLOCK + 1), OVERDUE, do.Wait(CLOCK + 1)),
+    "results that the vendor deleted": (has_ended(since=CLOCK, error=GONE), NOW, do.GiveUp(GONE)),
+    "a bad key on collecting": (has_ended(error=NO_KEY), NOW, do.StopProvider(NO_KEY)),
     "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
     "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
     "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, do.Close()),
     "ended, its results not shown yet": (
-        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1)),
+        at_vendor(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1),
         NOW,
         do.Poll(),
     ),
     "ended, its results not shown for many quick polls": (
-        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 59, still_count=LATE_POLLS)),
+        at_vendor(ended=LATE, still_since=CLOCK - 59, still_count=LATE_POLLS),
         NOW,
         do.Poll(),
     ),
     "ended, its results never shown": (
-        AtVendor(SURE, "b-1", polls(ended=LATE, still_since=CLOCK - 60, still_count=LATE_POLLS)),
+        at_vendor(ended=LATE, still_since=CLOCK - 60, still_count=LATE_POLLS),
         NOW,
         do.RecordEnd(LATE),
     ),

@@ -18,7 +18,7 @@ from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
-from tests.engine.bench import bench, chat, engine_at, jobs, stream
+from tests.engine.bench import HeldLease, bench, chat, engine_at, jobs, stream
 
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 
@@ -187,20 +187,14 @@ async def test_latency_by_model(tmp_path: Path) -> None:
 
 async def test_lost_lease(tmp_path: Path) -> None:
     """A lost lease ends spending; what was paid for is written."""
-    lost = False
-
-    def guard() -> None:
-        if lost:
-            raise LeaseLost("taken over")
-
-    latency = {"kind": "fixed", "value_s": 0.3}
+    lease, latency = HeldLease(), {"kind": "fixed", "value_s": 0.3}
     limits = Limits(concurrent=10, patience_s=5)
-    async with bench(tmp_path, "a", limits=limits, guard=guard, latency=latency) as b:
+    async with bench(tmp_path, "a", limits=limits, lease=lease, latency=latency) as b:
         with pytest.raises(LeaseLost):
             async with b.engine:
                 work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(100)]))))
                 await asyncio.sleep(0.45)
-                lost = True
+                lease.problem = LeaseLost("taken over")
                 await work
         meter = await b.meter()
         assert 10 <= meter["billed"] == len(b.stored("a")) < 100
@@ -208,44 +202,33 @@ async def test_lost_lease(tmp_path: Path) -> None:
 
 async def test_stale_lease(tmp_path: Path) -> None:
     """While the lease is stale nothing is sent, and nothing is given up: it goes on when the lease was renewed."""
-    stale = False
-
-    def guard() -> None:
-        if stale:
-            raise LeaseStale("not renewed")
-
-    latency = {"kind": "fixed", "value_s": 0.2}
+    lease, latency = HeldLease(), {"kind": "fixed", "value_s": 0.2}
     limits = Limits(concurrent=10, patience_s=5)
-    async with bench(tmp_path, "a", limits=limits, guard=guard, latency=latency) as b, b.engine:
+    async with bench(tmp_path, "a", limits=limits, lease=lease, latency=latency) as b, b.engine:
         work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(40)]))))
         while not b.engine.in_flight:
             await asyncio.sleep(0.01)
-        stale = True
+        lease.problem = LeaseStale("not renewed")
         while b.engine.in_flight:
             await asyncio.sleep(0.01)
         sent = (await b.meter())["received"]
         await asyncio.sleep(0.5)
         assert (await b.meter())["received"] == sent < 40 and not work.done()
-        stale = False
+        lease.problem = None
         await work
         assert len(b.stored("a")) == 40 and not b.engine.counters.open
 
 
 async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
     """Calls that wait for the lease are let go at once, and none of them is sent when it is renewed."""
-    stale = True
-
-    def guard() -> None:
-        if stale:
-            raise LeaseStale("not renewed")
-
-    async with bench(tmp_path, "a", guard=guard) as b:
+    lease = HeldLease(LeaseStale("not renewed"))
+    async with bench(tmp_path, "a", lease=lease) as b:
         async with b.engine:
             work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(40)]))))
             await asyncio.sleep(0.3)
             begun = time.monotonic()
             await b.engine.stop(20)
-            stale = False
+            lease.problem = None
             with pytest.raises(Interrupted):
                 await work
         assert time.monotonic() - begun < 15 and (await b.meter())["received"] == 0

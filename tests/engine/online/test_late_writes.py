@@ -11,29 +11,22 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from hab_ray.engine.budget.budget import Budget
 from hab_ray.errors import LeaseLost, LeaseStale
 from hab_simulator import Profile, simulator
-from tests.engine.bench import PLACES, Bench, budget_of, chat, engine_at, jobs, stream
+from tests.engine.bench import PLACES, Bench, HeldLease, budget_of, chat, engine_at, jobs, stream
 from tests.names import SlowNames, by_name, slow_names
 
 CALLS = 5
-LIMIT = 10**9
 
 
 @dataclass
 class Waiting:
-    """An engine whose calls wait for their connections, its lease and its budget."""
+    """An engine whose calls wait for their connections, and its lease."""
 
     bench: Bench
     names: SlowNames
-    budget: Budget
     url: str
-    problem: Exception | None = None
-
-    def check(self) -> None:
-        if self.problem:
-            raise self.problem
+    lease: HeldLease
 
     async def requests(self) -> int:
         async with aiohttp.ClientSession() as session, session.get(f"{self.url}/_requests") as answer:
@@ -42,18 +35,11 @@ class Waiting:
 
 @asynccontextmanager
 async def waiting(kind: str, folder: Path) -> AsyncIterator[Waiting]:
-    found: Waiting | None = None
-
-    def guard() -> None:
-        if found:
-            found.check()
-
-    budget = budget_of(LIMIT)
+    lease = HeldLease()
     async with simulator(Profile.model_validate({})) as url:
         with slow_names() as names:
-            async with engine_at(by_name(url), folder, "a", kind=kind, guard=guard, budget=budget) as b:
-                found = Waiting(b, names, budget, url)
-                yield found
+            async with engine_at(by_name(url), folder, "a", kind=kind, lease=lease, budget=budget_of(10**9)) as b:
+                yield Waiting(b, names, url, lease)
 
 
 @pytest.mark.parametrize("kind", PLACES)
@@ -64,7 +50,7 @@ async def test_a_lost_lease_keeps_calls_back_that_wait_for_their_connections(kin
             async with engine:
                 work = asyncio.create_task(engine.complete(stream(jobs(chat("a", f"{n}") for n in range(CALLS)))))
                 await w.names.waiting()
-                w.problem = LeaseLost("taken over")
+                w.lease.problem = LeaseLost("taken over")
                 w.names.go_on()
                 await work
         counted = engine.snapshot()
@@ -79,13 +65,13 @@ async def test_a_stale_lease_keeps_calls_back_until_it_is_renewed(kind: str, tmp
     async with waiting(kind, tmp_path) as w, w.bench.engine as engine:
         work = asyncio.create_task(engine.complete(stream(jobs(chat("a", f"{n}") for n in range(CALLS)))))
         await w.names.waiting()
-        w.problem = LeaseStale("not renewed")
+        w.lease.problem = LeaseStale("not renewed")
         w.names.go_on()
         async with asyncio.timeout(10):
             while engine.counters.calls:
                 await asyncio.sleep(0.01)
         assert await w.requests() == 0 and not work.done()
-        w.problem = None
+        w.lease.problem = None
         await work
         counted = engine.snapshot()
         assert await w.requests() == len(w.bench.stored("a")) == counted.calls == CALLS
