@@ -44,6 +44,12 @@ def chat(model: str, text: str, **fields: Any) -> ChatCall:
     return ChatCall("sim", model, None, "", (Message(Role.USER, text),), Params(200), **fields)
 
 
+def completion(usage: Any, text: str = "Yes.") -> dict[str, Any]:
+    """The body of an answer to a chat call."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+    return {"model": "a", "choices": [choice], "usage": usage}
+
+
 def jobs(calls: Iterable[Call], shard: int = 0) -> list[Job]:
     return [Job(shard, f"row-{n}", call) for n, call in enumerate(calls)]
 

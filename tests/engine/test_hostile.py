@@ -26,16 +26,11 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.test_collect import KEYS, collected
-from tests.engine.bench import Bench, Told, budget_of, chat, engine_before, jobs, stored, stream
+from tests.engine.bench import Bench, Told, budget_of, chat, completion, engine_before, jobs, stored, stream
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
 BAD = [1e30, 10**30, -1000, 2.5, True, "12", float("nan"), float("inf")]
 PAGE = "<html><head><title>403 Forbidden</title></head></html>"
-
-
-def completion(usage: Any) -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "stop"}
-    return {"model": "a", "choices": [choice], "usage": usage}
 
 
 def asked(body: dict[str, Any]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
@@ -19,7 +18,7 @@ from hab_ray.providers.batching import BatchApi, BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.fakes import Vendor, intent
-from tests.engine.bench import stored
+from tests.engine.bench import completion, stored
 from tests.providers.batch_vendor import ENDED, IDS, ONE, RESULTS, sent_results, vendor
 
 KEYS = [f"{n:064x}" for n in range(4)]
@@ -27,12 +26,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 COMPLETED = BatchStatus("b", "completed", ended=True)
 
 
-def answer(text: str) -> dict[str, Any]:
-    return {
-        "model": "m",
-        "choices": [{"message": {"content": text}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
-    }
+ANSWER = completion({"prompt_tokens": 1, "completion_tokens": 1})
 
 
 @dataclass
@@ -74,10 +68,10 @@ async def collected(
 
 async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
     lines = [
-        Line(KEYS[0], answer("yes")),
+        Line(KEYS[0], ANSWER),
         Line(KEYS[1], {"choices": []}),
         Line(KEYS[2], None, TransientError(FailureKind.SERVER, "overloaded")),
-        Line("f" * 64, answer("somebody else's")),
+        Line("f" * 64, ANSWER),
     ]
     results = await collected(tmp_path, lines, Price(input=10, cached=10, cache_written=10, output=10))
     assert results.lost_nanousd == 1_000
@@ -88,7 +82,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
 async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:
     """It comes without a message, and is billed: asked again it would be paid for at each run."""
     filters = {"content_filter_results": {"violence": {"filtered": True, "severity": "medium"}}}
-    body = {**answer(""), "choices": [{"index": 0, "finish_reason": "content_filter", "logprobs": None, **filters}]}
+    body = {**ANSWER, "choices": [{"index": 0, "finish_reason": "content_filter", "logprobs": None, **filters}]}
     record = {"custom_id": KEYS[0], "response": {"status_code": 200, "request_id": "r", "body": body}, "error": None}
     price = Price(input=10**9, cached=0, cache_written=0, output=10**9)
     async with vendor("openai") as line:
@@ -120,5 +114,5 @@ async def test_a_setting_that_every_request_is_refused_for_stops_the_model_and_e
 
 
 async def test_requests_that_are_refused_beside_an_answer_are_at_fault_themselves(tmp_path: Path) -> None:
-    results, count = await refused_alike(tmp_path, Line("", answer("yes")))
+    results, count = await refused_alike(tmp_path, Line("", ANSWER))
     assert results.stop is None and (count, results.failures, results.replies) == (13, 12, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
 
 import pytest
@@ -122,16 +123,22 @@ def test_stopped_model() -> None:
     assert tested.stops == {"": "no quota"}
 
 
-def pull(tested: Limiter, model: str, cost: int, start: float, end_s: float, late_s: float = 0.0) -> list[float]:
-    """When calls pass that always wait, each answered at once; the asker comes back late by `late_s`."""
-    now, passed = start, []
+def exchanges(
+    tested: Limiter, cost: int, start: float, end_s: float, late_s: float = 0.0
+) -> Iterator[tuple[float, int]]:
+    """When so many calls pass that always wait, each answered at once; the asker comes back late by `late_s`."""
+    now = start
     while now < end_s:
-        lease = tested.grant(model, [cost] * 128, now)
-        passed += [now] * lease.count
-        tested.report(Report(model, finished=lease.count, answered=lease.count), now)
+        lease = tested.grant("a", [cost] * 128, now)
+        yield now, lease.count
+        tested.report(Report("a", finished=lease.count, answered=lease.count), now)
         assert lease.wait_s is not None
         now += 0.0 if lease.wait_s == inf else lease.wait_s + late_s
-    return passed
+
+
+def pull(tested: Limiter, cost: int, start: float, end_s: float, late_s: float = 0.0) -> list[float]:
+    """When each call passes."""
+    return [now for now, count in exchanges(tested, cost, start, end_s, late_s) for _ in range(count)]
 
 
 def busiest_minute(passed: list[float]) -> int:
@@ -149,7 +156,7 @@ def busiest_minute(passed: list[float]) -> int:
 def test_request_limit(per_minute: int, late_s: float) -> None:
     """A limit on requests is reached and never exceeded."""
     tested = limiter(concurrent=5000, requests_per_minute=per_minute)
-    passed = pull(tested, "a", 1, 0.0, 240.0, late_s)
+    passed = pull(tested, 1, 0.0, 240.0, late_s)
     reached = sum(at >= 60 for at in passed) / (per_minute * 3)
     assert (0.9 if per_minute < 10 else 0.975) <= reached <= 1.0
     assert busiest_minute(passed) <= per_minute + 1
@@ -159,22 +166,15 @@ def test_request_limit(per_minute: int, late_s: float) -> None:
 def test_token_limit(cost: int) -> None:
     """A limit on tokens is reached and never exceeded, even by calls larger than a second's share."""
     tested = limiter(concurrent=5000, tokens_per_minute=200_000)
-    passed = pull(tested, "a", cost, 0.0, 1200.0)
+    passed = pull(tested, cost, 0.0, 1200.0)
     assert 0.97 <= sum(at >= 60 for at in passed) * cost / (200_000 * 19) <= 1.0
     assert busiest_minute(passed) * cost <= 200_000 + cost
 
 
 def test_chunks() -> None:
     """Permits come in chunks, so that few exchanges are needed."""
-    tested, exchanges, now, passed = limiter(concurrent=5000, requests_per_minute=15_000), 0, 0.0, 0
-    while now < 60:
-        lease = tested.grant("a", [1] * 128, now)
-        passed += lease.count
-        exchanges += 1
-        tested.report(Report("a", finished=lease.count, answered=lease.count), now)
-        assert lease.wait_s is not None
-        now += 0.0 if lease.wait_s == inf else lease.wait_s
-    assert passed / exchanges > 50
+    counts = [count for _, count in exchanges(limiter(concurrent=5000, requests_per_minute=15_000), 1, 0.0, 60.0)]
+    assert sum(counts) / len(counts) > 50
 
 
 def test_independent_models() -> None:
@@ -202,11 +202,11 @@ def test_lower_vendor_limit() -> None:
     for ours, theirs, limit in ((6000, 600, 600), (600, 6000, 600)):
         tested = limiter(concurrent=5000, requests_per_minute=ours)
         tested.report(Report("a", limits=RateLimits(Allowance(theirs, None, None), None)), 0.0)
-        assert 0.97 <= len(pull(tested, "a", 1, 60.0, 120.0)) / limit <= 1.02
+        assert 0.97 <= len(pull(tested, 1, 60.0, 120.0)) / limit <= 1.02
     unlimited = limiter(concurrent=5000)
     assert unlimited.grant("a", [1] * 128, 0.0).count == FIRST_WINDOW
     unlimited.report(Report("a", finished=FIRST_WINDOW, limits=RateLimits(None, Allowance(6000, None, None))), 0.0)
-    assert 0.97 <= len(pull(unlimited, "a", 10, 0.0, 60.0)) * 10 / 6000 <= 1.02
+    assert 0.97 <= len(pull(unlimited, 10, 0.0, 60.0)) * 10 / 6000 <= 1.02
 
 
 def test_remaining() -> None:

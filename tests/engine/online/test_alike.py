@@ -14,14 +14,10 @@ from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
 from hab_ray.engine.jobs import Counters
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind
-from tests.engine.bench import Told, chat, engine_before
+from tests.engine.bench import Told, chat, completion, engine_before
 
 ONE_AT_A_TIME = Limits(concurrent=1, patience_s=5, timeout_s=10)
-ANSWER = {
-    "model": "a",
-    "choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4},
-}
+ANSWER = completion({"prompt_tokens": 3, "completion_tokens": 1})
 
 
 def refusal(words: str) -> dict[str, Any]:
@@ -82,8 +78,7 @@ async def test_answers_that_cannot_be_read_stop_the_model(tmp_path: Path, monkey
 
 
 async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) -> None:
-    impossible = ANSWER | {"usage": {"prompt_tokens": -3, "completion_tokens": 1, "total_tokens": 4}}
-    of = await asked(tmp_path, 40, lambda n: (200, impossible))
+    of = await asked(tmp_path, 40, lambda n: (200, completion({"prompt_tokens": -3, "completion_tokens": 1})))
     assert of.requests == of.counters.failed[0] == len(of.stored) == MIN_ALIKE
     assert sum(outcome.cost_nanousd for outcome in of.stored.values()) == of.counters.spent_nanousd > 0
 
