@@ -150,7 +150,9 @@ class BatchExecutor:
         has_ended = ending is not None and ending.done()
         submitted = [order for order, streams in self._submitting.items() if all(one.done() for one in streams)]
         try:
-            self._counters = dict(engines.last_counters() if ending else engines.counters())
+            if engines.broken and not ending:
+                raise engines.broken
+            self._counters = engines.counters()
             for provider, counters in self._counters.items():
                 yield CountersRead(_channel(provider), counters)
             for order in submitted:

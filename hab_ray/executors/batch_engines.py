@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -55,24 +55,17 @@ class BatchEngines:
         return self._engines.keys()
 
     def holds(self, provider: str, keys: Iterable[str]) -> bool:
-        return provider in self._engines and self._engines[provider].holds(keys)
+        return self._engines[provider].holds(keys)
 
-    def counters(self) -> Mapping[str, BatchCounters]:
-        """What each engine has done.
+    @property
+    def broken(self) -> Exception | None:
+        """Why an engine had to end, if one had."""
+        return next((engine.broken for engine in self._engines.values() if engine.broken), None)
 
-        Raises:
-            LeaseLost, ConfigError, OSError: an engine had to end.
-        """
+    def counters(self) -> dict[str, BatchCounters]:
+        """What each engine has done, also one that had to end."""
 
-        for engine in self._engines.values():
-            if engine.broken:
-                raise engine.broken
-        return self.last_counters()
-
-    def last_counters(self) -> Mapping[str, BatchCounters]:
-        """What each engine has done, also where one had to end."""
-
-        async def snapshots() -> Mapping[str, BatchCounters]:
+        async def snapshots() -> dict[str, BatchCounters]:
             return {provider: engine.snapshot() for provider, engine in self._engines.items()}
 
         return self._run(snapshots()).result()

@@ -131,6 +131,16 @@ def broken() -> InDoubt:
 
 
 @dataclass
+class Time:
+    """A clock that stands still until it is set."""
+
+    now: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
 class Clock:
     """Wall time that goes on a little at every look."""
 
@@ -198,6 +208,11 @@ def written(ledger: Ledger, number: int, *events: Event) -> Batch:
     for event in events:
         batch = ledger.add(batch, event)
     return batch
+
+
+def sent(ledger: Ledger, certain: bool) -> Batch:
+    """A batch in the ledger that is at the vendor."""
+    return written(ledger, 1, intent(), submitted(certain))
 
 
 def write_events(folder: Path, number: int, *events: Event) -> None:

@@ -5,19 +5,13 @@ from __future__ import annotations
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.batch.enqueued import MIN_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited
+from tests.engine.batch.fakes import Time
 
 FULL = RateLimited("token_limit_exceeded", None)
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def queues(enqueued_tokens: int | None = None) -> tuple[EnqueuedTokenLimits, Clock]:
-    clock = Clock()
+def queues(enqueued_tokens: int | None = None) -> tuple[EnqueuedTokenLimits, Time]:
+    clock = Time()
     entry = ModelEntry(provider="p", wire="m", limits=Limits(enqueued_tokens=enqueued_tokens))
     return EnqueuedTokenLimits({"m": entry}, 300.0, clock), clock
 

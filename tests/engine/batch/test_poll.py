@@ -19,6 +19,7 @@ from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
 from hab_ray.engine.batch.transitions import recovered
+from hab_ray.engine.ledger import Harvested
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -26,22 +27,13 @@ from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import Store, StoreWriter
-from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, intent, submitted, told, written
+from tests.engine.batch.fakes import KEYS, START, Time, Vendor, components_of, context_of, sent, told
+from tests.engine.bench import stored
 
 POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
 REFUSED = RowError(FailureKind.TOO_LONG, "too long")
 BOTH = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
 BUSY = TransientError(FailureKind.SERVER, "overloaded")
-
-
-@dataclass
-class Time:
-    """A clock that stands still until it is set."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @dataclass
@@ -92,6 +84,13 @@ class Scene:
         self.clock.now = clock
         await self.components.advance(self.batch, self.poller)
 
+    @property
+    def harvested(self) -> Harvested:
+        """The last event of the batch."""
+        (record,) = self.components.ledger.read()
+        assert record.harvested
+        return record.harvested
+
 
 @pytest.fixture
 def scene_of(tmp_path: Path) -> Callable[..., Scene]:
@@ -100,7 +99,7 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
         clock, today = Time(), START + timedelta(seconds=age_s)
         components = components_of(tmp_path, vendor, POLICY, context_of(clock, lambda: today))
-        record = written(components.ledger, 1, intent(), submitted(certain))
+        record = sent(components.ledger, certain)
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
@@ -137,8 +136,7 @@ async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
     assert isinstance(scene.batch.state, Ended) and told(scene.components)[-1] == "ended"
     assert scene.components.counters.retries == 1
     await scene.at(20.0)
-    (record,) = scene.components.ledger.read()
-    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (2, 0)
+    assert (scene.harvested.failures, scene.harvested.unanswered) == (2, 0)
 
 
 async def test_counters_must_be_still_before_results_are_read(scene_of: Callable[..., Scene]) -> None:
@@ -173,12 +171,9 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
         await scene.at(n * 70.0)
     assert isinstance(scene.batch.state, Closed)
     assert scene.vendor.asked == ["poll"] * LATE_POLLS + ["results"]
-    (record,) = scene.components.ledger.read()
-    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (1, 1)
-    assert record.harvested.nanousd == 50, "the row that the vendor told of was not billed"
-    store = Store(LocalFolder(tmp_path))
-    store.refresh("m")
-    failure = store.read("m", KEYS)[KEYS[1]]
+    assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
+    assert scene.harvested.nanousd == 50, "the row that the vendor told of was not billed"
+    failure = stored(tmp_path, "m")[KEYS[1]]
     assert isinstance(failure, Failure) and failure.cost_nanousd == 50
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
 
@@ -191,16 +186,14 @@ async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene
     assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending and scene.components.budget.lost == 0
     scene.vendor.lines.append(Line(KEYS[0], error=REFUSED))
     await scene.at(LATE_POLLS * 70.0)
-    (record,) = scene.components.ledger.read()
-    assert record.harvested and (record.harvested.failures, record.harvested.unanswered) == (1, 1)
+    assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
 
 
 async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Callable[..., Scene]) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
     for n in range(LATE_POLLS):
         await scene.at(n * 70.0)
-    (record,) = scene.components.ledger.read()
-    assert record.harvested and (record.harvested.failures, record.harvested.nanousd) == (2, 100)
+    assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
