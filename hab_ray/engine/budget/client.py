@@ -9,7 +9,9 @@ held ── reserve ──> reserved ── settle ──> spent as much as the 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
 from typing import Self
@@ -17,13 +19,40 @@ from uuid import uuid4
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
-from hab_ray.engine.budget.waiting import WAITS_AFTER_S, WaitingReservations
 from hab_ray.errors import LeaseStale
 
 REBALANCE_EVERY_S = 0.5
 RETRY_S = 0.1
 IDLE_PART = 5
+WAITS_AFTER_S = 2.0
 BUDGET_REACHED = "budget reached"
+
+
+class WaitingReservations:
+    """What is asked for and not granted yet, in nano-dollars. Only what was not granted for `after_s` seconds waits.
+
+    Call it from the engine's event loop only.
+    """
+
+    def __init__(self, after_s: float) -> None:
+        self._after_s = after_s
+        self._asked: dict[object, tuple[int, float]] = {}
+
+    @contextmanager
+    def asked(self, bound: int) -> Iterator[None]:
+        """While a reservation is asked for."""
+        one = object()
+        self._asked[one] = bound, time.monotonic()
+        try:
+            yield
+        finally:
+            del self._asked[one]
+
+    @property
+    def smallest(self) -> int:
+        """The smallest one that waits; 0 if none does."""
+        latest = time.monotonic() - self._after_s
+        return min((bound for bound, since in self._asked.values() if since <= latest), default=0)
 
 
 class BudgetClient:

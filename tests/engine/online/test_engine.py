@@ -234,19 +234,6 @@ async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 15 and (await b.meter())["received"] == 0
 
 
-async def test_stop(tmp_path: Path) -> None:
-    """After a stop, calls in flight are answered and written."""
-    latency = {"kind": "fixed", "value_s": 0.3}
-    async with bench(tmp_path, "a", limits=Limits(concurrent=10), latency=latency) as b:
-        with pytest.raises(Interrupted):
-            async with b.engine:
-                work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(100)]))))
-                await asyncio.sleep(0.1)
-                await b.engine.stop()
-                await work
-        assert (await b.meter())["billed"] == len(b.stored("a")) == 10
-
-
 async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Replies paid for when the disk fills up are written to the space kept in reserve."""
     full = True

@@ -18,7 +18,7 @@ from hab_ray.engine.jobs import Counters
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.thread import MANY_IN_FLIGHT, EngineThread
 from hab_ray.errors import ConfigError, EngineBroke, Interrupted
-from hab_simulator import Profile, SimulatorProcess
+from hab_simulator import Profile, SimulatorClient, SimulatorProcess
 from tests.engine.bench import chat, engine_at, jobs, stored, stream
 
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
@@ -82,7 +82,8 @@ def test_stop_and_close(tmp_path: Path) -> None:
         with pytest.raises(Interrupted):
             work.result(30)
         last = thread.close().result(30)
-    assert 10 <= last.finished[0] == len(stored(tmp_path, "a")) < 500 and not last.cut
+        assert last.calls == SimulatorClient(simulator.url).meter().billed
+    assert 10 <= last.calls == last.finished[0] == len(stored(tmp_path, "a")) < 500 and not last.cut
 
 
 def test_rate_while_bunching(tmp_path: Path) -> None:
