@@ -14,7 +14,7 @@ from functools import partial
 from hashlib import sha256
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from hab_ray.catalog.models import Model, folder_name
 from hab_ray.catalog.prices import Mode, Price, rate
@@ -62,9 +62,6 @@ class Kept(BaseModel):
         return cls(draw=draw, price=price, cap=found.cap, line_bytes=found.line_bytes, progress=progress)
 
 
-_KEPT = TypeAdapter(Kept)
-
-
 @dataclass(frozen=True)
 class Cells:
     """The populations of a stage and model in a run's folder."""
@@ -84,7 +81,7 @@ class Cells:
 
     def keep(self, name: str, kept: Kept) -> None:
         """Have a population replace what was kept under this name."""
-        self.folder.put(f"{self._prefix}/{name}.json", _KEPT.dump_json(kept))
+        self.folder.put(f"{self._prefix}/{name}.json", kept.model_dump_json().encode())
 
     def cell(self, name: str, keys: Sequence[str], new: Kept, before: Kept | None, risk: float) -> Cell:
         """These keys as a cell, kept under this name: as that which was kept before, else as a new population.
@@ -107,7 +104,7 @@ class Cells:
         found = []
         for name in sorted(self.folder.list(self._prefix), reverse=True):
             try:
-                found.append(_KEPT.validate_json(self.folder.get(name)))
+                found.append(Kept.model_validate_json(self.folder.get(name)))
             except (ValidationError, FileNotFoundError):
                 continue
         return found

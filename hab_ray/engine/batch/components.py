@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -24,11 +23,6 @@ from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
 from hab_ray.providers.batching import BatchApi, BatchRefused
-
-
-def new_tag() -> str:
-    """A word that no other batch has."""
-    return f"hab-{secrets.token_hex(12)}"
 
 
 def utc_now() -> datetime:
@@ -56,7 +50,6 @@ class EngineContext:
     keeps_refusals: bool = False
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = utc_now
-    token: Callable[[], str] = new_tag
 
     @property
     def is_late(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -211,7 +212,7 @@ class Submitter:
         intent = Intent(
             epoch=context.epoch,
             at=context.today(),
-            tag=context.token(),
+            tag=f"hab-{secrets.token_hex(12)}",
             run=context.run,
             model=batch.model,
             wire=self._components.models[batch.model].wire,

@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import count
 from pathlib import Path
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, UsdPrice
@@ -158,12 +157,10 @@ def context_of(
     guard: Callable[[], None] = lambda: None,
 ) -> EngineContext:
     """The surroundings of epoch 2 of a run whose first epoch was 1."""
-    tags = count(1)
     return EngineContext(
         epoch=2,
         guard=guard,
         budget=budget or unlimited(),
-        token=lambda: f"tag-{next(tags)}",
         run="/runs/x",
         epochs=frozenset({1, 2}),
         clock=clock,
