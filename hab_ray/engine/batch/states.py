@@ -170,5 +170,4 @@ class Closed:
 Unsettled = Funded | Submitting | CreateFailed | OutcomeUnknown | LookFailed
 Sent = AtVendor | Ended | Collected
 Active = Packed | Unsettled | Sent
-Recorded = Submitting | CreateFailed | OutcomeUnknown | LookFailed | Abandoned | AtVendor | Ended | Collected
 BatchState = Packed | Malformed | Unsettled | Abandoned | Sent | Closed
