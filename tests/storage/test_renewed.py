@@ -15,8 +15,8 @@ from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit, LeaseLost, LeaseStale, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder, open_folder
-from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder
-from hab_ray.storage.lease.renewed import Renewals, RenewedLease, first_renewal, take_epoch
+from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder, take_epoch
+from hab_ray.storage.lease.renewed import Renewals, RenewedLease, first_renewal
 from hab_ray.storage.lease.watches import RemoteLeaseCheck
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)

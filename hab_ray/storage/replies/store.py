@@ -12,7 +12,7 @@ a call repeated after a crash): any of them serves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,12 +48,10 @@ _MAX_REASON = 300
 
 
 class ModelIndex:
-    """One model's records on one shelf, of the files that `accept` takes; `reader` reads their rows."""
+    """One model's records on one shelf, where `since` is given only those of the epochs from it on."""
 
-    def __init__(
-        self, folder: Folder, reader: RowReader, shelf: RecordKind, model: str, accept: Callable[[str], bool]
-    ) -> None:
-        self._folder, self._reader, self._shelf, self._accept = folder, reader, shelf, accept
+    def __init__(self, folder: Folder, reader: RowReader, shelf: RecordKind, model: str, since: int | None) -> None:
+        self._folder, self._reader, self._shelf, self._since = folder, reader, shelf, since
         self._prefix = prefix_of(shelf, model)
         self._forget()
 
@@ -81,6 +79,10 @@ class ModelIndex:
         seen = set(self._files)
         names = (name for name in self._folder.list(self._prefix) if name not in seen and self._accept(name))
         return sorted(names, key=is_part)
+
+    def _accept(self, name: str) -> bool:
+        epoch = epoch_of(name)
+        return self._since is None or (epoch is not None and epoch >= self._since)
 
     def _take_in(self, name: str) -> None:
         self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
@@ -222,14 +224,9 @@ class Store:
 
     def _index(self, shelf: RecordKind, model: str) -> ModelIndex:
         if (shelf, model) not in self._indexes:
-            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, self._accepts)
+            since = self._failures_since if shelf is RecordKind.FAILURES else None
+            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, since)
         return self._indexes[shelf, model]
-
-    def _accepts(self, name: str) -> bool:
-        if not name.startswith(RecordKind.FAILURES):
-            return True
-        epoch = epoch_of(name)
-        return epoch is not None and epoch >= self._failures_since
 
     def refresh(self, model: str) -> None:
         """Take in what was written for a model since the last refresh."""
@@ -254,10 +251,10 @@ class Store:
 
     def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
         """What these keys of a model have cost, as of the last refresh; a reply goes before a failure."""
-        shelves = (
-            self._index(shelf, model) for shelf in (RecordKind.FAILURES, RecordKind.EMBEDDINGS, RecordKind.REPLIES)
-        )
-        return {key: cost for index in shelves for key, cost in index.costs(keys).items()}
+        found: dict[str, int] = {}
+        for shelf in _BETTER_LAST:
+            found.update(self._index(shelf, model).costs(keys))
+        return found
 
     def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
         """The permanent failures of these keys of a model, as of the last refresh."""
