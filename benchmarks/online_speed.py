@@ -118,7 +118,7 @@ def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
     setup = LaneSetup(
         account, LeaseWatch(open_folder(account.store), driver.epoch, awake_clock), not_before=0.0, budget=None
     )
-    context = PoolContext(lambda setup: driver.placement.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
+    context = PoolContext(lambda setup: driver.placement.start_lane(setup, None), lambda: 0.0, 0.0)
     pool = Pool(setup, lanes, context)
     driver.pools.append(pool)
     data = calls(str(of.kind), of.calls)

@@ -5,13 +5,12 @@ Ray is started by the first dispatch and not before: a run with nothing to send 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.cluster.nodes import NodeCheck, alive_nodes
+from hab_ray.cluster.nodes import alive_nodes, must_have_keys, must_see
 from hab_ray.cluster.session import must_be_alive, named, ray_session
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
@@ -174,7 +173,6 @@ class RayExecutor:
                     start=lambda setup: session.placement.start_lane(setup, site),
                     lease_age_s=lambda: run.lease.age_s,
                     pause_s=session.placement.pause_s,
-                    now=time.time,
                 ),
             )
         return session.pools[provider]
@@ -187,12 +185,9 @@ def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
         ConfigError: names the nodes that do not.
     """
     site, nodes = setup.site, alive_nodes()
-    places = {"run": site.work.run_path, "store": site.store}
-    NodeCheck(places, site.work.sweep.shared_filesystem).check()
+    must_see(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)
     if len(nodes) > 1:
-        from hab_ray.cluster.keys import must_have_keys
-
-        must_have_keys([node.id for node in nodes], [site.work.catalog.providers[name] for name in providers])
+        must_have_keys(nodes, [site.work.catalog.providers[name] for name in providers])
 
 
 @contextmanager

@@ -6,6 +6,7 @@ dispatches that it shared with the others have ended.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -57,13 +58,12 @@ class PoolContext:
     """What a pool needs from its driver.
 
     `start` starts a lane; `lease_age_s` is how old the last renewal of the lease is. A lane that takes the place of
-    another waits `pause_s` before it sends, because that one may still work. `now` is Unix time.
+    another waits `pause_s` before it sends, because that one may still work.
     """
 
     start: Callable[[LaneSetup], Any]
     lease_age_s: Callable[[], float]
     pause_s: float
-    now: Callable[[], float]
 
 
 class Pool:
@@ -188,10 +188,9 @@ class Pool:
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
-        now = self._context.now()
         ray.kill(slot.lane)
         self._gone += slot.newest.written_off()
-        self._slots[slot.number] = self._slot(slot.number, self._setup.later(now + self._context.pause_s))
+        self._slots[slot.number] = self._slot(slot.number, self._setup.later(time.time() + self._context.pause_s))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
         for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:

@@ -62,7 +62,7 @@ def pool(setup: Callable[[str], LaneSetup]) -> Iterator[Callable[..., Pool]]:
         lanes.append(Placement(lost_s=0.0).start_lane(given, None))
         return lanes[-1]
 
-    yield lambda url, size: Pool(setup(url), size, PoolContext(start, lambda: 0.0, 0.0, time.time))
+    yield lambda url, size: Pool(setup(url), size, PoolContext(start, lambda: 0.0, 0.0))
     for lane in lanes:
         ray.kill(lane)
 
@@ -108,7 +108,7 @@ def test_lanes_that_nobody_used_are_not_waited_for_and_end(setup: Callable[[str]
         lanes.append(Placement(lost_s=0.0).start_lane(given, None))
         return lanes[-1]
 
-    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, PoolContext(start, lambda: 0.0, 0.0, time.time))
+    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, PoolContext(start, lambda: 0.0, 0.0))
     assert not list(pool.poll()) and not pool.end()
     for lane in lanes:
         with pytest.raises(RayActorError):
