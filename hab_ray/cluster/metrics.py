@@ -60,20 +60,6 @@ BATCH_ROWS = Metric("hab_batch_rows_open", Kind.GAUGE, "Rows of open batches.")
 SETTLED = Metric("hab_rows_settled", Kind.GAUGE, "Rows with an outcome in the store.", _OF_ROWS)
 FAILED = Metric("hab_rows_failed", Kind.GAUGE, "Rows whose outcome is a permanent failure.", _OF_ROWS)
 KNOWN = Metric("hab_rows_known", Kind.GAUGE, "Rows known so far.", _OF_ROWS)
-METRICS = (
-    CALLS,
-    TOKENS,
-    DOLLARS,
-    RATE_LIMITED,
-    ADMITTED,
-    QUEUE_WAIT,
-    IN_FLIGHT,
-    BATCH_AGE,
-    BATCH_ROWS,
-    SETTLED,
-    FAILED,
-    KNOWN,
-)
 
 Tags = tuple[str, ...]
 
