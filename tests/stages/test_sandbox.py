@@ -14,7 +14,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
 from hab_ray.rubric import Rubric, RubricPart
 from hab_ray.stages.prompts.sandbox import MAX_CPU_SECONDS, BadTemplate, safe_template
-from hab_ray.stages.prompts.wording import Wording, load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
 from tests.stages.calls_of_prompts import RUBRICS
 
 CANARY = "canary-5f1c"
@@ -123,7 +123,7 @@ def test_a_hostile_template_is_refused_before_any_call(
 def test_what_a_rubric_says_is_text_and_never_a_template(rubrics: dict[str, Rubric]) -> None:
     said = "{{ 7 * 7 }}{% for x in y %}{# gone #}"
     rubric = next(iter(rubrics.values())).model_copy(update={"definition": said})
-    assert said in Wording(load_prompts().judge).system({"rubric": rubric})
+    assert said in load_prompts().judge.fill_system({"rubric": rubric})
 
 
 ALLOWED = """{% for example in rubric.judging.examples if example.context is not none %}
@@ -136,23 +136,23 @@ ALLOWED = """{% for example in rubric.judging.examples if example.context is not
 def test_what_is_documented_can_be_used(tmp_path: Path) -> None:
     judge = load_prompts(with_user_template(tmp_path, ALLOWED)).judge
     values: dict[str, Any] = {"prompt": "p", "response": "an answer"}
-    text = Wording(judge).user({"rubric": RUBRICS["within"], "context": "c", **values})
+    text = judge.fill_user({"rubric": RUBRICS["within"], "context": "c", **values})
     assert '1/2 more {"assessment": "Short.", "issues": ["A"]}' in text and "\nFACT9 <<<ASS" in text
-    assert "none" in Wording(judge).user({"rubric": RUBRICS["without"], "context": "", **values})
+    assert "none" in judge.fill_user({"rubric": RUBRICS["without"], "context": "", **values})
 
 
 def test_a_long_answer_is_no_fault_of_the_template() -> None:
     values = {"rubric": RUBRICS["without"], "prompt": "p", "context": "", "response": "word " * 400_000}
-    assert len(Wording(load_prompts().judge).user(values)) > 2_000_000
+    assert len(load_prompts().judge.fill_user(values)) > 2_000_000
 
 
 def test_a_template_that_fails_on_a_row_is_named_with_its_file(tmp_path: Path) -> None:
     template = "{% if prompt == 'odd' %}{{ rubric.context.label }}{% endif %}"
     judge = load_prompts(with_user_template(tmp_path, template)).judge
     values = {"rubric": RUBRICS["without"], "context": "", "response": "r"}
-    assert Wording(judge).user({**values, "prompt": "even"}) == ""
+    assert judge.fill_user({**values, "prompt": "even"}) == ""
     with pytest.raises(ConfigError, match=r"prompts\.yaml: judge\.user: .*`label`"):
-        Wording(judge).user({**values, "prompt": "odd"})
+        judge.fill_user({**values, "prompt": "odd"})
 
 
 class Slow(RubricPart):

@@ -32,7 +32,7 @@ class ShownTexts:
 
     @cached_property
     def _text(self) -> str:
-        return f"{self._wording.system(self._values)}\n{self._wording.user(self._values)}"
+        return f"{self._wording.fill_system(self._values)}\n{self._wording.fill_user(self._values)}"
 
     @cached_property
     def _words(self) -> str:
