@@ -53,7 +53,6 @@ class AccountActor:
         self._watching = self._watching or asyncio.create_task(self._watch())
 
     async def enrol(self, lane: Enrolment) -> None:
-        """Take in a lane."""
         self._account.enrol(lane, time.monotonic())
 
     async def exchange(

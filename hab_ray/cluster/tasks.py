@@ -45,11 +45,9 @@ class Tasks:
         self._running: dict[Any, str] = {}
 
     def settle(self, order: Settle) -> None:
-        """Settle a shard as soon as there is room."""
         self._start(settle_shard, order, "a worker that reads the store")
 
     def compute(self, order: Compute) -> None:
-        """Compute a shard's rows as soon as there is room."""
         self._start(compute_rows, order, "a worker that chooses tests")
 
     def poll(self) -> Iterator[Event]:

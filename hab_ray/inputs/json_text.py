@@ -146,11 +146,9 @@ class _Window:
                 return self._text[self._at : self._at + 1]
 
     def skip(self) -> None:
-        """Pass over one sign."""
         self._at += 1
 
     def value(self) -> Any:
-        """The value that comes next."""
         self.sign()
         while True:
             broken = ""

@@ -192,13 +192,11 @@ class _Thrift:
         yield from range(count)
 
     def skip_name(self) -> None:
-        """Pass over the name of a column."""
         if (length := self._unsigned()) > MAX_COLUMN:
             raise BadInput(f"the name of a column has {length:,} bytes", "give it a short name")
         self.at += length
 
     def skip(self, kind: int, depth: int = 0) -> None:
-        """Pass over a value."""
         if depth > DEEPEST:
             raise _unreadable("its footer or a page's header is nested too deeply")
         if kind in _FIXED:

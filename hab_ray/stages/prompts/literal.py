@@ -24,11 +24,9 @@ class LiteralWording:
     is_literal: ClassVar[bool] = True
 
     def fill_system(self, values: Mapping[str, Any]) -> str:
-        """The fixed half, which has no values."""
         return self.request.system
 
     def fill_user(self, values: Mapping[str, Any]) -> str:
-        """The changing half, with the values in their places."""
         seeds = tuple(seed.prompt for seed in values.get("seeds", ()))
         others = {name: value for name, value in values.items() if name not in ("rubric", "seeds")}
         try:

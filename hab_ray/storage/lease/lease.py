@@ -319,5 +319,4 @@ class LeaseWatch:
         self._looked_at = now
 
     def hear(self, heard: RenewalAge | None) -> float:
-        """This one looks for itself."""
         return self._clock()

@@ -73,7 +73,6 @@ class Keys:
             yield head.to_bytes(8, "big").hex() + tail.ljust(KEY_BYTES - 8, b"\0").hex()
 
     def at(self, positions: Positions | NDArray[np.bool_]) -> Keys:
-        """Some of the keys."""
         return Keys(self.heads[positions], self.tails[positions], self.places[positions])
 
     def in_file(self, file: int) -> Keys:

@@ -53,7 +53,6 @@ class Entries:
     by_batch: NDArray[np.bool_]
 
     def at(self, chosen: NDArray[np.bool_]) -> Entries:
-        """The entries of some rows."""
         return Entries(self.keys.at(chosen), self.costs[chosen], self.epochs[chosen], self.by_batch[chosen])
 
 
