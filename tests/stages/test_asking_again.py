@@ -7,23 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.calls import ChatCall, Finish, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge
-from hab_ray.resources import bundled
-from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.prompts.wording import Prompts, load_prompts
+from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.verdict_rows import VerdictTask
+from tests.stages.judging import DIMENSION, asked, changed_prompts
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
-TEST = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-TASK = VerdictTask(TEST, Response("t1", DIMENSION, "subject", 0, State.OK, "x", "ok", "{}", "m", "", "", "k"))
+TASK = asked()
+NO_CHOICES = {"reasoning": None, "ours": None}
 
 
 @pytest.fixture
@@ -42,20 +39,13 @@ def call_of(stage: JudgeStage, task: VerdictTask = TASK) -> ChatCall:
 @pytest.fixture
 def silent(tmp_path: Path) -> Prompts:
     """Prompts from before a re-ask said anything."""
-    return asking_again(tmp_path)
+    return changed_prompts(tmp_path, again=None, **NO_CHOICES)
 
 
 @pytest.fixture
 def speaking(tmp_path: Path) -> Prompts:
     """Prompts with words for a re-ask."""
-    return asking_again(tmp_path, again="Unusable: {{ problem }}.")
-
-
-def asking_again(folder: Path, **said: str) -> Prompts:
-    given = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    given["judge"] = {half: given["judge"][half] for half in ("system", "user")} | said
-    (folder / "prompts.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
-    return load_prompts(folder)
+    return changed_prompts(tmp_path, again="Unusable: {{ problem }}.", **NO_CHOICES)
 
 
 PROBLEMS = {

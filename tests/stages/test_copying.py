@@ -11,15 +11,14 @@ from hab_ray.calls import Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge, Validate
 from hab_ray.fences import FENCE_VERSION
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
-from hab_ray.stages.verdict_rows import VerdictTask
+from tests.stages.judging import DIMENSION, asked
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
 VERSIONS = [(1, 1), *((version, FENCE_VERSION) for version in range(2, PROMPTS_VERSION + 1))]
 TEMPLATE = {
     1: "one or two sentences",
@@ -36,11 +35,9 @@ def versioned(request: pytest.FixtureRequest) -> Prompts:
 
 def judged(rubric: Rubric, prompts: Prompts, model: Model, reply: MakeReply, assessment: object) -> Verdict:
     stage = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
-    test = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-    response = Response("t1", DIMENSION, "s", 0, State.OK, "Go.", "ok", "{}", "m", "", "", "k")
     literal = rubric.literal_judging
     said = json.dumps({"assessment": assessment, literal.key if literal else "issues": ["A"]})
-    row = stage.parse(VerdictTask(test, response, ask=1), reply("k", said))
+    row = stage.parse(asked(ask=1), reply("k", said))
     assert isinstance(row, Verdict)
     return row
 

@@ -5,43 +5,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
-from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.rows import State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.prompts.wording import Prompts, Reasoning, load_prompts
-from hab_ray.stages.verdict_rows import VerdictTask
+from hab_ray.stages.prompts.wording import Prompts, Reasoning
+from tests.stages import judging
+from tests.stages.judging import changed_prompts
 
 DIMENSION = "encourage_learning"
 LETTERS = list("ABCDEF")
-TASK = VerdictTask(
-    ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None),
-    Response("t1", DIMENSION, "subject", 0, State.OK, "Try it.", "ok", "{}", "m", "", "", "k"),
-)
+TASK = judging.asked(DIMENSION)
 Change = Callable[..., Prompts]
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Change:
-    """The built-in prompts with keys of `judge` changed; None takes a key away."""
-
-    def make(**keys: str | None) -> Prompts:
-        own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-        own["judge"] = {name: value for name, value in {**own["judge"], **keys}.items() if value is not None}
-        (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-        return load_prompts(tmp_path)
-
-    return make
+    return partial(changed_prompts, tmp_path)
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from tests.stages.judging import changed_prompts
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
@@ -17,10 +16,7 @@ def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts:
 
 
 def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, prompts: Prompts) -> None:
-    own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    own["judge"]["user"] += " Be strict."
-    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-    found = load_prompts(tmp_path)
+    found = changed_prompts(tmp_path, user=f"{prompts.judge.user} Be strict.")
     assert found.judge.user.endswith(" Be strict.")
     assert found.sha256 != prompts.sha256
 
