@@ -64,14 +64,10 @@ def entries_in(folder: Folder, name: str) -> Entries:
         FileNotFoundError: it was removed by a compaction.
     """
     if is_part(name):
+        sidecar = sidecar_name(name)
         with suppress(FileNotFoundError, DamagedFile):
-            return _from_sidecar(folder, name)
+            return _entries(read_table(sidecar, folder.get(sidecar)))
     return _entries(_read(folder, name))
-
-
-def _from_sidecar(folder: Folder, part: str) -> Entries:
-    name = sidecar_name(part)
-    return _entries(read_table(name, folder.get(name)))
 
 
 def _read(folder: Folder, name: str) -> pa.Table:
