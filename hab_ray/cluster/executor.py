@@ -160,20 +160,16 @@ class RayExecutor:
         """The pool of a provider, whose lanes begin to open if there was none."""
         if provider not in session.pools:
             from hab_ray.cluster.lanes import LaneSetup
-            from hab_ray.cluster.pools import Pool, PoolContext
+            from hab_ray.cluster.pools import Pool
 
-            run = self._setup
+            run, placement, site = self._setup, session.placement, session.tasks.site
             account = account_setup(run, provider)
-            setup = LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget)
-            site = session.tasks.site
             session.pools[provider] = Pool(
-                setup,
-                session.placement.lanes_for(account),
-                PoolContext(
-                    start=lambda setup: session.placement.start_lane(setup, site),
-                    lease_age_s=lambda: run.lease.age_s,
-                    pause_s=session.placement.pause_s,
-                ),
+                LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget),
+                placement.lanes_for(account),
+                start=lambda setup: placement.start_lane(setup, site),
+                lease_age_s=lambda: run.lease.age_s,
+                pause_s=placement.pause_s,
             )
         return session.pools[provider]
 

@@ -154,15 +154,15 @@ def _rows_at_a_time(data: Data, columns: Sequence[int]) -> int:
     """
     unpacked = 0
     widest = dict.fromkeys(columns, 1.0)
-    for column, page in pages(mapped(data), columns):
-        unpacked += page.size
+    for column, size, rows in pages(mapped(data), columns):
+        unpacked += size
         if unpacked > _most_decoded(data):
             raise _too_large(data)
-        if page.size > MAX_PAGE_BYTES:
+        if size > MAX_PAGE_BYTES:
             raise BadInput(
-                f"has a page of {page.size >> 20:,} MiB, and at most {MAX_PAGE_BYTES >> 20:,} are read", "shorten it"
+                f"has a page of {size >> 20:,} MiB, and at most {MAX_PAGE_BYTES >> 20:,} are read", "shorten it"
             )
-        widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
+        widest[column] = max(widest[column], size / rows if rows else 0.0)
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
 
 
