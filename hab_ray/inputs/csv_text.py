@@ -47,11 +47,7 @@ def csv_names(data: Data) -> tuple[str, ...]:
 
 
 def csv_numbers(data: Data) -> tuple[str, ...]:
-    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on.
-
-    Raises:
-        BadInput: as `csv_rows`.
-    """
+    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on."""
     return tuple(str(place) for place, _ in enumerate(next(_lines(data), (0, []))[1], 1))
 
 

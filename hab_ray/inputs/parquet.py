@@ -76,11 +76,7 @@ def parquet_names(data: Data) -> tuple[str, ...]:
 
 
 def number_columns(data: Data) -> frozenset[str]:
-    """The names of a Parquet file's columns of numbers.
-
-    Raises:
-        BadInput: it is no Parquet file.
-    """
+    """The names of a Parquet file's columns of numbers."""
     return frozenset(field.name for field in _schema(data) if _is_number(field.type))
 
 

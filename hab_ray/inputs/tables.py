@@ -25,9 +25,6 @@ class Frame:
         """The number of each row from 1, and its values under our names: texts, numbers, and JSON's lists and objects.
 
         `columns` says theirs by ours.
-
-        Raises:
-            BadInput: the table cannot be read.
         """
         for number, row in enumerate(_rows(self.path, [*columns.values()], self.numbered), 1):
             known = row if isinstance(row, dict) else {}

@@ -59,11 +59,6 @@ class ModelIndex:
         self._files: list[str] = []
         self.keys = KeyIndex()
 
-    @property
-    def is_used(self) -> bool:
-        """Whether it knows of any file."""
-        return bool(self._files)
-
     def refresh(self) -> None:
         """Take in the files that came since the last look; again, where a compaction removed one of them."""
         while True:
@@ -283,8 +278,8 @@ class Store:
             if size < PART_BYTES and name != names[-1]:
                 continue
             put_part(self.folder, f"{prefix_of(shelf, model)}/{stem}.{number:06d}", in_one(tables.values()))
-            if self._index(shelf, model).is_used:
-                self._index(shelf, model).refresh()
+            if (shelf, model) in self._indexes:
+                self._indexes[shelf, model].refresh()
             for merged in tables:
                 self.folder.delete(merged)
             tables, size, number = {}, 0, number + 1
