@@ -19,12 +19,13 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from tests.stages.judging import DIMENSION, asked, changed_prompts
 
 MakeReply = Callable[..., Reply]
+MakeStage = Callable[[Prompts], JudgeStage]
 TASK = asked()
 NO_CHOICES = {"reasoning": None, "ours": None}
 
 
 @pytest.fixture
-def judging(rubrics: dict[str, Rubric], model: Model) -> Callable[[Prompts], JudgeStage]:
+def judging(rubrics: dict[str, Rubric], model: Model) -> MakeStage:
     def make(prompts: Prompts) -> JudgeStage:
         return JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
 
@@ -62,7 +63,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
 def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
-    text: str, problem: str, judging: Callable[[Prompts], JudgeStage], speaking: Prompts, reply: MakeReply
+    text: str, problem: str, judging: MakeStage, speaking: Prompts, reply: MakeReply
 ) -> None:
     stages = [judging(speaking) for _ in range(2)]
     first = call_of(stages[0])
@@ -80,7 +81,7 @@ def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_
 
 
 def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
-    judging: Callable[[Prompts], JudgeStage], speaking: Prompts, reply: MakeReply
+    judging: MakeStage, speaking: Prompts, reply: MakeReply
 ) -> None:
     stage = judging(speaking)
     again = stage.parse(TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
@@ -88,9 +89,7 @@ def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
     assert call_of(stage, again.task).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
 
 
-def test_prompts_from_before_ask_again_in_the_same_words(
-    judging: Callable[[Prompts], JudgeStage], silent: Prompts, reply: MakeReply
-) -> None:
+def test_prompts_from_before_ask_again_in_the_same_words(judging: MakeStage, silent: Prompts, reply: MakeReply) -> None:
     stage = judging(silent)
     again = stage.parse(TASK, reply("k", "prose"))
     assert isinstance(again, Again)

@@ -26,6 +26,7 @@ DIMENSION = "encourage_learning"
 LETTERS = list("ABCDEF")
 TASK = judging.asked(DIMENSION)
 Change = Callable[..., Prompts]
+Ask = Callable[..., ChatCall]
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def changed(tmp_path: Path) -> Change:
 
 
 @pytest.fixture
-def asked(rubrics: dict[str, Rubric], model: Model) -> Callable[[Prompts], ChatCall]:
+def asked(rubrics: dict[str, Rubric], model: Model) -> Ask:
     def ask(prompts: Prompts, asked_model: Model = model) -> ChatCall:
         stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), asked_model)
         ((_, call),) = stage.requests([TASK])
@@ -49,9 +50,7 @@ def fields(call: ChatCall) -> Mapping[str, Any]:
     return found
 
 
-def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(
-    asked: Callable[[Prompts], ChatCall], prompts: Prompts
-) -> None:
+def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(asked: Ask, prompts: Prompts) -> None:
     assert prompts.reasoning is Reasoning.PER_ISSUE
     call = asked(prompts)
     assert list(fields(call)) == ["assessment", "issues"]
@@ -62,7 +61,7 @@ def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(
     assert f'{{"assessment": {{{form}}}, "issues": ["letters that apply"]}}' in call.system
 
 
-def test_brief_asks_for_one_text(asked: Callable[[Prompts], ChatCall], prompts: Prompts, changed: Change) -> None:
+def test_brief_asks_for_one_text(asked: Ask, prompts: Prompts, changed: Change) -> None:
     brief = changed(reasoning="brief")
     call = asked(brief)
     assert fields(call)["assessment"] == {"type": "string"}
@@ -72,7 +71,7 @@ def test_brief_asks_for_one_text(asked: Callable[[Prompts], ChatCall], prompts: 
 
 
 def test_where_strings_are_bounded_all_thoughts_and_the_list_fit_into_the_reply(
-    asked: Callable[..., ChatCall], prompts: Prompts, model: Model
+    asked: Ask, prompts: Prompts, model: Model
 ) -> None:
     bounded = replace(model, entry=model.entry.model_copy(update={"schema_bounds": ("strings", "lists")}))
     call = asked(prompts, bounded)
@@ -92,7 +91,7 @@ def test_thoughts_on_issues_are_the_verdicts_assessment(
 
 
 def test_notes_of_ours_can_be_left_out(
-    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
+    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
 ) -> None:
     (note,) = rubrics[DIMENSION].judging.notes
     assert note.ours and note.why is not None
@@ -107,7 +106,7 @@ def test_another_word_is_refused(key: str, value: str, changed: Change) -> None:
 
 
 def test_worked_examples_are_no_verdicts_that_could_be_recalled(
-    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts
+    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts
 ) -> None:
     system = asked(prompts).system
     assert system.count('"issues"') == 1

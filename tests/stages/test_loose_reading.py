@@ -21,6 +21,7 @@ from hab_ray.stages.replies.reading import Unreadable
 from tests.stages.judging import DIMENSION, asked, with_imported_wording
 
 MakeReply = Callable[..., Reply]
+MakeJudge = Callable[[str], JudgeStage]
 MILLION = 10**6
 
 
@@ -29,9 +30,15 @@ def points(rubrics: dict[str, Rubric]) -> dict[str, int]:
     return {issue.letter: issue.deduction for issue in rubrics[DIMENSION].judging.issues}
 
 
-def judge(reading: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
-    rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
-    return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+@pytest.fixture
+def judge(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeJudge:
+    """Makes the judge of a reading."""
+
+    def make(reading: str) -> JudgeStage:
+        rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
+        return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+
+    return make
 
 
 def settled(stage: JudgeStage, reply: Reply) -> Verdict:
@@ -83,10 +90,10 @@ FAILED = {
 
 @pytest.mark.parametrize("name", SCORED)
 def test_a_verdict_is_scored_by_every_letter_it_lists(
-    name: str, points: dict[str, int], rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply
 ) -> None:
     text, letters = SCORED[name]
-    row = judge("published", rubrics, prompts, model).parse(asked(ask=1), reply("k", text))
+    row = judge("published").parse(asked(ask=1), reply("k", text))
     assert isinstance(row, Verdict) and row.state is State.OK, row
     assert row.issues == letters and row.reading == "published"
     assert row.score == max(0, 10 - sum(points[letter] for letter in letters or ()))
@@ -94,9 +101,9 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 
 @pytest.mark.parametrize("name", FAILED)
 def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
-    name: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    name: str, judge: MakeJudge, reply: MakeReply
 ) -> None:
-    stage = judge("published", rubrics, prompts, model)
+    stage = judge("published")
     began = time.perf_counter()
     first = stage.parse(asked(), reply("k", FAILED[name]))
     assert time.perf_counter() - began < 30
@@ -106,46 +113,37 @@ def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
 
 
 def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    judge: MakeJudge, points: dict[str, int], reply: MakeReply
 ) -> None:
     cases: dict[str, tuple[int | None, int | None]] = {
         '{"issues": ["Z"]}': (None, 10),
         "none": (None, None),
     }
-    points = {letter: rubrics[DIMENSION].deduction(letter) for letter in "BC"}
     cases['{"issues": ["B"]}'] = (10 - points["B"],) * 2
     cases['{"issues": ["C", "C"]}'] = (10 - points["C"], max(0, 10 - 2 * points["C"]))
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)
     for text, (strict, published) in cases.items():
-        rows = [
-            settled(judge(reading, rubrics, prompts, model), reply("k", text)) for reading in ("strict", "published")
-        ]
+        rows = [settled(judge(reading), reply("k", text)) for reading in ("strict", "published")]
         found = [(row.reading, row.score, row.other_score) for row in rows]
         assert found == [("strict", strict, published), ("published", published, strict)], text
 
 
-def test_the_other_score_is_that_of_the_first_reply(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    stage = judge("strict", rubrics, prompts, model)
+def test_the_other_score_is_that_of_the_first_reply(judge: MakeJudge, reply: MakeReply) -> None:
+    stage = judge("strict")
     again = stage.parse(asked(), reply("k", "{}"))
     assert isinstance(again, Again)
     row = stage.parse(again.task, reply("k2", '{"issues": ["A"]}'))
     assert isinstance(row, Verdict) and (row.score, row.other_score, row.asks) == (0, 10, 2)
 
 
-def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(judge: MakeJudge, reply: MakeReply) -> None:
     cut = reply("k", '{"issues": []} and', finish=Finish.TRUNCATED)
-    row = judge("published", rubrics, prompts, model).parse(asked(), cut)
+    row = judge("published").parse(asked(), cut)
     assert isinstance(row, Verdict) and (row.score, row.other_score) == (10, None)
 
 
-def test_a_refusal_and_another_models_answer_stay_what_they_are(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    stage = judge("published", rubrics, prompts, model)
+def test_a_refusal_and_another_models_answer_stay_what_they_are(judge: MakeJudge, reply: MakeReply) -> None:
+    stage = judge("published")
     for outcome in (reply("k", '{"issues": []}', finish=Finish.REFUSED), reply("k", '{"issues": []}', model="other")):
         row = stage.parse(asked(ask=1), outcome)
         assert isinstance(row, Verdict) and row.state in (State.BLOCKED, State.SUBSTITUTED)
