@@ -23,6 +23,11 @@ class Clock:
         return self.now
 
 
+def full(*_: object) -> None:
+    """What a full disk does."""
+    raise OSError(28, "No space left on device")
+
+
 def key_of(name: str) -> str:
     """The key that a test calls by a name."""
     return sha256(name.encode()).hexdigest()
