@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import Any
@@ -47,10 +47,6 @@ class LaneSetup:
     def limiter(self) -> str:
         """The name of the actor that keeps the account's limits."""
         return account_name(self.account.provider, self.account.url, self.account.entry.key_env)
-
-    def later(self, not_before: float) -> LaneSetup:
-        """The setup of a lane that may not send before another time."""
-        return replace(self, not_before=max(self.not_before, not_before))
 
 
 @ray.remote(num_cpus=0.01)

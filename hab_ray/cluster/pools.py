@@ -188,7 +188,8 @@ class Pool:
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
         ray.kill(slot.lane)
         self._gone += slot.newest.written_off()
-        self._slots[slot.number] = self._slot(slot.number, self._setup.later(time.time() + self._pause_s))
+        not_before = max(self._setup.not_before, time.time() + self._pause_s)
+        self._slots[slot.number] = self._slot(slot.number, replace(self._setup, not_before=not_before))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
         for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:

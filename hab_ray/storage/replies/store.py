@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -27,14 +26,13 @@ from hab_ray.storage.replies.parts import RowReader
 from hab_ray.storage.replies.records import (
     RecordKind,
     epoch_of,
-    failures_to_table,
     in_one,
     is_part,
     outcomes_of,
     prefix_of,
     read_table,
-    replies_to_table,
     shelf_of,
+    table_of,
     to_arrow,
 )
 from hab_ray.storage.replies.sidecars import entries_in, put_part
@@ -160,27 +158,23 @@ class StoreWriter:
         replaced: list[Failure] = []
         for (shelf, model), outcomes in taken.items():
             try:
-                self._put(shelf, model, _table_of(shelf, outcomes, self._epoch, self._mode))
+                self._put(shelf, model, outcomes)
             except _UNSTORABLE:
                 storable, failures = _sorted_out(shelf, outcomes)
                 if storable:
-                    self._put(shelf, model, _table_of(shelf, storable, self._epoch, self._mode))
-                self._put(RecordKind.FAILURES, model, failures_to_table(failures, self._epoch, self._mode))
+                    self._put(shelf, model, storable)
+                self._put(RecordKind.FAILURES, model, failures)
                 replaced += failures
         return replaced
 
-    def _put(self, shelf: RecordKind, model: str, table: pa.Table) -> None:
+    def _put(self, shelf: RecordKind, model: str, outcomes: Sequence[Outcome]) -> None:
+        data = to_arrow(table_of(shelf, outcomes, self._epoch, self._mode))
         self._count += 1
-        self.folder.put_new(f"{prefix_of(shelf, model)}/{self._stem}.{self._count:06d}.arrow", to_arrow(table))
+        self.folder.put_new(f"{prefix_of(shelf, model)}/{self._stem}.{self._count:06d}.arrow", data)
 
     def flush(self) -> list[Failure]:
         """Write all that waits; see `write`."""
         return self.write(self.take())
-
-
-def _table_of(shelf: RecordKind, outcomes: Iterable[Any], epoch: int, mode: Mode) -> pa.Table:
-    """Outcomes of a shelf as the table that is stored."""
-    return (failures_to_table if shelf is RecordKind.FAILURES else replies_to_table)(outcomes, epoch, mode)
 
 
 def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
@@ -189,7 +183,7 @@ def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Ou
     failures: list[Failure] = []
     for outcome in outcomes:
         try:
-            _table_of(shelf, [outcome], 0, Mode.ONLINE)
+            table_of(shelf, [outcome], 0, Mode.ONLINE)
             storable.append(outcome)
         except _UNSTORABLE as error:
             failures.append(_unstorable(outcome, error))
