@@ -305,11 +305,6 @@ class LeaseWatch:
         self._looked_at = float("-inf")
 
     def check(self) -> None:
-        """Return while this epoch holds the store.
-
-        Raises:
-            LeaseLost: a later epoch is there, or this one was released.
-        """
         now = self._clock()
         if now - self._looked_at < WATCH_EVERY_S:
             return

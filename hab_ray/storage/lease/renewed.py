@@ -158,18 +158,8 @@ class RenewedLease:
 
     @classmethod
     def acquire(
-        cls,
-        store: Location,
-        run: Location,
-        now: datetime,
-        times: LeaseTimes,
-        predecessor: Predecessor,
+        cls, store: Location, run: Location, now: datetime, times: LeaseTimes, predecessor: Predecessor
     ) -> Self:
-        """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
-
-        Raises:
-            StoreHeld: another driver has it.
-        """
         folder, lock = open_folder(store), _lock_beside(store)
         try:
             before = predecessor(folder)
