@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from hab_ray.inputs.files import (
     MAX_ROW_BYTES,
     MAX_ROWS,
+    SHOWN,
     BadInput,
     Data,
     distinct_columns,
@@ -17,9 +18,6 @@ from hab_ray.inputs.files import (
     opened,
     too_many_rows,
 )
-
-_SHOWN = 40
-
 
 # What a spreadsheet takes for a formula, also behind the ' that is put before one.
 FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
@@ -42,7 +40,7 @@ def csv_names(data: Data) -> tuple[str, ...]:
         raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")
     if len(distinct) < len(names):
         doubled = next(name for name in distinct if names.count(name) > 1)
-        raise BadInput(f"the column {doubled[:_SHOWN]!r} stands twice", "keep one of them")
+        raise BadInput(f"the column {doubled[:SHOWN]!r} stands twice", "keep one of them")
     return names
 
 
