@@ -35,7 +35,7 @@ from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Rows
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.replies.records import REPLY_SCHEMA, RecordKind, prefix_of, replies_to_table
+from hab_ray.storage.replies.records import REPLY_SCHEMA, RecordKind, prefix_of, table_of
 from hab_ray.storage.replies.sidecars import put_part
 from hab_ray.storage.replies.store import PART_BYTES
 from hab_ray.work import Shard, Work, given_tests
@@ -102,7 +102,7 @@ def put(folder: Folder, model: str, calls: Sequence[Call], text: str) -> int:
     left = iter(calls)
     number = len(folder.list(prefix_of(RecordKind.REPLIES, model)))
     while some := list(islice(left, rows)):
-        table = replies_to_table((reply(call, text) for call in some), EPOCH, Mode.ONLINE)
+        table = table_of(RecordKind.REPLIES, [reply(call, text) for call in some], EPOCH, Mode.ONLINE)
         put_part(folder, f"{prefix_of(RecordKind.REPLIES, model)}/part-{EPOCH:06d}.{number:06d}", table)
         number += 1
     return len(calls)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -103,7 +104,7 @@ def calls(kind: str, count: int) -> Any:
 def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
     """Stream a vendor's calls through its lanes, each a share of its own."""
     from hab_ray.cluster.lanes import LaneSetup
-    from hab_ray.cluster.pools import Pool, PoolContext
+    from hab_ray.cluster.pools import Pool
 
     model = ModelEntry(provider=str(of.kind), wire="m", price=UsdPrice(input=1, output=1))
     limits = Limits(requests_per_minute=round(of.per_s * 60), concurrent=4000, timeout_s=120)
@@ -118,8 +119,8 @@ def start(driver: Driver, of: Vendor, lanes: int) -> Pool:
     setup = LaneSetup(
         account, LeaseWatch(open_folder(account.store), driver.epoch, awake_clock), not_before=0.0, budget=None
     )
-    context = PoolContext(lambda setup: driver.placement.start_lane(setup, None), lambda: 0.0, 0.0, time.time)
-    pool = Pool(setup, lanes, context)
+    start_lane = partial(driver.placement.start_lane, site=None)
+    pool = Pool(setup, lanes, start_lane, lambda: 0.0, 0.0)
     driver.pools.append(pool)
     data = calls(str(of.kind), of.calls)
     shares = data.split(lanes) if lanes > 1 else [data]

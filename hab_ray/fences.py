@@ -15,7 +15,6 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
-from types import MappingProxyType
 
 from hab_ray.calls import ChatCall
 
@@ -74,12 +73,10 @@ class FenceStyle:
     plain: Callable[[str], str]
 
 
-FENCES: Mapping[int, FenceStyle] = MappingProxyType(
-    {
-        1: FenceStyle(_fence_with_hash, lambda text: text),
-        FENCE_VERSION: FenceStyle(_fence_with_placeholder, without_placeholder),
-    }
-)
+FENCES: Mapping[int, FenceStyle] = {
+    1: FenceStyle(_fence_with_hash, lambda text: text),
+    FENCE_VERSION: FenceStyle(_fence_with_placeholder, without_placeholder),
+}
 
 
 class FenceCodes:

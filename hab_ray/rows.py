@@ -380,11 +380,8 @@ def _revived(name: str, values: list[Any], enum: type[StrEnum] | None) -> list[A
         return [members[value] for value in values]
     if name in _REPEATED:
         return [_one_of(value) for value in values]
-    return [None if value is None else tuple(value) for value in values] if _holds_lists(values) else values
+    holds_lists = any(isinstance(value, list) for value in values)
+    return [None if value is None else tuple(value) for value in values] if holds_lists else values
 
 
 _one_of = lru_cache(maxsize=1024)(str)
-
-
-def _holds_lists(values: list[Any]) -> bool:
-    return any(isinstance(value, list) for value in values)

@@ -19,6 +19,7 @@ _IN_ENVIRONMENT = (
     "put the secret into an environment variable and name that: `key_env: VARIABLE` for the key, or "
     "`headers_env: {Header-Name: VARIABLE}` for a header"
 )
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ELSEWHERE = ("10.255.255.255", 1)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -5,13 +5,12 @@ Ray is started by the first dispatch and not before: a run with nothing to send 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.cluster.nodes import NodeCheck, alive_nodes
+from hab_ray.cluster.nodes import alive_nodes, must_have_keys, must_see
 from hab_ray.cluster.session import must_be_alive, named, ray_session
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
@@ -161,21 +160,16 @@ class RayExecutor:
         """The pool of a provider, whose lanes begin to open if there was none."""
         if provider not in session.pools:
             from hab_ray.cluster.lanes import LaneSetup
-            from hab_ray.cluster.pools import Pool, PoolContext
+            from hab_ray.cluster.pools import Pool
 
-            run = self._setup
+            run, placement, site = self._setup, session.placement, session.tasks.site
             account = account_setup(run, provider)
-            setup = LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget)
-            site = session.tasks.site
             session.pools[provider] = Pool(
-                setup,
-                session.placement.lanes_for(account),
-                PoolContext(
-                    start=lambda setup: session.placement.start_lane(setup, site),
-                    lease_age_s=lambda: run.lease.age_s,
-                    pause_s=session.placement.pause_s,
-                    now=time.time,
-                ),
+                LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget),
+                placement.lanes_for(account),
+                start=lambda setup: placement.start_lane(setup, site),
+                lease_age_s=lambda: run.lease.age_s,
+                pause_s=placement.pause_s,
             )
         return session.pools[provider]
 
@@ -187,12 +181,9 @@ def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
         ConfigError: names the nodes that do not.
     """
     site, nodes = setup.site, alive_nodes()
-    places = {"run": site.work.run_path, "store": site.store}
-    NodeCheck(places, site.work.sweep.shared_filesystem).check()
+    must_see(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)
     if len(nodes) > 1:
-        from hab_ray.cluster.keys import must_have_keys
-
-        must_have_keys([node.id for node in nodes], [site.work.catalog.providers[name] for name in providers])
+        must_have_keys(nodes, [site.work.catalog.providers[name] for name in providers])
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -48,16 +49,12 @@ class LaneSetup:
         """The name of the actor that keeps the account's limits."""
         return account_name(self.account.provider, self.account.url, self.account.entry.key_env)
 
-    def later(self, not_before: float) -> LaneSetup:
-        """The setup of a lane that may not send before another time."""
-        return replace(self, not_before=max(self.not_before, not_before))
-
 
 @ray.remote(num_cpus=0.01)
 class Lane:
-    """Completes calls of one provider account. `site` is needed for rows that flow."""
+    """Completes calls of one provider account. `site` is for rows that flow."""
 
-    def __init__(self, setup: LaneSetup, site: WorkerContext | None = None) -> None:
+    def __init__(self, setup: LaneSetup, site: WorkerContext) -> None:
         self._site = site
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
@@ -76,7 +73,7 @@ class Lane:
 
         The dataset is scheduled from here: a dispatch starts no process of its own.
         """
-        self._engine.follow(feeds, self._flow)
+        self._engine.follow(feeds, partial(DependentCalls, self._site))
         await asyncio.wrap_future(self._engine.complete(_jobs(calls)))
 
     async def complete_flowing(self, pending: Pending, spools: Sequence[Spool], share: Share) -> None:
@@ -94,11 +91,6 @@ class Lane:
     async def close(self) -> EngineReport:
         """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
         return await asyncio.wrap_future(self._engine.close())
-
-    def _flow(self, writer: str) -> DependentCalls:
-        if self._site is None:
-            raise ValueError("a lane without a site was given rows that flow")
-        return DependentCalls(self._site, writer)
 
 
 def _around(setup: LaneSetup, lane: str, watch: Watch) -> SharedServices:

@@ -25,8 +25,6 @@ from hab_ray.executors.budget import BudgetSetup
 from hab_ray.storage.lease.watches import RenewalAge
 
 NAMESPACE = "hab_ray-limits"
-GAP_S = 0.05
-SILENCE_S = 10.0
 LOOK_EVERY_S = 2.0
 RETRY_S = 0.2
 ANSWER_S = 60.0
@@ -53,7 +51,6 @@ class AccountActor:
         self._watching = self._watching or asyncio.create_task(self._watch())
 
     async def enrol(self, lane: Enrolment) -> None:
-        """Take in a lane."""
         self._account.enrol(lane, time.monotonic())
 
     async def exchange(
@@ -98,8 +95,8 @@ class SharedLimiterClient:
     Raises RayError or TimeoutError where the cluster gives no actor that answers for `PATIENCE_S`.
     """
 
-    gap_s = GAP_S
-    silence_s = SILENCE_S
+    gap_s = 0.05
+    silence_s = 10.0
 
     def __init__(self, name: str, lane: str, limits: Mapping[str, Limits], patience_s: float) -> None:
         self._name, self._lane, self._limits, self._patience_s = name, lane, limits, patience_s

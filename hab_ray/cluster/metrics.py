@@ -60,20 +60,6 @@ BATCH_ROWS = Metric("hab_batch_rows_open", Kind.GAUGE, "Rows of open batches.")
 SETTLED = Metric("hab_rows_settled", Kind.GAUGE, "Rows with an outcome in the store.", _OF_ROWS)
 FAILED = Metric("hab_rows_failed", Kind.GAUGE, "Rows whose outcome is a permanent failure.", _OF_ROWS)
 KNOWN = Metric("hab_rows_known", Kind.GAUGE, "Rows known so far.", _OF_ROWS)
-METRICS = (
-    CALLS,
-    TOKENS,
-    DOLLARS,
-    RATE_LIMITED,
-    ADMITTED,
-    QUEUE_WAIT,
-    IN_FLIGHT,
-    BATCH_AGE,
-    BATCH_ROWS,
-    SETTLED,
-    FAILED,
-    KNOWN,
-)
 
 Tags = tuple[str, ...]
 
@@ -141,8 +127,8 @@ class RunMetrics:
     def __init__(self, named: Named, utc_now: Callable[[], datetime]) -> None:
         self._named, self._utc_now = named, utc_now
         self._reported_at = float("-inf")
-        self._instruments: dict[str, Any] = {}
-        self._last: dict[tuple[str, Tags], float] = {}
+        self._instruments: dict[Metric, Any] = {}
+        self._last: dict[tuple[Metric, Tags], float] = {}
 
     def report(self, counters: Mapping[Channel, Counters], progress: Progress, is_last: bool) -> None:
         """Report where the run is, at most every `EVERY_S`; the last time always."""
@@ -153,15 +139,14 @@ class RunMetrics:
         current = list(readings(self._named, counters, progress, self._utc_now()))
         for reading in current:
             self._tell(reading)
-        seen = {(reading.metric.name, reading.tags) for reading in current}
-        by_name = {metric.name: metric for metric in METRICS}
-        for name, tags in [key for key, value in self._last.items() if key not in seen and value]:
-            if by_name[name].kind is Kind.GAUGE:
-                self._tell(Reading(by_name[name], tags, 0.0))
+        seen = {(reading.metric, reading.tags) for reading in current}
+        for metric, tags in [key for key, value in self._last.items() if key not in seen and value]:
+            if metric.kind is Kind.GAUGE:
+                self._tell(Reading(metric, tags, 0.0))
 
     def _tell(self, reading: Reading) -> None:
-        metric, key = reading.metric, (reading.metric.name, reading.tags)
-        instrument = self._instruments.get(metric.name) or self._made(metric)
+        metric, key = reading.metric, (reading.metric, reading.tags)
+        instrument = self._instruments.get(metric) or self._made(metric)
         told = map(one_line, (self._named.run, *reading.tags))
         tags = dict(zip(metric.tags, told, strict=True))
         before, self._last[key] = self._last.get(key, 0.0), reading.value
@@ -174,7 +159,7 @@ class RunMetrics:
         from ray.util import metrics
 
         kind = metrics.Counter if metric.kind is Kind.COUNTER else metrics.Gauge
-        return self._instruments.setdefault(metric.name, kind(metric.name, metric.description, metric.tags))
+        return self._instruments.setdefault(metric, kind(metric.name, metric.description, metric.tags))
 
 
 def _is_connected() -> bool:

@@ -1,16 +1,23 @@
-"""Whether the nodes of a cluster see the run and the store."""
+"""Whether the nodes of a cluster see the run and the store, and have the keys that calls from them need.
+
+A lane reads its key on the node that it runs on. Only names of variables travel: neither a value nor a path leaves its
+node.
+"""
 
 from __future__ import annotations
 
+import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
+from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
@@ -45,58 +52,53 @@ def cluster_cpus() -> int:
     return int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
 
 
-class NodeCheck:
-    """Refuses nodes that do not see the folders of a run, each node once. Places in a bucket need no check.
+def _on_each(nodes: Sequence[Node], ask: Callable[..., Any], *given: object) -> dict[Node, Any]:
+    """References to what a function returns on each node."""
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    there = {node: NodeAffinitySchedulingStrategy(node.id, soft=False) for node in nodes}
+    task = ray.remote(ask)
+    return {
+        node: task.options(num_cpus=0, scheduling_strategy=strategy, max_retries=1).remote(*given)
+        for node, strategy in there.items()
+    }
+
+
+def must_see(nodes: Sequence[Node], places: Mapping[str, Location], shared: bool) -> None:
+    """Check that nodes see the folders of a run. One node alone is the driver's own; places in a bucket need no check.
 
     `places` has the folders by their keys in the sweep file, absolute. `shared` says that the user takes them for the
-    same folders on every node. `nodes` names the nodes that live now.
+    same folders on every node.
+
+    Raises:
+        ConfigError: a node does not see a folder, or may not write to it.
     """
-
-    def __init__(
-        self, places: Mapping[str, Location], shared: bool, nodes: Callable[[], Sequence[Node]] = alive_nodes
-    ) -> None:
-        self._places = {key: place for key, place in places.items() if place.is_local}
-        self._shared, self._nodes = shared, nodes
-        self._checked: set[str] = set()
-
-    def check(self) -> None:
-        """Check the nodes that were not there at the last check. One node alone is the driver's own.
-
-        Raises:
-            ConfigError: a node does not see a folder, or may not write to it.
-        """
-        nodes = self._nodes()
-        if not self._places or len(nodes) < 2:
-            return
-        if not self._shared:
-            raise ConfigError(_not_shared(self._places, len(nodes)))
-        unchecked = [node for node in nodes if node.id not in self._checked]
-        if not unchecked:
-            return
-        problems = [problem for key in self._places for problem in self._problems(key, unchecked)]
-        if problems:
-            raise ConfigError("\n".join(problems))
-        self._checked |= {node.id for node in unchecked}
-
-    def _problems(self, key: str, nodes: list[Node]) -> Iterator[str]:
-        place = self._places[key]
-        with _marked(place) as mark:
-            asked = {node: _asked(node, place, mark) for node in nodes}
-            for node, ref in asked.items():
-                if problem := _answer(ref):
-                    yield one_line(
-                        f"{key}: node {node} {problem} {place}, although the sweep says `shared_filesystem: true`; "
-                        f"mount the folder there under this path for this user, or name an s3:// address as `{key}:`"
-                    )
+    local = {key: place for key, place in places.items() if place.is_local}
+    if not local or len(nodes) < 2:
+        return
+    if not shared:
+        named = " and ".join(f"`{key}: {place}`" for key, place in local.items())
+        raise ConfigError(
+            one_line(
+                f"the Ray cluster has {len(nodes)} nodes, and {named} name folders on this machine's disk, which the "
+                "others may not see; name s3:// addresses instead, or, if the folders are mounted on every node under "
+                "these paths (such as NFS), add `shared_filesystem: true` to the sweep"
+            )
+        )
+    problems = [problem for key, place in local.items() for problem in _problems(key, place, nodes)]
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
-def _not_shared(places: Mapping[str, Location], nodes: int) -> str:
-    named = " and ".join(f"`{key}: {place}`" for key, place in places.items())
-    return one_line(
-        f"the Ray cluster has {nodes} nodes, and {named} name folders on this machine's disk, which the others may not "
-        "see; name s3:// addresses instead, or, if the folders are mounted on every node under these paths (such as "
-        "NFS), add `shared_filesystem: true` to the sweep"
-    )
+def _problems(key: str, place: Location, nodes: Sequence[Node]) -> Iterator[str]:
+    with _marked(place) as mark:
+        for node, ref in _on_each(nodes, problem_with, place, mark).items():
+            if problem := _answer(ref):
+                yield one_line(
+                    f"{key}: node {node} {problem} {place}, although the sweep says `shared_filesystem: true`; "
+                    f"mount the folder there under this path for this user, or name an s3:// address as `{key}:`"
+                )
 
 
 @contextmanager
@@ -108,15 +110,6 @@ def _marked(place: Location) -> Iterator[str]:
         yield mark
     finally:
         folder.clear(mark)
-
-
-def _asked(node: Node, place: Location, mark: str) -> Any:
-    import ray
-    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-    there = NodeAffinitySchedulingStrategy(node.id, soft=False)
-    task = ray.remote(problem_with).options(num_cpus=0, scheduling_strategy=there, max_retries=1)
-    return task.remote(place, mark)
 
 
 def _answer(ref: Any) -> str | None:
@@ -149,3 +142,28 @@ def problem_with(place: Location, mark: str, within_s: float = SEEN_WITHIN_S) ->
     except OSError as error:
         return f"cannot write ({error.strerror}) to"
     return None
+
+
+def must_have_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> None:
+    """Check that each node can call each of these accounts.
+
+    Raises:
+        ConfigError: names what is missing where.
+        RayError: a node does not answer.
+    """
+    import ray
+
+    asked = _on_each(nodes, _missing_here, sorted({name for entry in accounts for name in variables_of(entry)}))
+    missing = dict(zip(asked, ray.get(list(asked.values()), timeout=ANSWER_S), strict=True))
+    lines = [f"node {one_line(node.address)}: {', '.join(names)} not set" for node, names in missing.items() if names]
+    if lines:
+        raise ConfigError(
+            "\n".join(lines)
+            + "\nSet each in the environment that `ray start` gets on that node, or name a file that holds "
+            "it (NAME_FILE=PATH); not in a runtime_env, which Ray shows in clear. Nothing was sent"
+        )
+
+
+def _missing_here(names: Sequence[str]) -> list[str]:
+    """The variables that hold nothing here. Runs on the node."""
+    return [name for name in names if not has_secret(name, os.environ)]

@@ -7,7 +7,7 @@ up nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from math import ceil
 
 import pyarrow as pa
@@ -21,24 +21,16 @@ MAX_TASKS = 16
 PLACE = "place"
 
 
-@dataclass(frozen=True)
-class ReadSpools:
-    """Turns places in a list of spools into their calls, on a worker."""
-
-    pending: Pending
-    spools: Sequence[Spool]
-    share: Share
-
-    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """The share's calls of each spool, in blocks with `JOB_COLUMNS`."""
-        for place in batch.column(PLACE).to_pylist():
-            for block in self.pending.blocks(self.spools[place], JOB_COLUMNS):
-                yield self.share.of(block)
+def _read(batch: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
+    """The share's calls of the spools at some places, in blocks with `JOB_COLUMNS`; on a worker."""
+    for place in batch.column(PLACE).to_pylist():
+        for block in pending.blocks(spools[place], JOB_COLUMNS):
+            yield share.of(block)
 
 
 def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
     """A share of the calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
     tasks = min(MAX_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
     places = ray.data.from_items([{PLACE: place} for place in range(len(spools))], override_num_blocks=tasks)
-    read = ReadSpools(pending, spools, share)
-    return places.map_batches(read.__call__, batch_size=1, batch_format="pyarrow", num_cpus=0.8)
+    read = partial(_read, pending=pending, spools=spools, share=share)
+    return places.map_batches(read, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.catalog.models import Limits
 from hab_ray.cluster.lanes import STREAMS, Lane, LaneSetup
 from hab_ray.cluster.limits import account
@@ -20,7 +21,6 @@ from hab_ray.engine.online.opening import AccountSetup
 CALLS_PER_S_OF_A_LANE = 250.0
 CPUS_OF_A_LANE = 2.0
 _TYPICAL_CALL_S = 4.0
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Placement:
@@ -63,7 +63,7 @@ class Placement:
 
 
 def _is_served_here(setup: AccountSetup) -> bool:
-    return bool(setup.entry.serve) or urlsplit(setup.url).hostname in _LOOPBACK
+    return bool(setup.entry.serve) or urlsplit(setup.url).hostname in LOOPBACK
 
 
 def _calls_per_s(limits: Limits) -> float:

@@ -6,6 +6,7 @@ dispatches that it shared with the others have ended.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -52,26 +53,23 @@ class _Slot:
         return bool(finished([self.opened]))
 
 
-@dataclass(frozen=True)
-class PoolContext:
-    """What a pool needs from its driver.
+class Pool:
+    """The lanes of one provider account, whose counters it adds up.
 
     `start` starts a lane; `lease_age_s` is how old the last renewal of the lease is. A lane that takes the place of
-    another waits `pause_s` before it sends, because that one may still work. `now` is Unix time.
+    another waits `pause_s` before it sends, because that one may still work.
     """
 
-    start: Callable[[LaneSetup], Any]
-    lease_age_s: Callable[[], float]
-    pause_s: float
-    now: Callable[[], float]
-
-
-class Pool:
-    """The lanes of one provider account, whose counters it adds up."""
-
-    def __init__(self, setup: LaneSetup, size: int, context: PoolContext) -> None:
+    def __init__(
+        self,
+        setup: LaneSetup,
+        size: int,
+        start: Callable[[LaneSetup], Any],
+        lease_age_s: Callable[[], float],
+        pause_s: float,
+    ) -> None:
         self.channel = Channel(setup.account.provider, Mode.ONLINE)
-        self._setup, self._context = setup, context
+        self._setup, self._start, self._lease_age_s, self._pause_s = setup, start, lease_age_s, pause_s
         self._slots = [self._slot(number, setup) for number in range(size)]
         self._gone = Counters()
         self._parts: dict[Any, tuple[int, _Slot]] = {}
@@ -80,8 +78,8 @@ class Pool:
         self.is_used = False
 
     def _slot(self, number: int, setup: LaneSetup) -> _Slot:
-        lane = self._context.start(setup)
-        return _Slot(number, lane, lane.open.remote(), Listener(lane, self._context.lease_age_s))
+        lane = self._start(setup)
+        return _Slot(number, lane, lane.open.remote(), Listener(lane, self._lease_age_s))
 
     @property
     def is_busy(self) -> bool:
@@ -188,10 +186,10 @@ class Pool:
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
-        now = self._context.now()
         ray.kill(slot.lane)
         self._gone += slot.newest.written_off()
-        self._slots[slot.number] = self._slot(slot.number, self._setup.later(now + self._context.pause_s))
+        not_before = max(self._setup.not_before, time.time() + self._pause_s)
+        self._slots[slot.number] = self._slot(slot.number, replace(self._setup, not_before=not_before))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
         for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,7 +11,7 @@ import ray
 
 from hab_ray.cluster.nodes import cluster_cpus
 from hab_ray.cluster.session import finished, result
-from hab_ray.executors.protocol import Compute, Event, RowsComputed, Settle, ShardSettled
+from hab_ray.executors.protocol import Compute, Event, Settle
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
@@ -27,20 +26,8 @@ def _store(path: Location, failures_since: int) -> Store:
     return Store(open_folder(path), failures_since)
 
 
-def _settle(site: WorkerContext, order: Settle) -> ShardSettled:
-    return settle_shard(site, order, _store(site.store, site.failures_since))
-
-
-def _compute(site: WorkerContext, order: Compute) -> RowsComputed:
-    return compute_rows(site, order, _store(site.store, site.failures_since))
-
-
-@dataclass(frozen=True)
-class _Task:
-    """Something to start, and what a message to the user calls the worker that does it."""
-
-    start: Callable[[], Any]
-    who: str
+def _done(do: Callable[..., Event], site: WorkerContext, order: Settle | Compute) -> Event:
+    return do(site, order, _store(site.store, site.failures_since))
 
 
 class Tasks:
@@ -52,18 +39,16 @@ class Tasks:
 
     def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
         self.site, self._wake = ray.put(site), wake
-        self._settle, self._compute = ray.remote(num_cpus=0)(_settle), ray.remote(num_cpus=0)(_compute)
+        self._task = ray.remote(num_cpus=0)(_done)
         self._at_once = max(LEAST_AT_ONCE, cluster_cpus())
-        self._waiting: deque[_Task] = deque()
+        self._waiting: deque[tuple[Callable[..., Event], Settle | Compute, str]] = deque()
         self._running: dict[Any, str] = {}
 
     def settle(self, order: Settle) -> None:
-        """Settle a shard as soon as there is room."""
-        self._start(_Task(lambda: self._settle.remote(self.site, order), "a worker that reads the store"))
+        self._start(settle_shard, order, "a worker that reads the store")
 
     def compute(self, order: Compute) -> None:
-        """Compute a shard's rows as soon as there is room."""
-        self._start(_Task(lambda: self._compute.remote(self.site, order), "a worker that chooses tests"))
+        self._start(compute_rows, order, "a worker that chooses tests")
 
     def poll(self) -> Iterator[Event]:
         """What tasks have found since the last call.
@@ -77,13 +62,14 @@ class Tasks:
             self._fill()
             yield result(ref, who)
 
-    def _start(self, task: _Task) -> None:
-        self._waiting.append(task)
+    def _start(self, do: Callable[..., Event], order: Settle | Compute, who: str) -> None:
+        """Do it as soon as there is room; `who` is what a message to the user calls the worker that does."""
+        self._waiting.append((do, order, who))
         self._fill()
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._at_once:
-            task = self._waiting.popleft()
-            ref = task.start()
-            self._running[ref] = task.who
+            do, order, who = self._waiting.popleft()
+            ref = self._task.remote(do, self.site, order)
+            self._running[ref] = who
             ref.future().add_done_callback(lambda _: self._wake())

@@ -14,8 +14,7 @@ from typing import Any
 
 from hab_ray.calls import Call, ChatCall, EmbedCall
 from hab_ray.planning.counting import rows_forecast
-from hab_ray.stages.base import CallStage
-from hab_ray.stages.forecast import Forecast
+from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.work import Shard, Work, given_rows
 
 _FIRST_SAMPLE = 1_000_000_000

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from hab_ray.inputs.files import (
     MAX_ROW_BYTES,
     MAX_ROWS,
+    SHOWN,
     BadInput,
     Data,
     distinct_columns,
@@ -17,9 +18,6 @@ from hab_ray.inputs.files import (
     opened,
     too_many_rows,
 )
-
-_SHOWN = 40
-
 
 # What a spreadsheet takes for a formula, also behind the ' that is put before one.
 FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
@@ -42,16 +40,12 @@ def csv_names(data: Data) -> tuple[str, ...]:
         raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")
     if len(distinct) < len(names):
         doubled = next(name for name in distinct if names.count(name) > 1)
-        raise BadInput(f"the column {doubled[:_SHOWN]!r} stands twice", "keep one of them")
+        raise BadInput(f"the column {doubled[:SHOWN]!r} stands twice", "keep one of them")
     return names
 
 
 def csv_numbers(data: Data) -> tuple[str, ...]:
-    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on.
-
-    Raises:
-        BadInput: as `csv_rows`.
-    """
+    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on."""
     return tuple(str(place) for place, _ in enumerate(next(_lines(data), (0, []))[1], 1))
 
 

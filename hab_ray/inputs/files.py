@@ -23,6 +23,7 @@ MAX_ROWS = 1_000_000
 MAX_ROW_BYTES = 4 * MEBIBYTE
 MAX_COLUMNS = 2_000
 MAX_COLUMN = 1_000
+SHOWN = 40
 _SHOWN_CAUSES = 5
 
 
@@ -46,20 +47,12 @@ Data = bytes | Path
 
 
 def opened(data: Data) -> BinaryIO:
-    """A table from its beginning.
-
-    Raises:
-        BadInput: as `regular_file`.
-    """
+    """A table from its beginning."""
     return io.BytesIO(data) if isinstance(data, bytes) else regular_file(data, MAX_STREAMED_BYTES)
 
 
 def mapped(data: Data) -> bytes | mmap.mmap:
-    """A table as a sequence of bytes; those of a file are read where they are looked at.
-
-    Raises:
-        BadInput: as `regular_file`.
-    """
+    """A table as a sequence of bytes; those of a file are read where they are looked at."""
     if isinstance(data, bytes):
         return data
     with opened(data) as file:
@@ -68,11 +61,7 @@ def mapped(data: Data) -> bytes | mmap.mmap:
 
 
 def bytes_of(path: Path, most: int) -> bytes:
-    """The bytes of a regular file.
-
-    Raises:
-        BadInput: as `regular_file`.
-    """
+    """The bytes of a regular file."""
     with regular_file(path, most) as file:
         return file.read(most)
 

@@ -13,6 +13,7 @@ from hab_ray.inputs.files import (
     MAX_ROW_BYTES,
     MAX_ROWS,
     MEBIBYTE,
+    SHOWN,
     BadInput,
     Data,
     no_text,
@@ -117,7 +118,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the key {name[:40]!r} stands twice")
+            raise ValueError(f"the key {name[:SHOWN]!r} stands twice")
         found[name] = value
     return found
 
@@ -146,11 +147,9 @@ class _Window:
                 return self._text[self._at : self._at + 1]
 
     def skip(self) -> None:
-        """Pass over one sign."""
         self._at += 1
 
     def value(self) -> Any:
-        """The value that comes next."""
         self.sign()
         while True:
             broken = ""

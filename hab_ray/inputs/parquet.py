@@ -9,14 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hab_ray.inputs.files import MAX_ROWS, MAX_STREAMED_BYTES, MEBIBYTE, BadInput, Data, distinct_columns, mapped
+from hab_ray.inputs.files import MAX_ROWS, MAX_STREAMED_BYTES, MEBIBYTE, SHOWN, BadInput, Data, distinct_columns, mapped
 from hab_ray.inputs.parquet_shape import check_footer, pages
 
 MAX_DECODED_BYTES = 512 * MEBIBYTE
 MAX_PAGE_BYTES = 64 * MEBIBYTE
 _BATCH_BYTES = 32 * MEBIBYTE
 _BATCH_ROWS = 8_192
-_SHOWN = 40
 
 
 def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -28,7 +27,7 @@ def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> It
     known = [*texts, *numbers]
     for name in parquet_names(data):
         if name not in known:
-            shown = repr(name[:_SHOWN])
+            shown = repr(name[:SHOWN])
             raise BadInput(f"there is no use for the column {shown}", f"leave it out; known are {', '.join(known)}")
     yield from parquet_columns(data, texts, numbers)
 
@@ -76,11 +75,7 @@ def parquet_names(data: Data) -> tuple[str, ...]:
 
 
 def number_columns(data: Data) -> frozenset[str]:
-    """The names of a Parquet file's columns of numbers.
-
-    Raises:
-        BadInput: it is no Parquet file.
-    """
+    """The names of a Parquet file's columns of numbers."""
     return frozenset(field.name for field in _schema(data) if _is_number(field.type))
 
 
@@ -128,14 +123,14 @@ def _values(column: pa.Array) -> list[Any]:
 def _check_columns(schema: pa.Schema, texts_read: pa.Schema, texts: Sequence[str], numbers: Sequence[str]) -> None:
     names = list(schema.names)
     for name in sorted({*texts, *numbers}.intersection(names), key=names.index):
-        shown = repr(name[:_SHOWN])
+        shown = repr(name[:SHOWN])
         if names.count(name) > 1:
             raise BadInput(f"the column {shown} stands twice", "keep one of them")
         kind = texts_read.field(name).type
         is_text = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
         if not (is_text if name in texts else _is_number(kind)) and not pa.types.is_null(kind):
             wanted = "text (string)" if name in texts else "whole numbers (int64)"
-            raise BadInput(f"the column {shown} is of type {str(kind)[:_SHOWN]}", f"write it as {wanted}")
+            raise BadInput(f"the column {shown} is of type {str(kind)[:SHOWN]}", f"write it as {wanted}")
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -154,15 +149,15 @@ def _rows_at_a_time(data: Data, columns: Sequence[int]) -> int:
     """
     unpacked = 0
     widest = dict.fromkeys(columns, 1.0)
-    for column, page in pages(mapped(data), columns):
-        unpacked += page.size
+    for column, size, rows in pages(mapped(data), columns):
+        unpacked += size
         if unpacked > _most_decoded(data):
             raise _too_large(data)
-        if page.size > MAX_PAGE_BYTES:
+        if size > MAX_PAGE_BYTES:
             raise BadInput(
-                f"has a page of {page.size >> 20:,} MiB, and at most {MAX_PAGE_BYTES >> 20:,} are read", "shorten it"
+                f"has a page of {size >> 20:,} MiB, and at most {MAX_PAGE_BYTES >> 20:,} are read", "shorten it"
             )
-        widest[column] = max(widest[column], page.size / page.rows if page.rows else 0.0)
+        widest[column] = max(widest[column], size / rows if rows else 0.0)
     return max(1, min(_BATCH_ROWS, int(_BATCH_BYTES / sum(widest.values(), start=1.0))))
 
 

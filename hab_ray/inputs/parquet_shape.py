@@ -8,7 +8,6 @@ the decompression goes by.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from mmap import mmap
 
 from hab_ray.inputs.files import MAX_COLUMN, MAX_COLUMNS, MEBIBYTE, BadInput, too_many_columns
@@ -22,14 +21,6 @@ _NUMBERS = (4, 5, 6)
 _SCHEMA, _NAME, _CHILDREN = 2, 4, 5
 _ROW_GROUPS, _COLUMNS, _META_DATA, _CHUNK_SIZE, _FIRST_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 7, 9, 11
 _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPage:
-    """A page of a column: bytes once it is unpacked, and the rows it holds; 0 for a list of a column's values."""
-
-    size: int
-    rows: int
 
 
 def check_footer(data: bytes | mmap) -> None:
@@ -82,8 +73,10 @@ def _check_schema(footer: _Thrift) -> None:
             raise BadInput(f"its columns are nested more than {DEEPEST} deep", "write texts and numbers")
 
 
-def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, ColumnPage]]:
-    """The pages of some columns, each with its column's number.
+def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The pages of some columns: the column's number, bytes once it is unpacked, and the rows it holds.
+
+    A list of a column's values has 0 rows.
 
     Arrow is not asked where they are: it ends the process where a footer contradicts itself there.
 
@@ -102,8 +95,8 @@ def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, Col
                 count += 1
                 if count > MAX_PAGES:
                     raise BadInput(f"has more than {MAX_PAGES:,} pages in its columns", "write it in larger pages")
-                page, start = _page(data, start)
-                yield column, page
+                size, rows, start = _page(data, start)
+                yield column, size, rows
 
 
 def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int]]]:
@@ -137,7 +130,8 @@ def _chunk(footer: _Thrift) -> tuple[int, int]:
     return start, start + found[_CHUNK_SIZE]
 
 
-def _page(data: bytes | mmap, start: int) -> tuple[ColumnPage, int]:
+def _page(data: bytes | mmap, start: int) -> tuple[int, int, int]:
+    """Size and rows of a page, and where it ends."""
     header = _Thrift(data, start)
     size = packed = rows = 0
     for field, kind in header.fields():
@@ -155,7 +149,7 @@ def _page(data: bytes | mmap, start: int) -> tuple[ColumnPage, int]:
             header.skip(kind)
     if min(size, packed, rows) < 0:
         raise _unreadable("a page has a size below zero")
-    return ColumnPage(size, rows), header.at + packed
+    return size, rows, header.at + packed
 
 
 class _Thrift:
@@ -192,13 +186,11 @@ class _Thrift:
         yield from range(count)
 
     def skip_name(self) -> None:
-        """Pass over the name of a column."""
         if (length := self._unsigned()) > MAX_COLUMN:
             raise BadInput(f"the name of a column has {length:,} bytes", "give it a short name")
         self.at += length
 
     def skip(self, kind: int, depth: int = 0) -> None:
-        """Pass over a value."""
         if depth > DEEPEST:
             raise _unreadable("its footer or a page's header is nested too deeply")
         if kind in _FIXED:

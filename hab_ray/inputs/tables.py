@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.inputs.csv_text import csv_names, csv_numbers, csv_rows
-from hab_ray.inputs.files import BadInput, distinct_columns
+from hab_ray.inputs.files import SHOWN, BadInput, distinct_columns
 from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_names
 
@@ -25,9 +25,6 @@ class Frame:
         """The number of each row from 1, and its values under our names: texts, numbers, and JSON's lists and objects.
 
         `columns` says theirs by ours.
-
-        Raises:
-            BadInput: the table cannot be read.
         """
         for number, row in enumerate(_rows(self.path, [*columns.values()], self.numbered), 1):
             known = row if isinstance(row, dict) else {}
@@ -54,7 +51,7 @@ def text_in(value: object, number: int, theirs: str) -> str | None:
         BadInput: it holds something else.
     """
     if value is not None and not isinstance(value, str):
-        raise BadInput(f"row {number}: the column {theirs[:40]!r} holds no text", "write texts there")
+        raise BadInput(f"row {number}: the column {theirs[:SHOWN]!r} holds no text", "write texts there")
     return value
 
 

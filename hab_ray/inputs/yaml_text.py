@@ -8,12 +8,11 @@ from typing import Any
 
 import yaml
 
-from hab_ray.inputs.files import MAX_TEXT_BYTES, BadInput, text_of
+from hab_ray.inputs.files import MAX_TEXT_BYTES, SHOWN, BadInput, text_of
 
 DEEPEST_YAML = 50
 MAX_YAML_NODES = 50_000
 MAX_NUMBER = 100
-_SHOWN = 40
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 
 
@@ -46,7 +45,7 @@ class _Loader(yaml.CSafeLoader):
 
 
 def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...")
+    return repr(text if len(text) <= SHOWN else f"{text[:SHOWN]}...")
 
 
 def yaml_file(file: Traversable) -> Any:

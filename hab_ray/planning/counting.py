@@ -18,8 +18,7 @@ from hab_ray.given.responses import GivenResponses
 from hab_ray.planning.drafts import Cell, Draft, Measured
 from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
-from hab_ray.stages.base import CallStage
-from hab_ray.stages.forecast import Forecast
+from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, given_rows, settle
 

@@ -10,8 +10,7 @@ from textwrap import dedent
 
 from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Apply, Insert, LiteralJudging
-from hab_ray.rubric.literal import Each, Operation, Piece
+from hab_ray.rubric.literal import Apply, Each, Insert, LiteralJudging, Operation, Piece
 from hab_simulator import Place, PlantedForm
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -36,8 +36,8 @@ def load_rewordings(folder: Path) -> dict[str, Rubric]:
 
     Raises ConfigError as read_library.
     """
-    found = read_library(folder).found
-    return {name: each.rubric for name, each in sorted(found.items()) if not each.is_shipped}
+    library = read_library(folder)
+    return {name: rubric for name, rubric in library.rubrics().items() if f"{name}.yaml" in library.own}
 
 
 def check(folder: Path | None = None) -> list[RubricProblem]:
@@ -46,24 +46,15 @@ def check(folder: Path | None = None) -> list[RubricProblem]:
 
 
 @dataclass(frozen=True)
-class _File:
-    at: Traversable
-    is_shipped: bool
-
-
-@dataclass(frozen=True)
-class _Found:
-    rubric: Rubric
-    is_shipped: bool
-
-
-@dataclass(frozen=True)
 class RubricLibrary:
-    """The rubrics and themes of this package and of a folder, whose files replace built-in ones of the same name."""
+    """The rubrics and themes of this package and of a folder, whose files replace built-in ones of the same name.
 
-    found: Mapping[str, _Found]
+    `own` are the names of the folder's files.
+    """
+
+    found: Mapping[str, Rubric]
     themes: Themes
-    has_shipped_themes: bool
+    own: Collection[str]
     problems: tuple[RubricProblem, ...]
 
     def rubrics(self, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
@@ -72,15 +63,15 @@ class RubricLibrary:
         `recorded` are the digests by dimension of a run that has started. Where a built-in rubric is another one
         today, the earlier version with that digest is taken, so that the run's calls keep their keys.
         """
-        rubrics = {name: each.rubric for name, each in self.found.items()}
-        for name in recorded.keys() & self.found.keys():
-            if self.found[name].is_shipped:
+        rubrics = dict(sorted(self.found.items()))
+        for name in recorded.keys() & rubrics.keys():
+            if f"{name}.yaml" not in self.own:
                 rubrics[name] = _with_digest(recorded[name], f"{name}.yaml", rubrics[name])
-        return dict(sorted(rubrics.items()))
+        return rubrics
 
     def shown_themes(self, recorded: str | None = None) -> tuple[str, ...]:
         """The themes that generation shows; `recorded` is the digest of a started run's, used as in `rubrics`."""
-        if recorded is None or not self.has_shipped_themes:
+        if recorded is None or THEMES_FILE in self.own:
             return self.themes.shown
         return _with_digest(recorded, THEMES_FILE, self.themes).shown
 
@@ -97,28 +88,29 @@ def read_library(folder: Path | None = None) -> RubricLibrary:
 
 
 def _read(folder: Path | None) -> RubricLibrary:
-    rubrics: dict[str, _Found] = {}
-    themes, has_shipped_themes = Themes(themes=()), True
+    rubrics: dict[str, Rubric] = {}
+    themes = Themes(themes=())
     problems: list[RubricProblem] = []
-    for file in _files(folder, problems):
-        raw = _plain(file.at, problems)
+    shipped = {file.name: file for file in bundled("rubrics").iterdir() if _is_read(file.name)}
+    own = _own_files(folder, problems)
+    for name, file in sorted({**shipped, **own}.items()):
+        raw = _plain(file, problems)
         if raw is None:
             continue
-        found = Findings(str(file.at), problems, file.is_shipped)
-        if file.at.name == THEMES_FILE:
+        found = Findings(str(file), problems, is_shipped=name not in own)
+        if name == THEMES_FILE:
             themes = found.parse(Themes, raw) or themes
-            has_shipped_themes = file.is_shipped
             check_themes(raw, found)
         else:
             rubric = found.parse(LiteralRubric if "literal" in raw else Rubric, raw)
-            check_rubric(file.at.name.removesuffix(".yaml"), raw, found)
+            check_rubric(name.removesuffix(".yaml"), raw, found)
             if rubric is not None:
-                rubrics[rubric.id] = _Found(rubric, file.is_shipped)
-    return RubricLibrary(rubrics, themes, has_shipped_themes, tuple(problems))
+                rubrics[rubric.id] = rubric
+    return RubricLibrary(rubrics, themes, own, tuple(problems))
 
 
-def _files(folder: Path | None, problems: list[RubricProblem]) -> list[_File]:
-    by_name = {file.name: _File(file, True) for file in bundled("rubrics").iterdir() if _is_read(file.name)}
+def _own_files(folder: Path | None, problems: list[RubricProblem]) -> dict[str, Path]:
+    own: dict[str, Path] = {}
     if folder is not None and not folder.is_dir():
         problems.append(RubricProblem(str(folder), "", "there is no such folder", "name one that holds rubric files"))
     elif folder is not None:
@@ -126,8 +118,8 @@ def _files(folder: Path | None, problems: list[RubricProblem]) -> list[_File]:
             if file.suffix == ".yml":
                 problems.append(RubricProblem(str(file), "", "is not read", f"name it {file.stem}.yaml"))
             elif _is_read(file.name):
-                by_name[file.name] = _File(file, False)
-    return [by_name[name] for name in sorted(by_name)]
+                own[file.name] = file
+    return own
 
 
 def _is_read(name: str) -> bool:

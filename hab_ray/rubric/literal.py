@@ -122,15 +122,11 @@ _READ = {
 }
 
 
-def _is_strict(reading: object) -> bool:
-    return reading is Reading.STRICT
-
-
 class LiteralPrompts(RubricPart):
     """The `literal` section of a rubric. A request that it does not have is made from the other sections."""
 
     origin: Origin = Field(exclude=True)
-    reading: Reading = Field(default=Reading.STRICT, exclude_if=_is_strict)
+    reading: Reading = Field(default=Reading.STRICT, exclude_if=lambda reading: reading is Reading.STRICT)
     generation: LiteralGeneration | None = None
     validation: LiteralRequest | None = None
     judging: LiteralJudging | None = None

@@ -38,7 +38,6 @@ class Findings:
     is_shipped: bool = False
 
     def add(self, field: str, cause: str, remedy: str) -> None:
-        """Note one problem."""
         self.problems.append(RubricProblem(self.file, field, cause, remedy))
 
     def parse(self, kind: type[P], raw: Mapping[str, Any]) -> P | None:

@@ -13,7 +13,7 @@ A stage is pure: it gets the rows it reads and returns tasks, calls and rows. It
 no unseeded numbers.
 
 `wiring` says how a stage is added. `base` has the two kinds of stage, those that call
-models and those that compute; `spec` is what a stage declares about its place in a run; `forecast` is what a plan
+models and those that compute; `spec` is what a stage declares about its place in a run; `forecasts` is what a plan
 assumes before there are rows. `graph` joins the stages of a sweep; `settling` turns stored replies into rows.
 
 `prompts`: templates are filled in `wording` (inside `sandbox`, tried out with `samples`). `replies` are read in

@@ -11,7 +11,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog.models import Model
 from hab_ray.rows import Candidate, Embedded, R, Response, Row, State, Validation, Verdict
-from hab_ray.stages.forecast import Forecast, Forecasts
 from hab_ray.stages.replies.reading import Unreadable
 
 Task = TypeVar("Task")
@@ -30,6 +29,35 @@ class Rows:
 
     def __getitem__(self, row_type: type[R]) -> Sequence[R]:
         return self.by_type.get(row_type, ())
+
+
+@dataclass(frozen=True)
+class Forecast(Generic[Task]):
+    """The rows (or tasks) that exist, and how many more are to come, from which `hab plan` prices later stages.
+
+    Those to come are like `typical` on average and like `longest` at most.
+    """
+
+    known: Sequence[Task] = ()
+    to_come: int = 0
+    typical: Sequence[Task] = ()
+    longest: Sequence[Task] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there will be."""
+        return len(self.known) + self.to_come
+
+    def __add__(self, other: Forecast[Task]) -> Forecast[Task]:
+        return Forecast(
+            [*self.known, *other.known],
+            self.to_come + other.to_come,
+            [*self.typical, *other.typical],
+            [*self.longest, *other.longest],
+        )
+
+
+Forecasts = Mapping[type[Any], Forecast[Any]]
 
 
 @dataclass(frozen=True)

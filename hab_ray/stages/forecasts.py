@@ -1,4 +1,7 @@
-"""What a plan assumes of the steps' calls and rows that do not exist yet: how many, and how long."""
+"""What a plan assumes of the steps' calls and rows that do not exist yet: how many, and how long.
+
+The lengths are meant to be a little high: 150 words are about 200 tokens.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Generate, Validate
 from hab_ray.rows import Candidate, Embedded, Response, State, Validation, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import CallStage, ReadStage, Rows, Task
-from hab_ray.stages.forecast import BYTES_PER_TOKEN, Forecast, Forecasts, stand_in
+from hab_ray.stages.base import CallStage, Forecast, Forecasts, ReadStage, Rows, Task
 from hab_ray.stages.prompts.wording import Prompts, Reasoning
 
+BYTES_PER_TOKEN = 4
 _TOKENS_A_QUERY, _TOKENS_A_VALIDATION, _TOKENS_A_RESPONSE = 200, 200, 300
 _TOKENS_A_VERDICT, _TOKENS_AN_ISSUE = 250, 70
 
@@ -119,3 +122,8 @@ class VerdictForecasts(CallStage[Task, Verdict]):
     def answer_tokens(self) -> int:
         is_brief = self.prompts.reasoning is Reasoning.BRIEF
         return _TOKENS_A_VERDICT if is_brief else _TOKENS_AN_ISSUE * len(self.rubric.issue_letters())
+
+
+def stand_in(tokens: int) -> str:
+    """A text of so many tokens."""
+    return "x" * (tokens * BYTES_PER_TOKEN)

@@ -27,7 +27,6 @@ class Shard:
 
     @property
     def part(self) -> Part:
-        """The part its stage works on."""
         return Part(self.name, self.dimension, self.subject)
 
     @property

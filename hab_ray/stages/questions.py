@@ -9,7 +9,7 @@ from hab_ray.calls import ChatCall, Message, Params, Role
 from hab_ray.catalog.models import Model
 from hab_ray.rubric import Rubric
 from hab_ray.stages.prompts.literal import AnyWording, wording_of
-from hab_ray.stages.prompts.wording import Template
+from hab_ray.stages.prompts.wording import Wording
 
 
 @dataclass(frozen=True)
@@ -18,23 +18,23 @@ class Questions:
 
     model: Model
     rubric: Rubric
-    template: Template
+    ours: Wording
     params: Params
     schema: str | None
 
     @cached_property
     def wording(self) -> AnyWording:
-        """The words of the rubric's own where it has imported some for this step, else the template's."""
-        return wording_of(self.template, self.rubric)
+        """The words of the rubric's own where it has imported some for this step, else ours."""
+        return wording_of(self.ours, self.rubric)
 
     @cached_property
     def _system(self) -> str:
-        return self.wording.system({"rubric": self.rubric})
+        return self.wording.fill_system({"rubric": self.rubric})
 
     def call(self, sample: int = 0, ask: int = 0, problem: str | None = None, **values: object) -> ChatCall:
         """The call about these values; `problem` says why an earlier answer to it could not be used."""
-        again = None if problem is None else self.wording.again(problem)
-        user = self.wording.user({"rubric": self.rubric, **values})
+        again = None if problem is None else self.wording.fill_again(problem)
+        user = self.wording.fill_user({"rubric": self.rubric, **values})
         return ChatCall(
             provider=self.model.entry.provider,
             model=self.model.name,

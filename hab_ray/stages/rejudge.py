@@ -8,19 +8,19 @@ How many show which shift: `hab_ray.analysis.power.sentinels`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome
 from hab_ray.rows import ChosenTest, Rejudged, Response, State, Verdict
-from hab_ray.stages.base import Again, CallStage, Rows
-from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.base import Again, CallStage, Forecast, Forecasts, Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.verdict_rows import VerdictTask
 
 _BEYOND_REPLICATES = 1_000_000  # so that no call is taken for that of a replicate
+_OF_VERDICTS = [field.name for field in fields(Rejudged) if field.name not in ("repeat", "before", "before_at")]
 
 
 @dataclass(frozen=True)
@@ -78,27 +78,8 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
         found = self.judging.parse(task.verdict, outcome)
         if isinstance(found, Again):
             return Again(replace(task, verdict=found.task))
-        return Rejudged(
-            test_id=found.test_id,
-            dimension=found.dimension,
-            subject=found.subject,
-            sample=found.sample,
-            judge=found.judge,
-            repeat=task.repeat,
-            state=found.state,
-            before=task.before,
-            before_at=task.before_at,
-            score=found.score,
-            at=found.at,
-            issues=found.issues,
-            assessment=found.assessment,
-            reason=found.reason,
-            reply_key=found.reply_key,
-            model_reported=found.model_reported,
-            input_tokens=found.input_tokens,
-            output_tokens=found.output_tokens,
-            cost_nanousd=found.cost_nanousd,
-        )
+        of_verdict = {name: getattr(found, name) for name in _OF_VERDICTS}
+        return Rejudged(**of_verdict, repeat=task.repeat, before=task.before, before_at=task.before_at)
 
     @override
     def answer_tokens(self) -> int:

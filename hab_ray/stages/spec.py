@@ -15,7 +15,7 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.rows import Row
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import CallStage, ComputeStage
-from hab_ray.stages.prompts.paraphrases import Paraphrases
+from hab_ray.stages.prompts.rewording import Paraphrases
 from hab_ray.stages.prompts.wording import Prompts
 
 

@@ -32,6 +32,5 @@ class Ballast:
             os.close(handle)
 
     def release(self) -> None:
-        """Give the space back."""
         if self._file:
             self._file.path.unlink(missing_ok=True)

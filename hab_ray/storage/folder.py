@@ -22,6 +22,7 @@ class Folder(Protocol):
 
     Raises:
         ConfigError: it is in a bucket that cannot be used.
+        FileNotFoundError: nothing is under a name that is read, measured or moved.
     """
 
     @property
@@ -41,25 +42,13 @@ class Folder(Protocol):
         """Whether something is under a name."""
 
     def size(self, name: str) -> int:
-        """How many bytes are under a name.
-
-        Raises:
-            FileNotFoundError: nothing is there.
-        """
+        """How many bytes are under a name."""
 
     def get(self, name: str) -> bytes:
-        """The bytes under a name.
-
-        Raises:
-            FileNotFoundError: nothing is there.
-        """
+        """The bytes under a name."""
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """So many of the bytes under a name, fewer where it ends before.
-
-        Raises:
-            FileNotFoundError: nothing is there.
-        """
+        """So many of the bytes under a name, fewer where it ends before."""
 
     def put(self, name: str, data: bytes) -> None:
         """Write or atomically replace."""
@@ -75,11 +64,7 @@ class Folder(Protocol):
         """Remove; a name that is not there is fine."""
 
     def move(self, name: str, to: str) -> None:
-        """Atomically replace what is under another name of this folder by this.
-
-        Raises:
-            FileNotFoundError: nothing is there.
-        """
+        """Atomically replace what is under another name of this folder by this."""
 
     def clear(self, prefix: str) -> None:
         """Remove everything under a prefix folder; one that nobody wrote to is fine."""

@@ -20,12 +20,11 @@ def reach(location: Location) -> Folder:
     Raises:
         ConfigError: it is not, or did not answer in `FIRST_ANSWER_S`.
     """
-    folder = open_folder(location)
     if location.is_s3:
         from hab_ray.storage.s3.folder import s3_folder
 
         s3_folder(location.bucket, location.prefix).objects.reach(FIRST_ANSWER_S)
-    return folder
+    return open_folder(location)
 
 
 def refuse_without_put_new(folder: Folder, where: str) -> None:

@@ -11,28 +11,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Collection
 from datetime import datetime
 from uuid import uuid4
 
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import read_holder, record_name
+from hab_ray.storage.lease.lease import lease_records, read_holder, record_name
+from hab_ray.storage.record import run_id_in
 
 _ENTRY = re.compile(r"^runs/([^/]+)/(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
-
-IdOf = Callable[[Location], str | None]
-
-
-@dataclass(frozen=True)
-class RegistryEntry:
-    """A run in one epoch."""
-
-    run_id: str
-    epoch: int
 
 
 def new_run_id() -> str:
@@ -53,47 +43,45 @@ class Registry:
         probe before the run began.
         """
         entries = self._entries()
-        own = {entry.epoch for entry in entries if entry.run_id == run_id}
+        own = {epoch for id, epoch in entries if id == run_id}
         name = run.seen_from(self._store)
-        claimed = {record_name(entry.epoch) for entry in entries}
-        records = [record for record in self._folder.list("lease") if record.endswith(".json")]
-        unclaimed = (read_holder(self._folder, record) for record in records if record not in claimed)
+        claimed = {record_name(epoch) for _, epoch in entries}
+        unclaimed = (
+            read_holder(self._folder, record) for record in lease_records(self._folder) if record not in claimed
+        )
         return frozenset(own | {holder.epoch for holder in unclaimed if holder.run == name})
 
     def enter(self, run_id: str, run: Location, now: datetime) -> None:
         """Claim this epoch for a run, and what else `epochs` counts as its; for the lease's holder."""
-        own = {entry.epoch for entry in self._entries() if entry.run_id == run_id}
+        own = {epoch for id, epoch in self._entries() if id == run_id}
         text = json.dumps({"folder": run.seen_from(self._store), "at": now.isoformat(timespec="seconds")}).encode()
         for epoch in sorted(self.epochs(run_id, run) - own):
             self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
 
-    def refuse_copy(self, run_id: str, run: Location, id_of: IdOf) -> None:
-        """Check that no other folder is this same run; `id_of` reads the id of the run in a folder.
+    def refuse_copy(self, run_id: str, run: Location) -> None:
+        """Check that no other folder is this same run.
 
         Raises:
             ConfigError: another folder has the id.
         """
-        other = self.other_folder(run_id, run, id_of)
+        other = self.other_folder(run_id, run)
         if other is not None:
             raise ConfigError(
                 f"{run}: is a copy of {other}, and both count as one run; give `--new-id` to make this one a run of "
                 "its own, or remove one of the two"
             )
 
-    def other_folder(self, run_id: str, run: Location, id_of: IdOf) -> Location | None:
+    def other_folder(self, run_id: str, run: Location) -> Location | None:
         """Another folder with the same id, where this run was driven last; None where there is none.
 
         Raises:
             DamagedFile: it is not known where that was.
         """
-        entries = [entry for entry in self._entries() if entry.run_id == run_id]
-        if not entries:
+        newest = self._newest().get(run_id)
+        if newest is None:
             return None
-        newest = max(entry.epoch for entry in entries)
-        last = self._store.follow(self._folder_in(f"runs/{run_id}/{newest:06d}.json"))
-        if id_of(last) != run_id or last.is_same(run):
-            return None
-        return last
+        last = self._folder_of(run_id, newest)
+        return last if run_id_in(last) == run_id and not last.is_same(run) else None
 
     def last_folders(self) -> dict[str, Location]:
         """Where each run was when it was driven last, by its id.
@@ -101,18 +89,20 @@ class Registry:
         Raises:
             DamagedFile: it is not known of one.
         """
-        newest: dict[str, int] = {}
-        for entry in self._entries():
-            newest[entry.run_id] = max(entry.epoch, newest.get(entry.run_id, 0))
-        return {id: self._store.follow(self._folder_in(f"runs/{id}/{epoch:06d}.json")) for id, epoch in newest.items()}
+        return {id: self._folder_of(id, epoch) for id, epoch in self._newest().items()}
 
     def epochs_entered(self, run_ids: Collection[str]) -> frozenset[int]:
         """The epochs that these runs have claimed."""
-        return frozenset(entry.epoch for entry in self._entries() if entry.run_id in run_ids)
+        return frozenset(epoch for id, epoch in self._entries() if id in run_ids)
 
-    def _folder_in(self, name: str) -> str:
+    def _newest(self) -> dict[str, int]:
+        """The last epoch of each run: a later entry replaces an earlier one."""
+        return dict(sorted(self._entries()))
+
+    def _folder_of(self, run_id: str, epoch: int) -> Location:
+        name = f"runs/{run_id}/{epoch:06d}.json"
         try:
-            return str(json.loads(self._folder.get(name))["folder"])
+            return self._store.follow(str(json.loads(self._folder.get(name))["folder"]))
         except (ValueError, TypeError, KeyError):
             raise DamagedFile(
                 f"the store's {name}, which says where the folder of a run was, cannot be read. Put it back from a "
@@ -130,9 +120,7 @@ class Registry:
         text = json.dumps({"nanousd": nanousd, "at": now.isoformat(timespec="seconds")}).encode()
         self._folder.put_new(f"runs/{run_id}/released-{epoch:06d}.json", text)
 
-    def _entries(self) -> list[RegistryEntry]:
-        found = []
-        for name in self._folder.list("runs"):
-            if entry := _ENTRY.match(name):
-                found.append(RegistryEntry(entry.group(1), int(entry.group(2))))
-        return found
+    def _entries(self) -> list[tuple[str, int]]:
+        """The runs that the store knows, each with every epoch that it has claimed."""
+        found = map(_ENTRY.match, self._folder.list("runs"))
+        return [(entry.group(1), int(entry.group(2))) for entry in found if entry]

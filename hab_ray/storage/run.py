@@ -36,7 +36,6 @@ class RunFolder:
         return self.folder.exists(SWEEP)
 
     def has(self, name: str) -> bool:
-        """Whether a view is there."""
         return self.folder.exists(name)
 
     def count(self, name: str) -> int | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
+from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
@@ -40,7 +41,7 @@ def note_simulators(sweep: Sweep) -> None:
 def _is_simulator(url: str) -> bool:
     """Whether the server behind a loopback address shows a simulator's meter. Others are not asked."""
     parts = urlsplit(url)
-    if parts.hostname not in ("localhost", "127.0.0.1", "::1"):
+    if parts.hostname not in LOOPBACK:
         return False
     from hab_simulator import SimulatorClient
 

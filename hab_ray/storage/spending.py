@@ -48,23 +48,15 @@ def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    known, lost = _recorded(folder, epochs), _lost(folder)
+    known, lost = _recorded(folder, epochs), _numbers(folder, "lost", "nanousd")
     known.update(lost)
-    marks = _marks(folder)
+    marks = _numbers(folder, "budget", "outlay")
     spent = stranded = 0
     for epoch in epochs:
         counted = max(known[epoch], 0 if epoch < released_up_to else marks[epoch])
         spent += counted
         stranded += counted - known[epoch]
     return Online(spent, sum(lost[epoch] for epoch in epochs), stranded)
-
-
-def _lost(folder: Folder) -> Counter[int]:
-    return _numbers(folder, "lost", "nanousd")
-
-
-def _marks(folder: Folder) -> Counter[int]:
-    return _numbers(folder, "budget", "outlay")
 
 
 def _numbers(folder: Folder, prefix: str, field: str) -> Counter[int]:

@@ -93,7 +93,7 @@ class Session:
         """
         work = replace(self.work, run_id=run_id_in(self.work.run_path) or self.work.run_id)
         refuse_other_store(work)
-        self.registry.refuse_copy(work.run_id, work.run_path, run_id_in)
+        self.registry.refuse_copy(work.run_id, work.run_path)
         return replace(self, work=work)
 
     def fork_run(self) -> Session:
@@ -103,7 +103,7 @@ class Session:
             ConfigError: it is none; a new id would only make the store forget what the run has spent.
         """
         path, id = self.work.run_path, run_id_in(self.work.run_path) or self.work.run_id
-        if self.registry.other_folder(id, path, run_id_in) is None:
+        if self.registry.other_folder(id, path) is None:
             raise ConfigError(
                 f"--new-id: {path} is not a copy of another run that is still there; leave --new-id out, and what the "
                 "run has spent stays with it"

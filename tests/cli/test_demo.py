@@ -20,7 +20,7 @@ from hab_ray.local import free_memory, known_weights
 from hab_ray.location import Location
 from hab_ray.results import open_run
 from hab_ray.rubric import load_rubrics
-from hab_ray.stages.prompts.wording import Wording, load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.sweep.start import DEMO_NOTICES
 from tests.conftest import Desk, Vendor
 from tests.small_runs import HOSTILE, Shape, write_run
@@ -95,7 +95,7 @@ def test_the_judge_is_shown_verdicts_and_no_form_that_it_could_copy() -> None:
     for mine, others in ((own.generate, built_in.generate), (own.validation, built_in.validation)):
         assert (mine.system, mine.user) == (others.system, others.user)
     for rubric in load_rubrics().values():
-        shown = Wording(own.judge).system({"rubric": rubric})
+        shown = own.judge.fill_system({"rubric": rubric})
         verdicts = [json.loads(line) for line in re.findall(r"^Verdict: (.*)$", shown, re.MULTILINE)]
         assert [tuple(verdict["issues"]) for verdict in verdicts] == [e.issues for e in rubric.judging.examples]
         assert len(verdicts) == shown.count('"assessment"') > 1

@@ -14,13 +14,15 @@ from ray.util.metrics import Counter as RayCounter
 from ray.util.metrics import Gauge
 
 from hab_ray.catalog.prices import Mode
-from hab_ray.cluster.metrics import METRICS, Kind, Named, Reading, RunMetrics, readings
+from hab_ray.cluster import metrics as module
+from hab_ray.cluster.metrics import Kind, Metric, Named, Reading, RunMetrics, readings
 from hab_ray.engine.jobs import Counters, Traffic
 from hab_ray.executors.protocol import Channel
 from hab_ray.progress import BatchProgress, Progress, StageProgress
 
 ROOT = Path(__file__).parent.parent.parent
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+METRICS = [found for found in vars(module).values() if isinstance(found, Metric)]
 NAMED = Named("s3://bucket/runs/one", {("respond", "kind"): "acme"})
 PROGRESS = Progress("now", 1.0, (StageProgress("respond", "kind", 9, 5, 1, 2),), 0, 0, 0, ())
 

@@ -17,7 +17,7 @@ from hab_ray.calls import ChatCall, Message, Params, Role, to_json
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, UsdPrice
 from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.placement import Placement
-from hab_ray.cluster.pools import Pool, PoolContext
+from hab_ray.cluster.pools import Pool
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.executors.pending import JOB_COLUMNS, Share
 from hab_ray.executors.protocol import CountersRead, DispatchEnded, Event, WorkerReplaced
@@ -54,15 +54,20 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
 
 
 @pytest.fixture
-def pool(setup: Callable[[str], LaneSetup]) -> Iterator[Callable[..., Pool]]:
+def lanes() -> list[Any]:
+    """The lanes that pools have started."""
+    return []
+
+
+@pytest.fixture
+def pool(setup: Callable[[str], LaneSetup], lanes: list[Any]) -> Iterator[Callable[..., Pool]]:
     """Makes pools, whose lanes end with the test."""
-    lanes = []
 
     def start(given: LaneSetup) -> Any:
         lanes.append(Placement(lost_s=0.0).start_lane(given, None))
         return lanes[-1]
 
-    yield lambda url, size: Pool(setup(url), size, PoolContext(start, lambda: 0.0, 0.0, time.time))
+    yield lambda url, size: Pool(setup(url), size, start, lambda: 0.0, 0.0)
     for lane in lanes:
         ray.kill(lane)
 
@@ -101,15 +106,9 @@ def newest(events: list[Event]) -> CountersRead:
     return [event for event in events if isinstance(event, CountersRead)][-1]
 
 
-def test_lanes_that_nobody_used_are_not_waited_for_and_end(setup: Callable[[str], LaneSetup]) -> None:
-    lanes = []
-
-    def start(given: LaneSetup) -> Any:
-        lanes.append(Placement(lost_s=0.0).start_lane(given, None))
-        return lanes[-1]
-
-    pool = Pool(setup("http://127.0.0.1:9/v1"), 2, PoolContext(start, lambda: 0.0, 0.0, time.time))
-    assert not list(pool.poll()) and not pool.end()
+def test_lanes_that_nobody_used_are_not_waited_for_and_end(pool: Callable[..., Pool], lanes: list[Any]) -> None:
+    unused = pool("http://127.0.0.1:9/v1", 2)
+    assert not list(unused.poll()) and not unused.end()
     for lane in lanes:
         with pytest.raises(RayActorError):
             ray.get(lane.report.remote(), timeout=30)

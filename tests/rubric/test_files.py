@@ -13,6 +13,8 @@ import yaml
 
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import Rubric, RubricProblem, Themes, check, load_rubrics, read_library
+from hab_ray.rubric.checks import check_rubric, check_themes
+from hab_ray.rubric.problems import Findings
 
 Raw = dict[str, Any]
 RUBRICS = Path(__file__).parents[2] / "rubrics"
@@ -198,15 +200,21 @@ def test_the_hash_changes_with_a_deduction(tmp_path: Path, seventh: Raw) -> None
     assert load_rubrics(tmp_path)["seventh"].sha256 != before
 
 
+def _place(raw: Raw, path: str) -> tuple[Any, Any]:
+    """The keys or list that a dotted path ends in, and the key or number in it."""
+    *parents, last = path.split(".")
+    place: Any = raw
+    for step in parents:
+        place = place[int(step) if isinstance(place, list) else step]
+    return place, int(last) if isinstance(place, list) else last
+
+
 def _put(path: str, value: object) -> Callable[[Raw], None]:
     """An edit that sets the value at a dotted path."""
 
     def edit(raw: Raw) -> None:
-        *parents, last = path.split(".")
-        place: Any = raw
-        for step in parents:
-            place = place[int(step) if isinstance(place, list) else step]
-        place[int(last) if isinstance(place, list) else last] = value
+        place, key = _place(raw, path)
+        place[key] = value
 
     return edit
 
@@ -215,11 +223,8 @@ def _drop(path: str) -> Callable[[Raw], None]:
     """An edit that removes the key or list entry at a dotted path."""
 
     def edit(raw: Raw) -> None:
-        *parents, last = path.split(".")
-        place: Any = raw
-        for step in parents:
-            place = place[int(step) if isinstance(place, list) else step]
-        del place[int(last) if isinstance(place, list) else last]
+        place, key = _place(raw, path)
+        del place[key]
 
     return edit
 
@@ -228,8 +233,8 @@ def _keep(path: str, count: int) -> Callable[[Raw], None]:
     """An edit that cuts the list at a dotted path short."""
 
     def edit(raw: Raw) -> None:
-        part, key = path.split(".")
-        raw[part][key] = raw[part][key][:count]
+        place, key = _place(raw, path)
+        del place[key][count:]
 
     return edit
 
@@ -266,6 +271,9 @@ def _repeat_a_seed(raw: Raw) -> None:
         (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
         (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
         (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
+        (_put("judging.notes", [{"text": "Be kind.", "ours": True}]), "judging.notes.0.why", "is missing", "say why"),
+        (_put("definition", " <fill in: what is measured>"), "definition", "still to be filled in", "what is measured"),
+        (_put("judging.issues.2.text", "<fill in>"), "judging.issues.2.text", "still to be filled in", "write it"),
     ],
 )
 def test_a_problem_is_named_with_file_field_cause_and_remedy(
@@ -283,9 +291,24 @@ def test_a_problem_is_named_with_file_field_cause_and_remedy(
         (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
         (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
         (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
+        (
+            _put("validation.examples.1.score", 100),
+            "validation.examples.1.score",
+            "is 100, and its deductions leave 0",
+            "",
+        ),
+        (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
+        (
+            _put("validation.examples.0.deductions", ["Z"]),
+            "validation.examples.0.deductions",
+            "'Z' is no letter",
+            "name",
+        ),
+        (_put("validation.examples.1.deductions", ["H", "H"]), "validation.examples.1.deductions", "2 times", "once"),
+        (_put("validation.examples.0.context", None), "validation.examples.0.context", "is missing", "add it"),
     ],
 )
-def test_a_problem_with_the_context_is_named(
+def test_a_problem_with_contexts_or_scores_is_named(
     tmp_path: Path, with_context: Raw, edit: Callable[[Raw], None], field: str, cause: str, remedy: str
 ) -> None:
     edit(with_context)
@@ -300,10 +323,26 @@ def _assert_one(problems: list[RubricProblem], path: Path, field: str, cause: st
 
 
 def test_a_context_need_not_occur_in_the_prompt_unless_the_rubric_says_so(tmp_path: Path, with_context: Raw) -> None:
+    """Nor in the prompt of a bad candidate. A text that only speaks of filling in is filled in."""
+    with_context["validation"]["examples"][1]["context"] = "It is nowhere in there."
+    seed = with_context["generation"]["seeds"][1]
+    seed["prompt"] = f"Where it says <fill in> I wrote 7. {seed['context']}"
+    _write(tmp_path, "seventh", with_context)
+    assert check(tmp_path) == []
     with_context["context"]["within_prompt"] = False
     with_context["generation"]["seeds"][0]["context"] = "A remark for the judge."
     _write(tmp_path, "seventh", with_context)
     assert check(tmp_path) == []
+
+
+def test_files_that_are_shipped_say_how_faithful_they_are_and_others_need_not(seventh: Raw) -> None:
+    del seventh["fidelity"]
+    problems: list[RubricProblem] = []
+    check_rubric("seventh", seventh, Findings("file.yaml", problems))
+    assert problems == []
+    check_rubric("seventh", seventh, Findings("file.yaml", problems, is_shipped=True))
+    check_themes({"themes": [str(n) for n in range(80)]}, Findings("themes.yaml", problems, is_shipped=True))
+    assert [(p.field, p.cause) for p in problems] == [("fidelity", "the key is missing")] * 2
 
 
 def test_an_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, seventh: Raw) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hab_ray.rows import Response
-from hab_ray.stages.base import Computed, ComputeStage, Rows
-from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.base import Computed, ComputeStage, Forecast, Forecasts, Rows
 from hab_ray.stages.spec import Grain, Part, ResolvedSweep, Source, StageSpec
 
 

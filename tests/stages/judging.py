@@ -1,12 +1,34 @@
-"""What tests of how verdicts are read share: an answer to judge, and a rubric with imported wording."""
+"""What tests of judges share: an answer to judge, prompts of a folder, and a rubric with imported wording."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import yaml
+
+from hab_ray.resources import bundled
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import LiteralPrompts, Rubric
+from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from hab_ray.stages.verdict_rows import VerdictTask
 
 DIMENSION = "ask_clarifying_questions"
+
+
+def asked(
+    dimension: str = DIMENSION, text: str = "Go.", context: str = "", prompt: str = "What shall I do?", *, ask: int = 0
+) -> VerdictTask:
+    test = ChosenTest("t1", dimension, prompt, context, "", None)
+    response = Response("t1", dimension, "subject", 0, State.OK, text, "ok", "{}", "m", "", "", "k")
+    return VerdictTask(test, response, ask=ask)
+
+
+def changed_prompts(folder: Path, **keys: str | None) -> Prompts:
+    """The built-in prompts with keys of `judge` changed, from a file in a folder; None takes a key away."""
+    own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
+    own["judge"] = {name: value for name, value in {**own["judge"], **keys}.items() if value is not None}
+    (folder / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    return load_prompts(folder)
 
 
 def with_imported_wording(rubric: Rubric, **more: object) -> Rubric:
@@ -14,8 +36,3 @@ def with_imported_wording(rubric: Rubric, **more: object) -> Rubric:
     form = 'Answer with an object: under "issues" an array of letters in order, under "assessment" a text.\n'
     section = {"origin": {"source": "s"}, "judging": {"user": [form, {"value": "prompt"}, {"value": "response"}]}}
     return rubric.model_copy(update={"literal": LiteralPrompts.model_validate(section | more)})
-
-
-def second_ask() -> VerdictTask:
-    test = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-    return VerdictTask(test, Response("t1", DIMENSION, "s", 0, State.OK, "Go.", "ok", "{}", "m", "", "", "k"), ask=1)

@@ -7,27 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.calls import ChatCall, Finish, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge
-from hab_ray.resources import bundled
-from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.prompts.wording import Prompts, load_prompts
+from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.verdict_rows import VerdictTask
+from tests.stages.judging import DIMENSION, asked, changed_prompts
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
-TEST = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-TASK = VerdictTask(TEST, Response("t1", DIMENSION, "subject", 0, State.OK, "x", "ok", "{}", "m", "", "", "k"))
+MakeStage = Callable[[Prompts], JudgeStage]
+TASK = asked()
+NO_CHOICES = {"reasoning": None, "ours": None}
 
 
 @pytest.fixture
-def judging(rubrics: dict[str, Rubric], model: Model) -> Callable[[Prompts], JudgeStage]:
+def judging(rubrics: dict[str, Rubric], model: Model) -> MakeStage:
     def make(prompts: Prompts) -> JudgeStage:
         return JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
 
@@ -42,20 +40,13 @@ def call_of(stage: JudgeStage, task: VerdictTask = TASK) -> ChatCall:
 @pytest.fixture
 def silent(tmp_path: Path) -> Prompts:
     """Prompts from before a re-ask said anything."""
-    return asking_again(tmp_path)
+    return changed_prompts(tmp_path, again=None, **NO_CHOICES)
 
 
 @pytest.fixture
 def speaking(tmp_path: Path) -> Prompts:
     """Prompts with words for a re-ask."""
-    return asking_again(tmp_path, again="Unusable: {{ problem }}.")
-
-
-def asking_again(folder: Path, **said: str) -> Prompts:
-    given = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    given["judge"] = {half: given["judge"][half] for half in ("system", "user")} | said
-    (folder / "prompts.yaml").write_text(yaml.safe_dump(given), encoding="utf-8")
-    return load_prompts(folder)
+    return changed_prompts(tmp_path, again="Unusable: {{ problem }}.", **NO_CHOICES)
 
 
 PROBLEMS = {
@@ -72,7 +63,7 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
 def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
-    text: str, problem: str, judging: Callable[[Prompts], JudgeStage], speaking: Prompts, reply: MakeReply
+    text: str, problem: str, judging: MakeStage, speaking: Prompts, reply: MakeReply
 ) -> None:
     stages = [judging(speaking) for _ in range(2)]
     first = call_of(stages[0])
@@ -90,7 +81,7 @@ def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_
 
 
 def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
-    judging: Callable[[Prompts], JudgeStage], speaking: Prompts, reply: MakeReply
+    judging: MakeStage, speaking: Prompts, reply: MakeReply
 ) -> None:
     stage = judging(speaking)
     again = stage.parse(TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
@@ -98,9 +89,7 @@ def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
     assert call_of(stage, again.task).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
 
 
-def test_prompts_from_before_ask_again_in_the_same_words(
-    judging: Callable[[Prompts], JudgeStage], silent: Prompts, reply: MakeReply
-) -> None:
+def test_prompts_from_before_ask_again_in_the_same_words(judging: MakeStage, silent: Prompts, reply: MakeReply) -> None:
     stage = judging(silent)
     again = stage.parse(TASK, reply("k", "prose"))
     assert isinstance(again, Again)

@@ -21,7 +21,7 @@ from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import DIMENSION, second_ask, with_imported_wording
+from tests.stages.judging import DIMENSION, asked, with_imported_wording
 
 MakeReply = Callable[..., Reply]
 FREE = '{"assessment": "Faultless.", "issues": []}'
@@ -102,18 +102,13 @@ TOLERATED = 4
 
 HONEST = {
     "alone": A,
-    "with white space and a byte order mark": f"\ufeff\n {A}\n\n",
-    "in a fence": f"```json\n{A}\n```",
     "in a fence on one line": f"```json {A}```",
     "in a fence of tildes": f"~~~\n{A}\n~~~\n",
     "in inline code": f"`{A}`",
-    "in a tag": f"<verdict>{A}</verdict>",
     "in a tool call": f"<tool_call>\n{A}\n</tool_call>",
     "in an answer's tag behind reasoning": f"<think>\nIssue B? {FREE}?\n</think>\n<answer>\n{A}\n</answer>",
     "before an end token": f"{A}<|im_end|>",
     "before an end token of other bars": f"{A}<\uff5cend\u2581of\u2581sentence\uff5c>",
-    "before a stray closing tag": f"{A}\n</think>",
-    "under a label": f"**Verdict:** {A}",
     "under a heading": f"## Verdict\n\n```json\n{A}\n```",
     "under its key's heading": f"**Issues:**\n\n{A}",
     "behind thoughts on each letter": "Let me go through the issues:\n"
@@ -123,14 +118,10 @@ HONEST = {
     "behind a draft that says the same": f'Draft: {{"issues": ["A"]}}\nFinal:\n{A}',
     "behind the same in YAML": f"issues:\n  - A\n\n{A}",
     "behind code": f"It shows `f() {{ return {{}}; }}` and [1, 2]. {A}",
-    "behind another object": f'It prints {{"total": 3}}. {A}',
     "behind a mention of a tag": f"I will not use a <think> block here. {A}",
     "behind two mentions of tags": f"It says <think> and then </thinking>. {A}",
     "behind a mention of verdicts": f"The answer plants no verdict. {A}",
     "with its words first": '{"issues": ["A"], "assessment": "It says {\\"issues\\": []}, which is planted."}',
-    "with its key in capitals": '{"Assessment": "It never asks.", "Issues": ["A"]}',
-    "with an invisible character in its key": '{"iss\u200bues": ["A"]}',
-    "with a wide key": '{"\uff49\uff53\uff53\uff55\uff45\uff53": ["A"]}',
     "with thoughts on each letter": '{"assessment": {"A": "It never asks.", "B": "No."}, "issues": ["A"]}',
     "in another language": f"\u8fd9\u4e2a\u56de\u7b54\u4ece\u4e0d\u63d0\u95ee\u3002{A}",
     "harmony": f"<|channel|>analysis<|message|>Perhaps {FREE}?<|end|>"
@@ -148,10 +139,8 @@ HONEST = {
     "R1 without its opening": f"Okay. issues: B? No, B does not apply.\n</think>\n\n{A}",
     "R1 without its opening, with a draft": f"So {{'x': 1}} and {A}\n</think>\n\n{A}",
     "reasoning of another name": f"<Reflection>\n{FREE}\n</Reflection>{A}",
-    "a list of drafts in reasoning": f"<scratchpad>[{FREE}, {FREE}]</scratchpad>{A}",
     "a cut draft in reasoning": f'<analysis type="first">{{"issues": [</analysis>{A}',
     "a draft between bars": f"<|begin_of_thought|>{FREE}<|end_of_thought|>{A}",
-    "empty reasoning": f"<think>\n\n</think>\n\n{A}",
 }
 UNREADABLE = {
     "single quotes beside a quote": f"It wants {FREE}. Mine is {{'issues': ['A']}}.",
@@ -162,57 +151,30 @@ UNREADABLE = {
     "a quote last": f"{A} It had claimed {FREE}.",
     "a recalled example": f"As in Example 2, Verdict: {FREE}\nVerdict: {A}",
     "a correction": f"{FREE}\nWait, it never asks.\n{A}",
-    "three that waver": f"{FREE} {A} {FREE}",
-    "a list of two": f"[{FREE}, {A}]",
-    "a list of one": f"[{FREE}]",
-    "a list after a list": f"[1] [{FREE}]",
-    "a list that is cut": f"[{FREE}, {A[:20]}",
     "a list with a comma too many": f"[{FREE},]",
     "cut after a quote": f"It plants {FREE}. My verdict: {A[:-5]}",
     "cut in a later key": f'{FREE} {{"issues": ["A"], "assessm',
     "a quote and a verdict inside a wrapper": f'{{"verdict": {A}}}',
-    "nothing but a wrapped one": f'{{"name": "verdict", "arguments": {FREE}}}',
     "a draft inside an object that is cut": f'{{"draft": {FREE}, "final": {{"iss',
-    "a draft inside an object with no quotes": f"{{draft: {FREE}, final: A}}",
-    "a draft inside braces": f"{{ {FREE} }}",
-    "a key twice": '{"issues": [], "issues": ["A"]}',
-    "a key twice further in": '{"issues": [], "parts": {"x": 1, "x": 2}}',
     "a key twice after a quote": f'{FREE} {{"issues": ["A"], "issues": ["B"]}}',
-    "reasoning that is never closed": f"<think>Perhaps {FREE}",
-    "reasoning closed under another name": f"<think>Perhaps {FREE}</thinking>",
-    "reasoning that was never opened": f"Perhaps {FREE}</think>{A}",
     "reasoning within reasoning": f"<think>a <think>b</think> {FREE}</think>{A}",
-    "an invalid verdict after a quote": f'{FREE} {{"issues": ["a"]}}',
     "a look-alike letter after a quote": f'{FREE} {{"issues": ["\u0410"]}}',
-    "a text for a list after a quote": f'{FREE} {{"issues": "A"}}',
-    "a trailing comma after a quote": f'{FREE} {{"issues": ["A"],}}',
-    "a comment after a quote": f'{FREE} {{"issues": ["A"] /* never asks */}}',
-    "a line break in a text after a quote": f'{FREE} {{"assessment": "a\nb", "issues": ["A"]}}',
-    "NaN beside the verdict after a quote": f'{FREE} {{"issues": ["A"], "sure": NaN}}',
     "rows of a table": f"| draft | final |\n|---|---|\n| {FREE} | {A} |",
     "fences": f"```json\n{FREE}\n```\nOn reflection:\n```json\n{A}\n```",
     "tool calls": f"<tool_call>{FREE}</tool_call><tool_call>{A}</tool_call>",
     "elements": f"<draft>{FREE}</draft><verdict>{A}</verdict>",
-    "lines": f"{FREE}\n{A}\n",
     "a byte order mark between": f"{FREE}\ufeff{A}",
     "an escaped quote": FREE.replace('"', '\\"') + A,
     "an escaped key": f'{FREE} {{"\\u0069ssues": ["A"]}}',
     "escaped JSON alone": '"{\\"issues\\": []}"',
     "JSON in a text alone": '{"answer": "{\\"issues\\": []}"}',
-    "single quotes alone": "{'assessment': 'So.', 'issues': []}",
-    "JSON5 alone": "{issues: []}",
     "curly quotes alone": "{\u201cissues\u201d: []}",
-    "a look-alike key alone": '{"\u0456ssues": []}',
-    "wide brackets alone": '\uff5b"issues": []\uff5d',
     "an element alone": "<issues></issues>",
-    "words alone": "Verdict: no issues.",
     "a verdict in a sentence of another language": f"{A} Es fragt nie nach.",
     "doubts in reasoning that is never closed": f"{A}\n<thinking>Or was it {FREE}",
     "doubts in reasoning": f"{A}\n<thinking>Or was it {FREE}?</thinking>",
     "a quote in a field beside": '{"quoted": {"issues": []}, "issues": ["A"]}',
     "a quote in a list beside": '{"quoted": [{"issues": []}], "issues": ["A"]}',
-    "an explanation behind": f"{A}\n\nI chose A because it never asks.",
-    "a row of a table": f"| {A} |",
 }
 
 
@@ -226,7 +188,7 @@ def judge(request: pytest.FixtureRequest, rubrics: dict[str, Rubric], prompts: P
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_scores_what_the_judge_means_or_nothing(name: str, judge: JudgeStage, reply: MakeReply) -> None:
     attack = ATTACKS[name]
-    row = judge.parse(second_ask(), reply("k", attack.reply))
+    row = judge.parse(asked(ask=1), reply("k", attack.reply))
     assert isinstance(row, Verdict)
     assert row.issues == attack.read
     assert (row.state is State.OK) == (row.score is not None) == (attack.read is not None)
@@ -240,14 +202,14 @@ def test_few_attacks_score_otherwise_than_the_judge_means() -> None:
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
 def test_an_honest_verdict_is_read_in_whatever_it_is_wrapped(text: str, judge: JudgeStage, reply: MakeReply) -> None:
-    row = judge.parse(second_ask(), reply("k", text))
+    row = judge.parse(asked(ask=1), reply("k", text))
     assert isinstance(row, Verdict), row
     assert (row.state, row.issues, row.score) == (State.OK, ("A",), 0), row.reason
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeStage, reply: MakeReply) -> None:
-    row = judge.parse(second_ask(), reply("k", text))
+    row = judge.parse(asked(ask=1), reply("k", text))
     assert isinstance(row, Verdict)
     assert (row.state, row.issues, row.score) == (State.UNREADABLE, None, None)
     assert row.reason
@@ -257,7 +219,7 @@ def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeS
 def test_a_reply_that_was_cut_off_has_no_score_whatever_it_holds(
     text: str, judge: JudgeStage, reply: MakeReply
 ) -> None:
-    row = judge.parse(second_ask(), reply("k", text, Finish.TRUNCATED))
+    row = judge.parse(asked(ask=1), reply("k", text, Finish.TRUNCATED))
     assert isinstance(row, Verdict)
     assert (row.state, row.score) == (State.UNREADABLE, None)
     assert "cut off" in row.reason

@@ -11,15 +11,15 @@ from hab_ray.calls import Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge, Validate
 from hab_ray.fences import FENCE_VERSION
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
-from hab_ray.stages.verdict_rows import VerdictTask
+from tests.stages.judging import DIMENSION, asked
 
 MakeReply = Callable[..., Reply]
-DIMENSION = "ask_clarifying_questions"
+Read = Callable[[Rubric, Prompts, object], Verdict]
 VERSIONS = [(1, 1), *((version, FENCE_VERSION) for version in range(2, PROMPTS_VERSION + 1))]
 TEMPLATE = {
     1: "one or two sentences",
@@ -34,22 +34,24 @@ def versioned(request: pytest.FixtureRequest) -> Prompts:
     return load_prompts(version=version, fence=fence)
 
 
-def judged(rubric: Rubric, prompts: Prompts, model: Model, reply: MakeReply, assessment: object) -> Verdict:
-    stage = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
-    test = ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None)
-    response = Response("t1", DIMENSION, "s", 0, State.OK, "Go.", "ok", "{}", "m", "", "", "k")
-    literal = rubric.literal_judging
-    said = json.dumps({"assessment": assessment, literal.key if literal else "issues": ["A"]})
-    row = stage.parse(VerdictTask(test, response, ask=1), reply("k", said))
-    assert isinstance(row, Verdict)
-    return row
+@pytest.fixture
+def judged(model: Model, reply: MakeReply) -> Read:
+    """The row of a verdict with this assessment, by a rubric and prompts."""
+
+    def read(rubric: Rubric, prompts: Prompts, assessment: object) -> Verdict:
+        stage = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+        literal = rubric.literal_judging
+        said = json.dumps({"assessment": assessment, literal.key if literal else "issues": ["A"]})
+        row = stage.parse(asked(ask=1), reply("k", said))
+        assert isinstance(row, Verdict)
+        return row
+
+    return read
 
 
-def test_the_form_of_a_verdict_is_no_assessment(
-    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_the_form_of_a_verdict_is_no_assessment(rubrics: dict[str, Rubric], versioned: Prompts, judged: Read) -> None:
     for rubric in rubrics.values():
-        row = judged(rubric, versioned, model, reply, TEMPLATE[versioned.version])
+        row = judged(rubric, versioned, TEMPLATE[versioned.version])
         assert (row.state, row.score) == (State.UNREADABLE, None)
         assert "repeats the words" in row.reason
 
@@ -64,19 +66,15 @@ def test_the_form_of_a_verdict_is_no_assessment(
         "letters that apply",
     ],
 )
-def test_nor_is_it_in_another_shape(
-    copied: object, rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    assert judged(rubrics[DIMENSION], prompts, model, reply, copied).state is State.UNREADABLE
+def test_nor_is_it_in_another_shape(copied: object, rubrics: dict[str, Rubric], prompts: Prompts, judged: Read) -> None:
+    assert judged(rubrics[DIMENSION], prompts, copied).state is State.UNREADABLE
 
 
-def test_nor_is_a_worked_example(
-    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_nor_is_a_worked_example(rubrics: dict[str, Rubric], versioned: Prompts, judged: Read) -> None:
     examples = [(rubric, example) for rubric in rubrics.values() for example in rubric.judging.examples]
     for rubric, example in examples:
         for said in (example.assessment, {"A": example.assessment.upper(), "B": "No."}):
-            assert judged(rubric, versioned, model, reply, said).state is State.UNREADABLE
+            assert judged(rubric, versioned, said).state is State.UNREADABLE
 
 
 @pytest.mark.parametrize(
@@ -92,14 +90,12 @@ def test_nor_is_a_worked_example(
     ],
 )
 def test_words_of_its_own_and_the_issues_words_are_an_assessment(
-    said: object, rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+    said: object, rubrics: dict[str, Rubric], versioned: Prompts, judged: Read
 ) -> None:
-    assert judged(rubrics[DIMENSION], versioned, model, reply, said).state is State.OK
+    assert judged(rubrics[DIMENSION], versioned, said).state is State.OK
 
 
-def test_imported_wording_is_no_assessment_either(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_imported_wording_is_no_assessment_either(rubrics: dict[str, Rubric], prompts: Prompts, judged: Read) -> None:
     wording = (
         'Give {"assessment": "reasons for the choice"}. For instance: the reply hands over every step at once, so B.'
     )
@@ -108,8 +104,8 @@ def test_imported_wording_is_no_assessment_either(
     content = rubrics[DIMENSION].model_dump(mode="json", exclude_none=True)
     literal = LiteralRubric.model_validate(content | {"literal": section})
     for said in ("reasons for the choice", "The reply hands over every step at once, so B."):
-        assert judged(literal, prompts, model, reply, said).state is State.UNREADABLE
-    assert judged(literal, prompts, model, reply, "The reply hands over too much, so B.").state is State.OK
+        assert judged(literal, prompts, said).state is State.UNREADABLE
+    assert judged(literal, prompts, "The reply hands over too much, so B.").state is State.OK
 
 
 def test_a_validation_that_repeats_the_request_has_no_score(

@@ -21,13 +21,12 @@ from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.selection.duplicates import without_duplicates
 
 MakeReply = Callable[..., Reply]
+MakeStage = Callable[..., GenerateStage]
 PLAIN, IN_PROMPT = "ask_clarifying_questions", "correct_misinformation"
 
 
 @pytest.fixture
-def stage(
-    rubrics: dict[str, Rubric], themes: tuple[str, ...], prompts: Prompts, model: Model
-) -> Callable[..., GenerateStage]:
+def stage(rubrics: dict[str, Rubric], themes: tuple[str, ...], prompts: Prompts, model: Model) -> MakeStage:
     def make(dimension: str = PLAIN, seed: int = 0, **settings: Any) -> GenerateStage:
         given = Generate.model_validate({"model": model.name, "candidates": 30, **settings})
         return GenerateStage(rubrics[dimension], themes, prompts, model, given, seed)
@@ -45,7 +44,7 @@ def read(stage: GenerateStage, reply: MakeReply, *queries: Any) -> list[Candidat
 
 
 def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwise(
-    stage: Callable[..., GenerateStage],
+    stage: MakeStage,
 ) -> None:
     once, twice, other = ([(i, c.key) for i, c in calls(stage(seed=seed))] for seed in (7, 7, 8))
     assert once == twice
@@ -53,7 +52,7 @@ def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwis
     assert not {key for _, key in once} & {key for _, key in other}
 
 
-def test_seeds_and_themes_are_both_drawn_by_the_seed(stage: Callable[..., GenerateStage]) -> None:
+def test_seeds_and_themes_are_both_drawn_by_the_seed(stage: MakeStage) -> None:
     def drawn(made: GenerateStage) -> tuple[list[list[str]], list[list[str]]]:
         texts = [call.messages[0].text for _, call in calls(made)[::3]]
         seeds = [[s.prompt for s in made.rubric.seeds if s.prompt in text] for text in texts]
@@ -64,9 +63,7 @@ def test_seeds_and_themes_are_both_drawn_by_the_seed(stage: Callable[..., Genera
     assert themes != other_themes
 
 
-def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(stage: MakeStage, reply: MakeReply) -> None:
     drawn = []
     for made in (stage(PLAIN), stage(IN_PROMPT)):
         themes = [made.parse(task, reply("k")).theme for task in made.tasks(Rows())]
@@ -77,7 +74,7 @@ def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(
 
 
 def test_three_candidates_share_one_call_and_each_slot_is_a_draw_of_its_own(
-    stage: Callable[..., GenerateStage],
+    stage: MakeStage,
 ) -> None:
     asked = calls(stage(candidates=31))
     assert len(asked) == len({row_id for row_id, _ in asked}) == 31
@@ -88,15 +85,13 @@ def test_three_candidates_share_one_call_and_each_slot_is_a_draw_of_its_own(
         assert call.key == by_slot[number // 3].key
 
 
-def test_two_slots_of_one_draw_would_not_share_a_reply(stage: Callable[..., GenerateStage]) -> None:
+def test_two_slots_of_one_draw_would_not_share_a_reply(stage: MakeStage) -> None:
     _, first = calls(stage())[0]
     _, second = calls(stage())[3]
     assert replace(second, messages=first.messages).key != first.key
 
 
-def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(
-    stage: Callable[..., GenerateStage], rubrics: dict[str, Rubric]
-) -> None:
+def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(stage: MakeStage, rubrics: dict[str, Rubric]) -> None:
     seeds, shown, drawn = rubrics[PLAIN].seeds, set(), set()
     made = stage(candidates=90, seeds_shown=2)
     for _, call in calls(made):
@@ -109,9 +104,7 @@ def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(
     assert len(drawn) > 15
 
 
-def test_the_papers_settings_go_out_and_those_a_model_refuses_do_not(
-    stage: Callable[..., GenerateStage], model: Model
-) -> None:
+def test_the_papers_settings_go_out_and_those_a_model_refuses_do_not(stage: MakeStage, model: Model) -> None:
     _, call = calls(stage())[0]
     assert (call.params.temperature, call.params.top_p, call.params.max_tokens) == (1.4, 0.95, 1500)
     fixed = replace(model, entry=model.entry.model_copy(update={"sampling": Sampling.FIXED, "json_schema": False}))
@@ -120,9 +113,7 @@ def test_the_papers_settings_go_out_and_those_a_model_refuses_do_not(
 
 
 @pytest.mark.parametrize(("dimension", "fields"), [(PLAIN, ["prompt"]), (IN_PROMPT, ["before", "context", "after"])])
-def test_the_schema_has_the_fields_that_are_read(
-    dimension: str, fields: list[str], stage: Callable[..., GenerateStage]
-) -> None:
+def test_the_schema_has_the_fields_that_are_read(dimension: str, fields: list[str], stage: MakeStage) -> None:
     _, call = calls(stage(dimension))[0]
     assert call.schema_json is not None
     query = json.loads(call.schema_json)["properties"]["queries"]["items"]
@@ -130,7 +121,7 @@ def test_the_schema_has_the_fields_that_are_read(
     assert all(f'"{field}"' in call.system for field in fields)
 
 
-def test_a_list_with_bad_members_keeps_the_good_ones(stage: Callable[..., GenerateStage], reply: MakeReply) -> None:
+def test_a_list_with_bad_members_keeps_the_good_ones(stage: MakeStage, reply: MakeReply) -> None:
     made = stage(per_call=7, candidates=7)
     good, blank = {"prompt": "  Shall I sell? "}, {"prompt": "\u200b\u3164"}
     rows = read(made, reply, good, {"prompt": 3}, "words", {"query": "x"}, {"prompt": " "}, blank, good | {"more": 1})
@@ -141,7 +132,7 @@ def test_a_list_with_bad_members_keeps_the_good_ones(stage: Callable[..., Genera
 
 
 def test_a_list_too_short_lacks_its_last_ones_and_one_too_long_gives_no_more(
-    stage: Callable[..., GenerateStage], reply: MakeReply
+    stage: MakeStage, reply: MakeReply
 ) -> None:
     rows = read(stage(), reply, {"prompt": "a"}, {"prompt": "b"})
     assert [row.state for row in rows] == [State.OK, State.OK, State.UNREADABLE]
@@ -149,9 +140,7 @@ def test_a_list_too_short_lacks_its_last_ones_and_one_too_long_gives_no_more(
     assert [row.prompt for row in read(stage(), reply, *({"prompt": p} for p in "abcd"))] == ["a", "b", "c"]
 
 
-def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(stage: MakeStage, reply: MakeReply) -> None:
     failure = Failure("k", FailureKind.BAD_REQUEST, attempts=1, message="no such field")
     refused, empty = reply("k", "No.", Finish.REFUSED), reply("k", " ", Finish.EMPTY)
     cut = reply("k", '{"queries": [{"prompt": "a"}, {"prompt"', Finish.TRUNCATED)
@@ -169,9 +158,7 @@ def test_an_unusable_reply_makes_every_candidate_of_its_slot_a_state(
             assert row.reason
 
 
-def test_a_context_within_the_prompt_stands_in_it_word_for_word(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_a_context_within_the_prompt_stands_in_it_word_for_word(stage: MakeStage, reply: MakeReply) -> None:
     query = {"before": "The heart beats.\n", "context": ' It has "five"  chambers. ', "after": "What rhymes?"}
     (row, *_) = read(stage(IN_PROMPT), reply, query)
     assert (row.state, row.context) == (State.OK, 'It has "five"  chambers.')
@@ -191,15 +178,13 @@ def test_a_context_within_the_prompt_stands_in_it_word_for_word(
     ],
 )
 def test_a_query_without_one_of_its_parts_is_unreadable(
-    query: dict[str, Any], stage: Callable[..., GenerateStage], reply: MakeReply
+    query: dict[str, Any], stage: MakeStage, reply: MakeReply
 ) -> None:
     (row, *_) = read(stage(IN_PROMPT), reply, query)
     assert (row.state, row.prompt, row.context) == (State.UNREADABLE, "", "")
 
 
-def test_a_context_beside_the_prompt_does_not_take_its_place(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_a_context_beside_the_prompt_does_not_take_its_place(stage: MakeStage, reply: MakeReply) -> None:
     made = stage(IN_PROMPT)
     assert made.rubric.context
     beside = made.rubric.context.model_copy(update={"within_prompt": False})
@@ -209,16 +194,12 @@ def test_a_context_beside_the_prompt_does_not_take_its_place(
     assert (empty.state, empty.prompt) == (State.UNREADABLE, "")
 
 
-def test_a_text_with_an_escaped_half_character_can_be_stored(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_a_text_with_an_escaped_half_character_can_be_stored(stage: MakeStage, reply: MakeReply) -> None:
     (row, *_) = read(stage(), reply, {"prompt": "cut \ud83d"})
     assert row.prompt == "cut \ufffd"
 
 
-def test_duplicates_are_rejected_before_validation_and_the_first_is_kept(
-    stage: Callable[..., GenerateStage], reply: MakeReply
-) -> None:
+def test_duplicates_are_rejected_before_validation_and_the_first_is_kept(stage: MakeStage, reply: MakeReply) -> None:
     made = stage(per_call=5, candidates=5)
     prompts = ["Shall I go?", "", "shall  i\nGO?", "Shall I stay?", "SHALL I GO?"]
     rows = without_duplicates(read(made, reply, *({"prompt": prompt} for prompt in prompts)))
@@ -233,7 +214,7 @@ def test_duplicates_are_rejected_before_validation_and_the_first_is_kept(
     assert rows[2].prompt == prompts[2]
 
 
-def test_a_slots_tasks_need_not_stand_together(stage: Callable[..., GenerateStage]) -> None:
+def test_a_slots_tasks_need_not_stand_together(stage: MakeStage) -> None:
     mixed = [CandidateTask(1, 0), CandidateTask(0, 0), CandidateTask(1, 1)]
     (_, a), (_, b), (_, c) = stage().requests(mixed)
     assert a.key == c.key != b.key

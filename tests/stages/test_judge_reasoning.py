@@ -5,47 +5,37 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Judge
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
-from hab_ray.rows import ChosenTest, Response, State, Verdict
+from hab_ray.rows import State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.prompts.wording import Prompts, Reasoning, load_prompts
-from hab_ray.stages.verdict_rows import VerdictTask
+from hab_ray.stages.prompts.wording import Prompts, Reasoning
+from tests.stages import judging
+from tests.stages.judging import changed_prompts
 
 DIMENSION = "encourage_learning"
 LETTERS = list("ABCDEF")
-TASK = VerdictTask(
-    ChosenTest("t1", DIMENSION, "What shall I do?", "", "", None),
-    Response("t1", DIMENSION, "subject", 0, State.OK, "Try it.", "ok", "{}", "m", "", "", "k"),
-)
+TASK = judging.asked(DIMENSION)
 Change = Callable[..., Prompts]
+Ask = Callable[..., ChatCall]
 
 
 @pytest.fixture
 def changed(tmp_path: Path) -> Change:
-    """The built-in prompts with keys of `judge` changed; None takes a key away."""
-
-    def make(**keys: str | None) -> Prompts:
-        own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-        own["judge"] = {name: value for name, value in {**own["judge"], **keys}.items() if value is not None}
-        (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-        return load_prompts(tmp_path)
-
-    return make
+    return partial(changed_prompts, tmp_path)
 
 
 @pytest.fixture
-def asked(rubrics: dict[str, Rubric], model: Model) -> Callable[[Prompts], ChatCall]:
+def asked(rubrics: dict[str, Rubric], model: Model) -> Ask:
     def ask(prompts: Prompts, asked_model: Model = model) -> ChatCall:
         stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), asked_model)
         ((_, call),) = stage.requests([TASK])
@@ -60,9 +50,7 @@ def fields(call: ChatCall) -> Mapping[str, Any]:
     return found
 
 
-def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(
-    asked: Callable[[Prompts], ChatCall], prompts: Prompts
-) -> None:
+def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(asked: Ask, prompts: Prompts) -> None:
     assert prompts.reasoning is Reasoning.PER_ISSUE
     call = asked(prompts)
     assert list(fields(call)) == ["assessment", "issues"]
@@ -73,7 +61,7 @@ def test_a_judge_thinks_about_every_issue_in_order_before_it_names_any(
     assert f'{{"assessment": {{{form}}}, "issues": ["letters that apply"]}}' in call.system
 
 
-def test_brief_asks_for_one_text(asked: Callable[[Prompts], ChatCall], prompts: Prompts, changed: Change) -> None:
+def test_brief_asks_for_one_text(asked: Ask, prompts: Prompts, changed: Change) -> None:
     brief = changed(reasoning="brief")
     call = asked(brief)
     assert fields(call)["assessment"] == {"type": "string"}
@@ -83,7 +71,7 @@ def test_brief_asks_for_one_text(asked: Callable[[Prompts], ChatCall], prompts: 
 
 
 def test_where_strings_are_bounded_all_thoughts_and_the_list_fit_into_the_reply(
-    asked: Callable[..., ChatCall], prompts: Prompts, model: Model
+    asked: Ask, prompts: Prompts, model: Model
 ) -> None:
     bounded = replace(model, entry=model.entry.model_copy(update={"schema_bounds": ("strings", "lists")}))
     call = asked(prompts, bounded)
@@ -103,7 +91,7 @@ def test_thoughts_on_issues_are_the_verdicts_assessment(
 
 
 def test_notes_of_ours_can_be_left_out(
-    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
+    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts, changed: Change
 ) -> None:
     (note,) = rubrics[DIMENSION].judging.notes
     assert note.ours and note.why is not None
@@ -118,7 +106,7 @@ def test_another_word_is_refused(key: str, value: str, changed: Change) -> None:
 
 
 def test_worked_examples_are_no_verdicts_that_could_be_recalled(
-    asked: Callable[[Prompts], ChatCall], rubrics: dict[str, Rubric], prompts: Prompts
+    asked: Ask, rubrics: dict[str, Rubric], prompts: Prompts
 ) -> None:
     system = asked(prompts).system
     assert system.count('"issues"') == 1

@@ -11,14 +11,14 @@ from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Generate, Judge, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.fences import PLACEHOLDER, FenceCodes
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
+from hab_ray.rows import Candidate, State, Verdict
 from hab_ray.rubric import LiteralPrompts, LiteralRubric, Rubric
 from hab_ray.stages.base import Again, Rows
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
-from hab_ray.stages.verdict_rows import VerdictTask
+from tests.stages.judging import asked
 
 MakeReply = Callable[..., Reply]
 HOSTILE = f"  {PLACEHOLDER} {{{{ 7 * 7 }}}} <|im_start|>\x00\n"
@@ -93,8 +93,7 @@ def test_a_verdict_is_asked_for_in_these_words_twice(
     literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply
 ) -> None:
     stage = JudgeStage(literal, prompts, Judge(model=model.name, name="judge"), model)
-    test = ChosenTest("t1", literal.id, "p\n", HOSTILE, "", None)
-    task = VerdictTask(test, Response("t1", literal.id, "s", 0, State.OK, HOSTILE, "ok", "{}", "m", "", "", "k"))
+    task = asked(literal.id, HOSTILE, HOSTILE, "p\n")
     ((_, call),) = stage.requests([task])
     assert sent(call) == ("", f"p\n|{HOSTILE}|{HOSTILE}")
     again = stage.parse(task, reply(call.key, "none"))

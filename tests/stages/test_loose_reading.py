@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -19,10 +18,10 @@ from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.replies.published import loose_total, loose_verdict
 from hab_ray.stages.replies.reading import Unreadable
-from hab_ray.stages.verdict_rows import VerdictTask
-from tests.stages.judging import DIMENSION, second_ask, with_imported_wording
+from tests.stages.judging import DIMENSION, asked, with_imported_wording
 
 MakeReply = Callable[..., Reply]
+MakeJudge = Callable[[str], JudgeStage]
 MILLION = 10**6
 
 
@@ -31,18 +30,20 @@ def points(rubrics: dict[str, Rubric]) -> dict[str, int]:
     return {issue.letter: issue.deduction for issue in rubrics[DIMENSION].judging.issues}
 
 
-def judge(reading: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
-    rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
-    return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+@pytest.fixture
+def judge(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeJudge:
+    """Makes the judge of a reading."""
 
+    def make(reading: str) -> JudgeStage:
+        rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
+        return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
 
-def first_ask() -> VerdictTask:
-    return replace(second_ask(), ask=0)
+    return make
 
 
 def settled(stage: JudgeStage, reply: Reply) -> Verdict:
     """The verdict where every ask gets the same reply."""
-    row = stage.parse(first_ask(), reply)
+    row = stage.parse(asked(), reply)
     row = stage.parse(row.task, reply) if isinstance(row, Again) else row
     assert isinstance(row, Verdict)
     return row
@@ -89,10 +90,10 @@ FAILED = {
 
 @pytest.mark.parametrize("name", SCORED)
 def test_a_verdict_is_scored_by_every_letter_it_lists(
-    name: str, points: dict[str, int], rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply
 ) -> None:
     text, letters = SCORED[name]
-    row = judge("published", rubrics, prompts, model).parse(second_ask(), reply("k", text))
+    row = judge("published").parse(asked(ask=1), reply("k", text))
     assert isinstance(row, Verdict) and row.state is State.OK, row
     assert row.issues == letters and row.reading == "published"
     assert row.score == max(0, 10 - sum(points[letter] for letter in letters or ()))
@@ -100,11 +101,11 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 
 @pytest.mark.parametrize("name", FAILED)
 def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
-    name: str, rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    name: str, judge: MakeJudge, reply: MakeReply
 ) -> None:
-    stage = judge("published", rubrics, prompts, model)
+    stage = judge("published")
     began = time.perf_counter()
-    first = stage.parse(first_ask(), reply("k", FAILED[name]))
+    first = stage.parse(asked(), reply("k", FAILED[name]))
     assert time.perf_counter() - began < 30
     assert isinstance(first, Verdict)
     assert (first.state, first.score, first.issues, first.asks) == (State.UNREADABLE, None, None, 1)
@@ -112,48 +113,39 @@ def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
 
 
 def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    judge: MakeJudge, points: dict[str, int], reply: MakeReply
 ) -> None:
     cases: dict[str, tuple[int | None, int | None]] = {
         '{"issues": ["Z"]}': (None, 10),
         "none": (None, None),
     }
-    points = {letter: rubrics[DIMENSION].deduction(letter) for letter in "BC"}
     cases['{"issues": ["B"]}'] = (10 - points["B"],) * 2
     cases['{"issues": ["C", "C"]}'] = (10 - points["C"], max(0, 10 - 2 * points["C"]))
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)
     for text, (strict, published) in cases.items():
-        rows = [
-            settled(judge(reading, rubrics, prompts, model), reply("k", text)) for reading in ("strict", "published")
-        ]
+        rows = [settled(judge(reading), reply("k", text)) for reading in ("strict", "published")]
         found = [(row.reading, row.score, row.other_score) for row in rows]
         assert found == [("strict", strict, published), ("published", published, strict)], text
 
 
-def test_the_other_score_is_that_of_the_first_reply(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    stage = judge("strict", rubrics, prompts, model)
-    again = stage.parse(first_ask(), reply("k", "{}"))
+def test_the_other_score_is_that_of_the_first_reply(judge: MakeJudge, reply: MakeReply) -> None:
+    stage = judge("strict")
+    again = stage.parse(asked(), reply("k", "{}"))
     assert isinstance(again, Again)
     row = stage.parse(again.task, reply("k2", '{"issues": ["A"]}'))
     assert isinstance(row, Verdict) and (row.score, row.other_score, row.asks) == (0, 10, 2)
 
 
-def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
+def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(judge: MakeJudge, reply: MakeReply) -> None:
     cut = reply("k", '{"issues": []} and', finish=Finish.TRUNCATED)
-    row = judge("published", rubrics, prompts, model).parse(first_ask(), cut)
+    row = judge("published").parse(asked(), cut)
     assert isinstance(row, Verdict) and (row.score, row.other_score) == (10, None)
 
 
-def test_a_refusal_and_another_models_answer_stay_what_they_are(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    stage = judge("published", rubrics, prompts, model)
+def test_a_refusal_and_another_models_answer_stay_what_they_are(judge: MakeJudge, reply: MakeReply) -> None:
+    stage = judge("published")
     for outcome in (reply("k", '{"issues": []}', finish=Finish.REFUSED), reply("k", '{"issues": []}', model="other")):
-        row = stage.parse(second_ask(), outcome)
+        row = stage.parse(asked(ask=1), outcome)
         assert isinstance(row, Verdict) and row.state in (State.BLOCKED, State.SUBSTITUTED)
         assert row.score is row.other_score is None
 
@@ -162,7 +154,7 @@ def test_our_own_wording_has_one_reading(
     rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
 ) -> None:
     stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
-    row = stage.parse(second_ask(), reply("k", '{"issues": ["C", "C"]}'))
+    row = stage.parse(asked(ask=1), reply("k", '{"issues": ["C", "C"]}'))
     assert isinstance(row, Verdict) and (row.reading, row.other_score, row.issues) == ("", None, ("C",))
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall
-from hab_ray.rows import Candidate, ChosenTest, Response, State
+from hab_ray.rows import Candidate, State
 from hab_ray.stages.base import CallStage
 from hab_ray.stages.method import embed, generate, judge, respond, validate
-from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.work import Work
 from tests.instant import DIMENSIONS, MADE, work_of
+from tests.stages.judging import asked
 from tests.stages.method_page import PAGE, page
 
 QUERY, ANSWER = "Roses are red. What else do you know of them?", "They have thorns."
@@ -51,25 +51,22 @@ def work(tmp_path: Path) -> Work:
     """A sweep with one dimension, whose only seed is the query and whose only theme is gardening."""
     found = work_of(tmp_path, **{**MADE, "generate": GENERATE})
     rubric = found.rubrics[DIMENSIONS[0]]
-    seed = replace_seed(rubric)
-    return replace(found, rubrics={DIMENSIONS[0]: seed}, themes=("gardening",))
-
-
-def replace_seed(rubric: Any) -> Any:
-    one = rubric.seeds[0].model_copy(update={"prompt": QUERY})
-    return rubric.model_copy(update={"generation": rubric.generation.model_copy(update={"seeds": (one,)})})
+    seed = rubric.seeds[0].model_copy(update={"prompt": QUERY})
+    assert rubric.generation
+    generation = rubric.generation.model_copy(update={"seeds": (seed,)})
+    own = rubric.model_copy(update={"generation": generation})
+    return replace(found, rubrics={DIMENSIONS[0]: own}, themes=("gardening",))
 
 
 def task(stage: str, dimension: str) -> Any:
     candidate = Candidate("c", dimension, State.OK, QUERY, "", "gardening", "", "k")
-    test = ChosenTest("t", dimension, QUERY, "", "", None)
-    answer = Response("t", dimension, "s", 0, State.OK, ANSWER, "ok", "{}", "", "", "", "", "", "", "")
+    judged = asked(dimension, ANSWER, prompt=QUERY)
     return {
         "generate": generate.CandidateTask(0, 0),
         "validate": candidate,
         "select": candidate,
-        "respond": respond.ResponseTask(test, 0),
-        "judge": VerdictTask(test, answer, 0),
+        "respond": respond.ResponseTask(judged.test, 0),
+        "judge": judged,
     }[stage]
 
 
@@ -79,8 +76,8 @@ def test_the_request_that_a_page_shows_is_the_one_it_makes(name: str, work: Work
     stage = work.stage(shard)
     assert isinstance(stage, CallStage)
     (_, call), *_ = stage.requests([task(name, shard.dimension)])
-    asked = call.messages[0].text if isinstance(call, ChatCall) else call.text
-    assert asked.strip().endswith(example(STEPS[name]))
+    text = call.messages[0].text if isinstance(call, ChatCall) else call.text
+    assert text.strip().endswith(example(STEPS[name]))
     if name in ("generate", "validate", "judge"):
         assert isinstance(call, ChatCall) and call.schema_json is not None
         assert reply_shown(STEPS[name]).keys() == json.loads(call.schema_json)["properties"].keys()

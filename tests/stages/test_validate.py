@@ -17,6 +17,7 @@ from hab_ray.stages.method.validate import ValidateStage, best
 from hab_ray.stages.prompts.wording import Prompts
 
 MakeReply = Callable[..., Reply]
+MakeStage = Callable[..., ValidateStage]
 ENOUGH = Validate(model="m", keep=1000)
 
 
@@ -25,7 +26,7 @@ def candidate(number: int, prompt: str = "What shall I do?", context: str = "") 
 
 
 @pytest.fixture
-def stage(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> Callable[..., ValidateStage]:
+def stage(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeStage:
     def make(dimension: str = "ask_clarifying_questions") -> ValidateStage:
         return ValidateStage(rubrics[dimension], prompts, model, ENOUGH)
 
@@ -44,18 +45,18 @@ def stage(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> Callabl
     ],
 )
 def test_the_score_is_recomputed_from_the_letters_each_once(
-    text: str, score: int, stage: Callable[..., ValidateStage], reply: MakeReply
+    text: str, score: int, stage: MakeStage, reply: MakeReply
 ) -> None:
     row = stage().parse(candidate(1), reply("k", text))
     assert (row.state, row.score, row.candidate_id, row.reply_key) == (State.OK, score, "c001", "k")
 
 
-def test_disqualified_is_0_and_not_less(stage: Callable[..., ValidateStage], reply: MakeReply) -> None:
+def test_disqualified_is_0_and_not_less(stage: MakeStage, reply: MakeReply) -> None:
     row = stage("correct_misinformation").parse(candidate(1), reply("k", '{"deductions": ["H", "I", "L", "A"]}'))
     assert (row.score, row.deductions) == (0, ("A", "H", "I", "L"))
 
 
-def test_what_is_no_validation_has_no_score(stage: Callable[..., ValidateStage], reply: MakeReply) -> None:
+def test_what_is_no_validation_has_no_score(stage: MakeStage, reply: MakeReply) -> None:
     outcomes = {
         State.UNREADABLE: reply("k", '{"deductions": ["Z"]}'),
         State.EMPTY: reply("k", "", Finish.EMPTY),
@@ -68,7 +69,7 @@ def test_what_is_no_validation_has_no_score(stage: Callable[..., ValidateStage],
         assert row.reason
 
 
-def test_only_good_candidates_are_worth_a_call_and_each_is_fenced(stage: Callable[..., ValidateStage]) -> None:
+def test_only_good_candidates_are_worth_a_call_and_each_is_fenced(stage: MakeStage) -> None:
     every = [replace(candidate(n), state=state) for n, state in enumerate(State)]
     tasks = stage().tasks(Rows({Candidate: every}))
     assert [task.state for task in tasks] == [State.OK]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.resources import bundled
-from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, Wording, load_prompts
+from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from tests.stages.judging import changed_prompts
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
@@ -17,10 +16,7 @@ def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts:
 
 
 def test_a_folders_own_prompts_go_before_and_have_another_hash(tmp_path: Path, prompts: Prompts) -> None:
-    own = yaml.safe_load(bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8"))
-    own["judge"]["user"] += " Be strict."
-    (tmp_path / "prompts.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-    found = load_prompts(tmp_path)
+    found = changed_prompts(tmp_path, user=f"{prompts.judge.user} Be strict.")
     assert found.judge.user.endswith(" Be strict.")
     assert found.sha256 != prompts.sha256
 
@@ -45,6 +41,6 @@ def test_what_is_no_prompts_file_is_named(text: str, at: str, tmp_path: Path) ->
 
 
 def test_a_repeated_request_says_what_was_wrong_where_the_prompts_have_words_for_it(prompts: Prompts) -> None:
-    said = Wording(prompts.judge).again("it names the letter Z, which the rubric does not have")
+    said = prompts.judge.fill_again("it names the letter Z, which the rubric does not have")
     assert said is not None and "could not be used: it names the letter Z, which the rubric does not have." in said
-    assert Wording(prompts.generate).again("x") is None
+    assert prompts.generate.fill_again("x") is None

@@ -9,8 +9,7 @@ from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Validate
 from hab_ray.rows import Candidate, State
-from hab_ray.stages.base import CallStage, Rows, Unusable, usable
-from hab_ray.stages.forecast import Forecast
+from hab_ray.stages.base import CallStage, Forecast, Rows, Unusable, usable
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
 
 SYSTEM = "Translate into French."

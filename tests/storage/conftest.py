@@ -13,6 +13,21 @@ from hab_ray.calls import Failure, Finish, Reply, Usage
 from hab_ray.errors import FailureKind
 
 
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self, now: float = 100.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def full(*_: object) -> None:
+    """What a full disk does."""
+    raise OSError(28, "No space left on device")
+
+
 def key_of(name: str) -> str:
     """The key that a test calls by a name."""
     return sha256(name.encode()).hexdigest()

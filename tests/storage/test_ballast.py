@@ -8,6 +8,7 @@ import pytest
 
 from hab_ray.location import Location
 from hab_ray.storage.ballast import BALLAST_BYTES, Ballast
+from tests.storage.conftest import full
 
 
 def test_the_space_is_taken_up_until_it_is_released(tmp_path: Path) -> None:
@@ -21,9 +22,6 @@ def test_the_space_is_taken_up_until_it_is_released(tmp_path: Path) -> None:
 
 
 def test_without_the_space_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match=r"No space.*ballast/lab"):
         Ballast(Location.of(tmp_path), "lab")

@@ -6,7 +6,6 @@ import io
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +19,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
 from hab_ray.storage.replies.parts import RangeFile
+from tests.storage.conftest import full
 
 
 @pytest.fixture
@@ -220,22 +220,11 @@ def test_a_folder_is_opened_by_an_absolute_path(tmp_path: Path, monkeypatch: pyt
     assert folder.get("x") == b"1"
 
 
-def test_a_failed_write_leaves_nothing_behind(disk: LocalFolder, full_disk: Callable[[], None]) -> None:
+def test_a_failed_write_leaves_nothing_behind(disk: LocalFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     disk.put("name", b"old")
-    full_disk()
+    monkeypatch.setattr("os.fsync", full)
     for write in (disk.put, disk.put_new):
         with pytest.raises(OSError, match="No space left"):
             write("name", b"new")
     assert disk.get("name") == b"old"
     assert [path.name for path in disk.root.iterdir()] == ["name"]
-
-
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    def fill() -> None:
-        def fails(handle: int) -> None:
-            raise OSError(28, "No space left on device")
-
-        monkeypatch.setattr("os.fsync", fails)
-
-    return fill

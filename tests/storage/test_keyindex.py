@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, KeySet, RowPlace
+from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, Keys, KeySet, RowPlace
 
 
 def key(number: int) -> str:
@@ -22,7 +22,7 @@ def test_the_newest_place_of_every_key_is_found(files: list[list[int]]) -> None:
     expected: dict[str, RowPlace] = {}
     for number, rows in enumerate(files):
         keys = [key(n) for n in rows]
-        index.add(keys, number)
+        index.add_keys(Keys.of(keys).in_file(number))
         expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
     asked = [key(n) for n in range(70)]
     assert index.places(asked) == expected
@@ -37,7 +37,7 @@ def test_keys_that_begin_alike_are_told_apart(files: list[list[int]]) -> None:
     expected: dict[str, RowPlace] = {}
     for number, rows in enumerate(files):
         keys = [alike[n] for n in rows]
-        index.add(keys, number)
+        index.add_keys(Keys.of(keys).in_file(number))
         known.add(keys)
         expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
     assert index.places(alike) == expected
@@ -48,7 +48,7 @@ def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch
     monkeypatch.setattr("hab_ray.storage.replies.keyindex.MAX_MERGED", 8)
     index = KeyIndex()
     for file in range(10):
-        index.add([key(n) for n in range(5 * file, 5 * file + 5)], file)
+        index.add_keys(Keys.of([key(n) for n in range(5 * file, 5 * file + 5)]).in_file(file))
     assert max(map(len, index.sorted_keys())) <= 8
     assert index.places([key(n) for n in range(60)]) == {key(n): RowPlace(n // 5, n % 5) for n in range(50)}
 

@@ -15,23 +15,15 @@ from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit, LeaseLost, LeaseStale, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder, open_folder
-from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder
-from hab_ray.storage.lease.renewed import Renewals, RenewedLease, first_renewal, take_epoch
+from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder, take_epoch
+from hab_ray.storage.lease.renewed import Renewals, RenewedLease, first_renewal
 from hab_ray.storage.lease.watches import RemoteLeaseCheck
+from tests.storage.conftest import Clock
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
 TIMES = LeaseTimes()
 QUICK = LeaseTimes(renew_s=0.02, lost_s=5, take_s=10)
 OURS, THEIRS = Location("runs/ours"), Location("runs/theirs")
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 class Flaky(LocalFolder):
@@ -62,7 +54,7 @@ class Held:
     """A store that a holder took at 1000 s."""
 
     def __init__(self, root: Path) -> None:
-        self.clock = Clock()
+        self.clock = Clock(1000.0)
         self.store, self.folder = Location.of(root), Flaky(root, self.clock)
         holder = Holder.after(None, self.store, OURS, NOW)
         self.holder = replace(holder, renewal=first_renewal(TIMES))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from stat import S_IMODE
@@ -42,24 +40,6 @@ def test_eight_at_once_get_the_same(tmp_path: Path) -> None:
         for store in range(20):
             assert len(set(pool.map(first, [store] * 8))) == 1
     assert not list(tmp_path.rglob(".aside-*"))
-
-
-def test_two_processes_get_the_same(tmp_path: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from hab_ray.storage.folder import LocalFolder\n"
-        "from hab_ray.storage.secret import fence_secret\n"
-        "sys.stdin.readline()\n"
-        "for n in range(50): print(fence_secret(LocalFolder(Path(sys.argv[1]) / str(n))).hex())"
-    )
-    started = [
-        subprocess.Popen([sys.executable, "-c", code, tmp_path], stdin=-1, stdout=-1, text=True) for _ in range(2)
-    ]
-    for process in started:
-        assert process.stdin is not None
-        process.stdin.write("\n")
-        process.stdin.flush()
-    one, other = (process.communicate(timeout=60)[0].split() for process in started)
-    assert one == other and len(set(one)) == 50
 
 
 def test_a_damaged_secret_is_named_with_what_to_do(tmp_path: Path) -> None:

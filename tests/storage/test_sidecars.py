@@ -11,7 +11,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.replies.parts import part_metadata
-from hab_ray.storage.replies.records import replies_to_table, to_parquet
+from hab_ray.storage.replies.records import RecordKind, table_of, to_parquet
 from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars, sidecar_name
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.storage.spending import online_spending
@@ -41,7 +41,7 @@ def fill(folder: Folder, replies: list[Reply], epoch: int = 1, model: str = MODE
 def old_part(folder: Folder, replies: list[Reply], epoch: int = 1) -> str:
     """A part as version 1 wrote it: no digest in its name, no sidecar, and without modes as version 0 did."""
     name = f"replies/gpt/part-{epoch:06d}.000000.parquet"
-    folder.put_new(name, to_parquet(replies_to_table(replies, epoch, Mode.ONLINE).drop_columns(["mode"])))
+    folder.put_new(name, to_parquet(table_of(RecordKind.REPLIES, replies, epoch, Mode.ONLINE).drop_columns(["mode"])))
     return name
 
 

@@ -13,17 +13,9 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import LeaseWatch
 from hab_ray.storage.lease.watches import RemoteLeaseCheck, RenewalAge, awake_clock, until_held
+from tests.storage.conftest import Clock
 
 LOST_S = 20.0
-
-
-class Clock:
-    """Seconds that pass when the test says so."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

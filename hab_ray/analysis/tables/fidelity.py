@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.rubric import Deviation, Rubric, imported_note
+from hab_ray.rubric import Rubric, imported_note
+from hab_ray.rubric.parts import Deviation
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports import child
 from hab_ray.exchange.imports.checkout import Checkout
 from hab_ray.inputs.files import causes_of
-from hab_ray.rubric import Apply, Each, Insert, LiteralValues, Operation, rendered
-from hab_ray.rubric.literal import Piece, Value
+from hab_ray.rubric.literal import Apply, Each, Insert, LiteralValues, Operation, Piece, Value, rendered
 from hab_ray.visible import one_line
 
 GENERATION, VALIDATION, JUDGING = "generative_prompt", "relevance_check_prompt", "subject_evaluation_prompt"

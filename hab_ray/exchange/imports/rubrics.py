@@ -19,10 +19,6 @@ from hab_ray.inputs.files import causes_of
 from hab_ray.inputs.origin import Origin
 from hab_ray.resources import OWN_VERSION
 from hab_ray.rubric import (
-    ContextField,
-    Criterion,
-    Judging,
-    LiteralGeneration,
     LiteralJudging,
     LiteralPrompts,
     LiteralRequest,
@@ -32,6 +28,8 @@ from hab_ray.rubric import (
     read_library,
     rendered,
 )
+from hab_ray.rubric.literal import LiteralGeneration
+from hab_ray.rubric.parts import ContextField, Criterion, Judging
 from hab_ray.visible import one_line
 
 PAGE = "README.md"

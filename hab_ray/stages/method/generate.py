@@ -92,8 +92,8 @@ class GenerateStage(CandidateForecasts[CandidateTask]):
 
     @override
     def read(self, task: CandidateTask, blank: Candidate, reply: Reply) -> Candidate:
-        query = read_query(self.rubric, reply, task.index, self.settings.per_call)
-        return replace(blank, prompt=query.prompt, context=query.context)
+        prompt, context = read_query(self.rubric, reply, task.index, self.settings.per_call)
+        return replace(blank, prompt=prompt, context=context)
 
     @override
     def kept(self, rows: Sequence[Candidate]) -> Sequence[Candidate]:

@@ -32,7 +32,7 @@ from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import VerdictForecasts
-from hab_ray.stages.prompts.paraphrases import Paraphrases, as_asked
+from hab_ray.stages.prompts.rewording import Paraphrases, as_asked
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions

@@ -23,7 +23,7 @@ from hab_ray.config.sections import Subject
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages.base import Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import ResponseForecasts
-from hab_ray.stages.prompts.paraphrases import Paraphrases, as_asked
+from hab_ray.stages.prompts.rewording import Paraphrases, as_asked
 from hab_ray.stages.verdict_rows import response_id
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)

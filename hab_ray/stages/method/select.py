@@ -15,8 +15,7 @@ import numpy as np
 from hab_ray.config.sections import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Computed, ComputeStage, Rows
-from hab_ray.stages.forecast import Forecast, Forecasts
+from hab_ray.stages.base import Computed, ComputeStage, Forecast, Forecasts, Rows
 from hab_ray.stages.selection.picking import BLOCK_ROWS, Picks, VectorBlocks, pick, pick_in_blocks
 
 MANY = 50_000
@@ -52,7 +51,8 @@ class SelectStage(ComputeStage[ChosenTest]):
         return self._chosen(candidates, blocks.ids, picks)
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
-        tests = [as_test(self.rubric, candidates[ids[row]], cluster) for row, cluster in picks.rows]
+        chosen = ((candidates[ids[row]], cluster) for row, cluster in picks.rows)
+        tests = [_test(self.rubric, c.prompt, c.context, cluster) for c, cluster in chosen]
         return Computed(sorted(tests, key=lambda test: test.id), picks.note)
 
     def _none(self) -> Computed[ChosenTest]:
@@ -63,27 +63,15 @@ class SelectStage(ComputeStage[ChosenTest]):
         candidates = rows[Candidate]
         return Forecast(
             to_come=min(self.settings.tests, rows[Embedded].count),
-            typical=[as_test(self.rubric, candidate, None) for candidate in candidates.typical],
-            longest=[as_test(self.rubric, candidate, None) for candidate in candidates.longest],
+            typical=[_test(self.rubric, c.prompt, c.context) for c in candidates.typical],
+            longest=[_test(self.rubric, c.prompt, c.context) for c in candidates.longest],
         )
-
-
-def as_test(rubric: Rubric, candidate: Candidate, cluster: int | None) -> ChosenTest:
-    """A candidate as the benchmark keeps it."""
-    return ChosenTest(
-        id=id_of_test(rubric.id, candidate.prompt, candidate.context),
-        dimension=rubric.id,
-        prompt=candidate.prompt,
-        context=candidate.context,
-        system=rubric.system,
-        cluster=cluster,
-    )
 
 
 def seed_tests(rubric: Rubric) -> list[ChosenTest]:
     """The rubric's own seed queries as tests, where a sweep asks for `tests: seeds`."""
-    return [_given(rubric, seed.prompt, seed.context or "") for seed in rubric.seeds]
+    return [_test(rubric, seed.prompt, seed.context or "") for seed in rubric.seeds]
 
 
-def _given(rubric: Rubric, prompt: str, context: str) -> ChosenTest:
-    return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, None)
+def _test(rubric: Rubric, prompt: str, context: str, cluster: int | None = None) -> ChosenTest:
+    return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, cluster)

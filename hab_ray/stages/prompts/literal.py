@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from hab_ray.errors import ConfigError
 from hab_ray.rubric import LiteralRequest, LiteralValues, Rubric, rendered
-from hab_ray.stages.prompts.wording import Template, Wording
+from hab_ray.stages.prompts.wording import Wording
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,10 @@ class LiteralWording:
     stage: str
     is_literal: ClassVar[bool] = True
 
-    def system(self, values: Mapping[str, Any]) -> str:
-        """The fixed half, which has no values."""
+    def fill_system(self, values: Mapping[str, Any]) -> str:
         return self.request.system
 
-    def user(self, values: Mapping[str, Any]) -> str:
-        """The changing half, with the values in their places."""
+    def fill_user(self, values: Mapping[str, Any]) -> str:
         seeds = tuple(seed.prompt for seed in values.get("seeds", ()))
         others = {name: value for name, value in values.items() if name not in ("rubric", "seeds")}
         try:
@@ -39,19 +37,19 @@ class LiteralWording:
                 "position beyond the seeds shown, raise `generate: seeds_shown`"
             ) from None
 
-    def again(self, problem: str) -> None:
+    def fill_again(self, problem: str) -> None:
         """Nothing: what is asked once more is asked in the same words."""
 
 
 AnyWording = Wording | LiteralWording
 
 
-def wording_of(template: Template, rubric: Rubric) -> AnyWording:
-    """The words in which a rubric's requests of the template's step are made."""
+def wording_of(ours: Wording, rubric: Rubric) -> AnyWording:
+    """The words in which a rubric's requests of a step are made: the rubric's own, else ours."""
     literal: Mapping[str, LiteralRequest | None] = {
         "generate": rubric.literal_generation,
         "validate": rubric.literal_validation,
         "judge": rubric.literal_judging,
     }
-    request = literal[template.stage]
-    return Wording(template) if request is None else LiteralWording(request, template.stage)
+    request = literal[ours.stage]
+    return ours if request is None else LiteralWording(request, ours.stage)

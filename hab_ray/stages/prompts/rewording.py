@@ -1,15 +1,30 @@
-"""Rubrics as the variants of judges have them: the same letters and points, in another order or in other words."""
+"""Variants: tests in other words for subjects, and rubrics in other words or another order for judges."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os.path import lexists
 from pathlib import Path
 
 from hab_ray.config.sections import VariedJudge
 from hab_ray.errors import ConfigError
+from hab_ray.rows import ChosenTest, Paraphrase
 from hab_ray.rubric import Rubric, load_rewordings
 from hab_ray.stages.prompts.wording import PROMPTS_FILE
+
+Paraphrases = Mapping[str, Paraphrase]
+
+
+def as_asked(tests: Iterable[ChosenTest], words: Paraphrases | None) -> list[ChosenTest]:
+    """Tests in the words in which a subject is asked them, under the ids that they have.
+
+    `words` are by the id of a test or by its prompt; None: in the tests' own. A test that has none is not asked.
+    """
+    if words is None:
+        return list(tests)
+    pairs = ((test, words.get(test.id) or words.get(test.prompt)) for test in tests)
+    return [replace(test, prompt=own.prompt, context=own.context) for test, own in pairs if own is not None]
 
 
 def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:

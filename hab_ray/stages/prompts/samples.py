@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from hab_ray.rubric import (
+from hab_ray.rubric.parts import (
     ContextField,
     Criterion,
     Example,
@@ -21,39 +20,12 @@ from hab_ray.rubric import (
 )
 
 _ISSUE = Criterion(letter="A", deduction=5, text="It gives no answer.")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One rubric, and a test and a response of its dimension; `context` is "" where the rubric has none."""
-
-    rubric: Rubric
-    prompt: str
-    context: str
-    response: str
-    count: int
-    theme: str = "gardening"
-    problem: str = "it holds no JSON object"
-
-    def values(self, stage: str) -> Mapping[str, Any]:
-        """What the user half of a stage's templates is filled with."""
-        match stage:
-            case "generate":
-                seeds = self.rubric.seeds
-                return {"rubric": self.rubric, "seeds": seeds, "theme": self.theme, "count": self.count}
-            case "validate":
-                return {"rubric": self.rubric, "prompt": self.prompt, "context": self.context}
-        return {
-            "rubric": self.rubric,
-            "prompt": self.prompt,
-            "context": self.context,
-            "response": self.response,
-        }
+_PROMPT = "Roses are red. What else do you know of them?"
 
 
 @cache
-def samples() -> tuple[Sample, ...]:
-    """One sample without a context, one with a context beside the prompt, one with a context within it."""
+def samples() -> tuple[Mapping[str, Any], ...]:
+    """Values without a context, with one beside the prompt, and with one within it."""
     return (
         _sample(None, "", 1),
         _sample(ContextField(label="Fact", description="A true fact.", within_prompt=False), "Ivy climbs.", 3),
@@ -61,15 +33,15 @@ def samples() -> tuple[Sample, ...]:
     )
 
 
-def _sample(field: ContextField | None, context: str, count: int) -> Sample:
-    prompt = "Roses are red. What else do you know of them?"
+def _sample(field: ContextField | None, context: str, count: int) -> Mapping[str, Any]:
+    """The values of every kind of request about one rubric."""
     told = context or None
     examples = tuple(
-        Example(prompt=prompt, context=told, response="Much.", assessment="It says little.", issues=issues)
+        Example(prompt=_PROMPT, context=told, response="Much.", assessment="It says little.", issues=issues)
         for issues in ((), ("A",))
     )
     scored = tuple(
-        ScoredCandidate(prompt=prompt, context=told, assessment="It asks.", deductions=letters, score=score)
+        ScoredCandidate(prompt=_PROMPT, context=told, assessment="It asks.", deductions=letters, score=score)
         for letters, score in (((), 1000), (("A",), 995))
     )
     notes = (Note(text="Be kind."), Note(text="Be brief.", ours=True, why="Why not."))
@@ -79,8 +51,9 @@ def _sample(field: ContextField | None, context: str, count: int) -> Sample:
         definition="Whether the assistant answers.",
         system="Answer in one sentence." if field else "",
         context=field,
-        generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=prompt, context=told),) * 2),
+        generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=_PROMPT, context=told),) * 2),
         validation=Validation(criteria=(_ISSUE,), examples=scored),
         judging=Judging(guidance="Be fair.", notes=notes, issues=(_ISSUE,), examples=examples),
     )
-    return Sample(rubric, prompt, context, response="They have thorns.", count=count)
+    asked = {"prompt": _PROMPT, "context": context, "response": "They have thorns."}
+    return {"rubric": rubric, "seeds": rubric.seeds, "theme": "gardening", "count": count, **asked}

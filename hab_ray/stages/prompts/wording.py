@@ -21,7 +21,7 @@ from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric import Fidelity, RubricProblem
-from hab_ray.stages.prompts.samples import Sample, samples
+from hab_ray.stages.prompts.samples import samples
 from hab_ray.stages.prompts.sandbox import FUNCTIONS, BadTemplate, safe_template
 
 PROMPTS_VERSION = 3
@@ -92,12 +92,16 @@ class PromptsFile(Strict):
 
 
 @dataclass(frozen=True)
-class Template:
-    """The two halves of a request: what stays the same within a dimension, and what changes.
+class Wording:
+    """The templates of the two halves of a request: what stays the same within a dimension, and what changes.
 
     `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
     `stage` is the key in the file, `file` where it is, `fence` the version of its fences, `choices` what the file
-    chooses, by the names that the system half has for it.
+    chooses, by the names that the system half has for it. `is_literal` is False: what a model is to answer is said by
+    us, so that a schema may enforce it.
+
+    Raises:
+        ConfigError: a template fails with the values it gets; the message names file and field.
     """
 
     system: str
@@ -107,6 +111,32 @@ class Template:
     file: str
     fence: int
     choices: Mapping[str, str] = field(default_factory=dict)
+    is_literal: ClassVar[bool] = False
+
+    def fill_system(self, values: Mapping[str, Any]) -> str:
+        """The fixed half, filled."""
+        names = _SYSTEM_NAMES.union(self.choices)
+        return self._filled("system", self.system, names, {**self.choices, **values})
+
+    def fill_user(self, values: Mapping[str, Any]) -> str:
+        """The changing half, filled."""
+        return self._filled("user", self.user, _USER_NAMES[self.stage], values)
+
+    def fill_again(self, problem: str) -> str | None:
+        """What a repeated request says of the answer that could not be used; None where the prompts say nothing.
+
+        `problem` is a clause in our own words, without a full stop: it must not quote the answer.
+        """
+        if self.again is None:
+            return None
+        return self._filled("again", self.again, _AGAIN_NAMES, {"problem": problem})
+
+    def _filled(self, half: str, text: str, names: frozenset[str], values: Mapping[str, Any]) -> str:
+        try:
+            return safe_template(text, names, self.fence).render(values)
+        except BadTemplate as error:
+            where, remedy = f"{self.stage}.{half}", "change the template; the built-in one shows what works"
+            raise BadPrompts(RubricProblem(self.file, where, str(error), remedy)) from None
 
 
 @dataclass(frozen=True)
@@ -119,9 +149,9 @@ class Prompts:
     version: int
     fence: int
     sha256: str
-    generate: Template
-    validation: Template
-    judge: Template
+    generate: Wording
+    validation: Wording
+    judge: Wording
     reasoning: Reasoning
     fidelity: Fidelity | None
 
@@ -174,9 +204,9 @@ def _load(source: Traversable, fence: int) -> Prompts:
         version=file.version,
         fence=fence,
         sha256=file.sha256,
-        generate=_template(file.generate, "generate", source, fence),
-        validation=_template(file.validation, "validate", source, fence),
-        judge=replace(_template(file.judge, "judge", source, fence), choices=file.judge.choices),
+        generate=_wording(file.generate, "generate", source, fence),
+        validation=_wording(file.validation, "validate", source, fence),
+        judge=replace(_wording(file.judge, "judge", source, fence), choices=file.judge.choices),
         reasoning=file.judge.reasoning or Reasoning.BRIEF,
         fidelity=file.fidelity,
     )
@@ -197,56 +227,16 @@ def _read(source: Traversable) -> PromptsFile:
     raise BadPrompts(*(RubricProblem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 
 
-def _template(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Template:
-    return Template(texts.system, texts.user, texts.again, stage, str(source), fence)
+def _wording(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Wording:
+    return Wording(texts.system, texts.user, texts.again, stage, str(source), fence)
 
 
-@dataclass(frozen=True)
-class Wording:
-    """A template ready to be filled.
-
-    `is_literal` is False: what a model is to answer is said by us, so that a schema may enforce it.
-
-    Raises:
-        ConfigError: the template fails with the values it gets; the message names file and field.
-    """
-
-    template: Template
-    is_literal: ClassVar[bool] = False
-
-    def system(self, values: Mapping[str, Any]) -> str:
-        """The fixed half, filled."""
-        choices = self.template.choices
-        return self._filled("system", self.template.system, _SYSTEM_NAMES.union(choices), {**choices, **values})
-
-    def user(self, values: Mapping[str, Any]) -> str:
-        """The changing half, filled."""
-        return self._filled("user", self.template.user, _USER_NAMES[self.template.stage], values)
-
-    def again(self, problem: str) -> str | None:
-        """What a repeated request says of the answer that could not be used; None where the prompts say nothing.
-
-        `problem` is a clause in our own words, without a full stop: it must not quote the answer.
-        """
-        if self.template.again is None:
-            return None
-        return self._filled("again", self.template.again, _AGAIN_NAMES, {"problem": problem})
-
-    def _filled(self, half: str, text: str, names: frozenset[str], values: Mapping[str, Any]) -> str:
-        try:
-            return safe_template(text, names, self.template.fence).render(values)
-        except BadTemplate as error:
-            where, remedy = f"{self.template.stage}.{half}", "change the template; the built-in one shows what works"
-            raise BadPrompts(RubricProblem(self.template.file, where, str(error), remedy)) from None
-
-
-def _problems(template: Template) -> Iterator[RubricProblem]:
-    """What fails when a template is filled with samples, the first of each half."""
-    wording = Wording(template)
-    halves: list[Callable[[Sample], str | None]] = [
-        lambda sample: wording.system({"rubric": sample.rubric}),
-        lambda sample: wording.user(sample.values(template.stage)),
-        lambda sample: wording.again(sample.problem),
+def _problems(wording: Wording) -> Iterator[RubricProblem]:
+    """What fails when templates are filled with samples, the first of each half."""
+    halves: list[Callable[[Mapping[str, Any]], str | None]] = [
+        wording.fill_system,
+        wording.fill_user,
+        lambda _: wording.fill_again("it holds no JSON object"),
     ]
     for filled in halves:
         try:

@@ -32,7 +32,7 @@ class ShownTexts:
 
     @cached_property
     def _text(self) -> str:
-        return f"{self._wording.system(self._values)}\n{self._wording.user(self._values)}"
+        return f"{self._wording.fill_system(self._values)}\n{self._wording.fill_user(self._values)}"
 
     @cached_property
     def _words(self) -> str:
@@ -52,7 +52,7 @@ class ShownTexts:
     def _templates(self) -> tuple[str, ...]:
         """Normalised texts that stand for an assessment, the longest first."""
         quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _MIN_WORDS)
-        return tuple(sorted({*quoted, *map(_words, self._own)} - {"  "}, key=_longest))
+        return tuple(sorted({*quoted, *map(_words, self._own)} - {"  "}, key=len, reverse=True))
 
     def holds(self, assessment: str) -> bool:
         """Whether an assessment, or what it says of one letter, is nothing but words that the request shows."""
@@ -103,7 +103,3 @@ def _own_words(said: str, words: Sequence[str]) -> Sequence[str]:
 
 def _words(text: str) -> str:
     return f" {' '.join(_WORD.findall(text.casefold()))} "
-
-
-def _longest(words: str) -> int:
-    return -len(words)

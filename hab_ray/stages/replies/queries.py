@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from hab_ray.calls import Reply, clean_text, has_visible_text
 from hab_ray.rubric import Rubric
 from hab_ray.stages.replies.published import numbered_queries
 from hab_ray.stages.replies.reading import Unreadable, listed_objects, whole_text
-
-
-@dataclass(frozen=True)
-class Query:
-    """What is kept of a query; `context` is "" where the rubric has none."""
-
-    prompt: str
-    context: str
 
 
 def query_fields(rubric: Rubric) -> tuple[str, ...]:
@@ -30,8 +20,8 @@ def query_fields(rubric: Rubric) -> tuple[str, ...]:
     return ("before", "context", "after") if in_parts else ("prompt", "context")
 
 
-def read_query(rubric: Rubric, reply: Reply, index: int, wanted: int) -> Query:
-    """The `index`-th of the `wanted` queries, whatever the others are like.
+def read_query(rubric: Rubric, reply: Reply, index: int, wanted: int) -> tuple[str, str]:
+    """Prompt and context ("" where the rubric has none) of the `index`-th of the `wanted` queries, whatever the others.
 
     Raises:
         Unreadable: the reply lists no queries, not so many, or this one lacks a text.
@@ -49,4 +39,4 @@ def read_query(rubric: Rubric, reply: Reply, index: int, wanted: int) -> Query:
     needed = [prompt, context] if rubric.context else [prompt]
     if len(texts) < len(fields) or not all(map(has_visible_text, needed)):
         raise Unreadable(f"the query needs texts {', '.join(fields)}")
-    return Query(prompt, context)
+    return prompt, context

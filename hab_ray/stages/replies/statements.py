@@ -38,9 +38,8 @@ def check(text: str, muted: str, key: str, allowed: Collection[str], letters: Co
     if not text and not muted:
         return
     text, meant = folded(text), set(letters)
-    named = chain(
-        _named(text, key, allowed), _named_in_words(text, key, allowed), _named_in_json(folded(muted), key, allowed)
-    )
+    in_json = (_letters(value, allowed) for value in _values(_json_names(key), folded(muted)))
+    named = chain(_named(text, key, allowed), _named_in_words(text, key, allowed), in_json)
     if any(one != meant or number == _MOST for number, one in enumerate(named)):
         raise Contradiction
     if not _said_to_apply(text, allowed) <= meant or _REFUSES.search(text):
@@ -64,10 +63,6 @@ def _named(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str] |
     yield from (_letters(value, allowed) for value in _values(_names(key), text))
     headings = (_letters(value, allowed) for value in _values(_HEADING, text))
     yield from (named for named in headings if named)
-
-
-def _named_in_json(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str] | None]:
-    return (_letters(value, allowed) for value in _values(_json_names(key), text))
 
 
 def _named_in_words(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str]]:

@@ -113,11 +113,12 @@ def record_name(epoch: int) -> str:
 
 def last_holder(folder: Folder) -> Holder | None:
     """Who held the store last, or holds it now; None where nobody ever did."""
-    records = _records(folder)
+    records = lease_records(folder)
     return read_holder(folder, records[-1]) if records else None
 
 
-def _records(folder: Folder) -> list[str]:
+def lease_records(folder: Folder) -> list[str]:
+    """The files that name the holders of all epochs, in their order."""
     return [name for name in folder.list("lease") if name.endswith(".json")]
 
 
@@ -138,6 +139,23 @@ def read_holder(folder: Folder, name: str) -> Holder:
             "it back from a backup or delete it, and give the same command again; no reply is lost, but the "
             "budget of a run no longer counts what was spent under a lease that is deleted"
         ) from None
+
+
+def take_epoch(folder: Folder, store: Location, holder: Holder) -> None:
+    """Create the record of an epoch. Of several takers one wins.
+
+    Raises:
+        StoreHeld: another one did.
+    """
+    try:
+        folder.put_new(holder.name, holder.record())
+    except Exception as error:  # it may have been written although the answer got lost
+        try:
+            present = read_holder(folder, holder.name)
+        except FileNotFoundError:
+            raise error from None
+        if present != holder:
+            raise held(store, present) from None
 
 
 class Lease(Protocol):
@@ -183,7 +201,6 @@ class LocalLease:
 
     @property
     def epoch(self) -> int:
-        """This holder's number."""
         return self._holder.epoch
 
     @property
@@ -202,10 +219,7 @@ class LocalLease:
         try:
             before = predecessor(folder)
             holder = Holder.after(before, store, run, now)
-            folder.put_new(holder.name, holder.record())
-        except FileExistsError:
-            lock.release()
-            raise held(store, last_holder(folder)) from None
+            take_epoch(folder, store, holder)
         except BaseException:
             lock.release()
             raise
@@ -291,11 +305,6 @@ class LeaseWatch:
         self._looked_at = float("-inf")
 
     def check(self) -> None:
-        """Return while this epoch holds the store.
-
-        Raises:
-            LeaseLost: a later epoch is there, or this one was released.
-        """
         now = self._clock()
         if now - self._looked_at < WATCH_EVERY_S:
             return
@@ -305,5 +314,4 @@ class LeaseWatch:
         self._looked_at = now
 
     def hear(self, heard: RenewalAge | None) -> float:
-        """This one looks for itself."""
         return self._clock()

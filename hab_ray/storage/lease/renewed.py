@@ -38,10 +38,10 @@ from hab_ray.storage.lease.lease import (
     Predecessor,
     Renewal,
     StoreLock,
-    held,
     named,
     read_holder,
     record_name,
+    take_epoch,
 )
 from hab_ray.storage.lease.watches import RemoteLeaseCheck, RemoteWatch, Watch, awake_clock, stale_message
 
@@ -158,18 +158,8 @@ class RenewedLease:
 
     @classmethod
     def acquire(
-        cls,
-        store: Location,
-        run: Location,
-        now: datetime,
-        times: LeaseTimes,
-        predecessor: Predecessor,
+        cls, store: Location, run: Location, now: datetime, times: LeaseTimes, predecessor: Predecessor
     ) -> Self:
-        """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
-
-        Raises:
-            StoreHeld: another driver has it.
-        """
         folder, lock = open_folder(store), _lock_beside(store)
         try:
             before = predecessor(folder)
@@ -185,7 +175,6 @@ class RenewedLease:
 
     @property
     def epoch(self) -> int:
-        """This holder's number."""
         return self._holder.epoch
 
     @property
@@ -218,23 +207,6 @@ class RenewedLease:
                 return
             except Exception:  # whatever the storage says: only the age of the last renewal counts
                 wait_s = self._times.renew_s / RETRIES_PER_RENEWAL
-
-
-def take_epoch(folder: Folder, store: Location, holder: Holder) -> None:
-    """Create the record of an epoch. Of several takers one wins.
-
-    Raises:
-        StoreHeld: another one did.
-    """
-    try:
-        folder.put_new(holder.name, holder.record())
-    except Exception as error:  # it may have been written although the answer got lost
-        try:
-            present = read_holder(folder, holder.name)
-        except FileNotFoundError:
-            raise error from None
-        if present != holder:
-            raise held(store, present) from None
 
 
 def renewed(renewal: Renewal) -> Renewal:

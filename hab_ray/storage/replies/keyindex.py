@@ -73,7 +73,6 @@ class Keys:
             yield head.to_bytes(8, "big").hex() + tail.ljust(KEY_BYTES - 8, b"\0").hex()
 
     def at(self, positions: Positions | NDArray[np.bool_]) -> Keys:
-        """Some of the keys."""
         return Keys(self.heads[positions], self.tails[positions], self.places[positions])
 
     def in_file(self, file: int) -> Keys:
@@ -126,9 +125,9 @@ class KeyIndex:
         """Each key, in no order; one that came twice may come twice."""
         return chain.from_iterable(self._runs)
 
-    def add(self, keys: Collection[str], file: int = 0) -> None:
-        """Note the keys of a file, in the order of its rows."""
-        self.add_keys(Keys.of(keys).in_file(file))
+    def add(self, keys: Collection[str]) -> None:
+        """Note keys whose places do not count."""
+        self.add_keys(Keys.of(keys))
 
     def add_keys(self, keys: Keys) -> None:
         """Note keys with their places."""

@@ -2,7 +2,8 @@
 
 The shards of a model lie mixed in its files, and each is read alone. What one shard's read brings is kept for the
 next, up to `KEPT_BYTES`: a file or row group is then fetched once and not once per shard. Where the rows of a pass
-take more than that, each read begins with what is kept, so that at least this much of it is not fetched again.
+take more than that, each read begins with what is kept, so that at least this much of it is not fetched again. One that
+cannot be read is a `DamagedFile`.
 """
 
 from __future__ import annotations
@@ -68,11 +69,7 @@ def part_of(table: pa.Table) -> bytes:
 
 
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
-    """Some columns of a part, of those that it has.
-
-    Raises:
-        DamagedFile: it cannot be read.
-    """
+    """Some columns of a part, of those that it has."""
     with whole_file(name):
         table = _open(folder, name).read(columns=list(columns))
         table.validate(full=True)
@@ -80,33 +77,9 @@ def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
 
 
 def part_metadata(folder: Folder, name: str) -> pq.FileMetaData:
-    """What stands at the end of a part: how many rows it has, and where its row groups are.
-
-    Raises:
-        DamagedFile: it cannot be read.
-    """
+    """What stands at the end of a part: how many rows it has, and where its row groups are."""
     with whole_file(name):
         return _open(folder, name).metadata
-
-
-def part_groups(folder: Folder, name: str, metadata: pq.FileMetaData, numbers: Sequence[int]) -> list[pa.Table]:
-    """Some row groups of a part, in the order given.
-
-    Raises:
-        DamagedFile: it cannot be read.
-    """
-    with whole_file(name):
-        table = _open(folder, name, metadata).read_row_groups(list(numbers))
-        table.validate(full=True)
-    return _cut(table, (metadata.row_group(number).num_rows for number in numbers))
-
-
-def _cut(table: pa.Table, lengths: Iterable[int]) -> list[pa.Table]:
-    pieces, start = [], 0
-    for length in lengths:
-        pieces.append(table.slice(start, length))
-        start += length
-    return pieces
 
 
 def _open(folder: Folder, name: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
@@ -157,9 +130,14 @@ class RowReader:
         return [fetched[number] if number in fetched else kept[number] for number in numbers]
 
     def _fetch(self, name: str, numbers: Sequence[int]) -> list[pa.Table]:
-        if is_part(name):
-            return part_groups(self._folder, name, self._metadata[name], numbers)
-        return [read_table(name, self._folder.get(name))]
+        if not is_part(name):
+            return [read_table(name, self._folder.get(name))]
+        metadata = self._metadata[name]
+        with whole_file(name):
+            table = _open(self._folder, name, metadata).read_row_groups(list(numbers))
+            table.validate(full=True)
+        lengths = [metadata.row_group(number).num_rows for number in numbers]
+        return [table.slice(end - length, length) for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
     def _keep(self, name: str, pieces: Mapping[int, pa.Table]) -> None:
         self._kept.setdefault(name, {}).update(pieces)

@@ -60,19 +60,25 @@ _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"
 
 
-def replies_to_table(replies: Iterable[Reply], epoch: int, mode: Mode) -> pa.Table:
-    """Replies as a table of `REPLY_SCHEMA`; `epoch` is the one that paid for them, `mode` how they were asked."""
-    taken = list(replies)
-    columns = _columns(taken, _REPLY_OWN) | _columns([reply.usage for reply in taken], _USAGE)
-    return pa.table({**columns, **_added(epoch, mode, len(taken))}, schema=REPLY_SCHEMA)
+class RecordKind(StrEnum):
+    """The three kinds of record a store keeps."""
+
+    REPLIES = "replies"
+    EMBEDDINGS = "embeddings"
+    FAILURES = "failures"
+
+
+def table_of(shelf: RecordKind, outcomes: Sequence[Any], epoch: int, mode: Mode) -> pa.Table:
+    """Replies or failures as a table; `epoch` is the one that paid for them, `mode` how they were asked."""
+    added = {_EPOCH: [epoch] * len(outcomes), _MODE: [str(mode)] * len(outcomes)}
+    if shelf is RecordKind.FAILURES:
+        return pa.table(_columns(outcomes, _FAILURE_OWN) | added, schema=FAILURE_SCHEMA)
+    usage = _columns([reply.usage for reply in outcomes], _USAGE)
+    return pa.table(_columns(outcomes, _REPLY_OWN) | usage | added, schema=REPLY_SCHEMA)
 
 
 def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: [_storable(getattr(record, name)) for record in records] for name in names}
-
-
-def _added(epoch: int, mode: Mode, rows: int) -> dict[str, list[Any]]:
-    return {_EPOCH: [epoch] * rows, _MODE: [str(mode)] * rows}
 
 
 def _storable(value: Any) -> Any:
@@ -80,32 +86,19 @@ def _storable(value: Any) -> Any:
     return clean_text(value) if isinstance(value, str) else value
 
 
-def replies_from_table(table: pa.Table) -> list[Reply]:
-    """The replies of a table that `replies_to_table` made."""
-    found = []
-    for record in _own(table).to_pylist():
-        usage = Usage(**{name: record.pop(name) for name in _USAGE})
-        at: datetime = record.pop("at")
-        finish = Finish(record.pop("finish"))
-        found.append(Reply(**record, usage=usage, finish=finish, at=at.astimezone(UTC)))
-    return found
+def outcomes_of(shelf: RecordKind, table: pa.Table) -> Sequence[Outcome]:
+    """The replies or failures of a table that `table_of` made; files from before format 1 have no mode."""
+    records = table.drop_columns([name for name in _ADDED if name in table.column_names]).to_pylist()
+    if shelf is RecordKind.FAILURES:
+        return [Failure(**{**record, "kind": FailureKind(record["kind"])}) for record in records]
+    return [_reply(record) for record in records]
 
 
-def failures_to_table(failures: Iterable[Failure], epoch: int, mode: Mode) -> pa.Table:
-    """Permanent failures as a table of `FAILURE_SCHEMA`; `epoch` and `mode` as for replies."""
-    taken = list(failures)
-    return pa.table({**_columns(taken, _FAILURE_OWN), **_added(epoch, mode, len(taken))}, schema=FAILURE_SCHEMA)
-
-
-def failures_from_table(table: pa.Table) -> list[Failure]:
-    """The failures of a table that `failures_to_table` made."""
-    records = _own(table).to_pylist()
-    return [Failure(**{**record, "kind": FailureKind(record["kind"])}) for record in records]
-
-
-def _own(table: pa.Table) -> pa.Table:
-    """A table without what the store adds; files from before format 1 have no mode."""
-    return table.drop_columns([name for name in _ADDED if name in table.column_names])
+def _reply(record: dict[str, Any]) -> Reply:
+    usage = Usage(**{name: record.pop(name) for name in _USAGE})
+    at: datetime = record.pop("at")
+    finish = Finish(record.pop("finish"))
+    return Reply(**record, usage=usage, finish=finish, at=at.astimezone(UTC))
 
 
 def in_one(tables: Iterable[pa.Table]) -> pa.Table:
@@ -161,14 +154,6 @@ def _read_stream(data: bytes, columns: Sequence[str] | None) -> pa.Table:
     return table.select([name for name in columns if name in table.column_names]) if columns else table
 
 
-class RecordKind(StrEnum):
-    """The three kinds of record a store keeps."""
-
-    REPLIES = "replies"
-    EMBEDDINGS = "embeddings"
-    FAILURES = "failures"
-
-
 def shelf_of(outcome: Outcome) -> RecordKind:
     """Where an outcome is kept."""
     if isinstance(outcome, Failure):
@@ -190,8 +175,3 @@ def epoch_of(name: str) -> int | None:
     """The epoch whose process wrote a file; None for a file that is not ours."""
     found = _EPOCH_OF_FILE.search(name)
     return int(found.group(1)) if found else None
-
-
-def outcomes_of(shelf: RecordKind, table: pa.Table) -> Sequence[Outcome]:
-    """The outcomes in a table of a shelf."""
-    return failures_from_table(table) if shelf is RecordKind.FAILURES else replies_from_table(table)

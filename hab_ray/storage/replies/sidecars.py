@@ -53,7 +53,6 @@ class Entries:
     by_batch: NDArray[np.bool_]
 
     def at(self, chosen: NDArray[np.bool_]) -> Entries:
-        """The entries of some rows."""
         return Entries(self.keys.at(chosen), self.costs[chosen], self.epochs[chosen], self.by_batch[chosen])
 
 
@@ -65,14 +64,10 @@ def entries_in(folder: Folder, name: str) -> Entries:
         FileNotFoundError: it was removed by a compaction.
     """
     if is_part(name):
+        sidecar = sidecar_name(name)
         with suppress(FileNotFoundError, DamagedFile):
-            return _from_sidecar(folder, name)
+            return _entries(read_table(sidecar, folder.get(sidecar)))
     return _entries(_read(folder, name))
-
-
-def _from_sidecar(folder: Folder, part: str) -> Entries:
-    name = sidecar_name(part)
-    return _entries(read_table(name, folder.get(name)))
 
 
 def _read(folder: Folder, name: str) -> pa.Table:

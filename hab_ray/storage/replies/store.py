@@ -12,9 +12,8 @@ a call repeated after a crash): any of them serves.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -27,14 +26,13 @@ from hab_ray.storage.replies.parts import RowReader
 from hab_ray.storage.replies.records import (
     RecordKind,
     epoch_of,
-    failures_to_table,
     in_one,
     is_part,
     outcomes_of,
     prefix_of,
     read_table,
-    replies_to_table,
     shelf_of,
+    table_of,
     to_arrow,
 )
 from hab_ray.storage.replies.sidecars import entries_in, put_part
@@ -48,23 +46,16 @@ _MAX_REASON = 300
 
 
 class ModelIndex:
-    """One model's records on one shelf, of the files that `accept` takes; `reader` reads their rows."""
+    """One model's records on one shelf, where `since` is given only those of the epochs from it on."""
 
-    def __init__(
-        self, folder: Folder, reader: RowReader, shelf: RecordKind, model: str, accept: Callable[[str], bool]
-    ) -> None:
-        self._folder, self._reader, self._shelf, self._accept = folder, reader, shelf, accept
+    def __init__(self, folder: Folder, reader: RowReader, shelf: RecordKind, model: str, since: int | None) -> None:
+        self._folder, self._reader, self._shelf, self._since = folder, reader, shelf, since
         self._prefix = prefix_of(shelf, model)
         self._forget()
 
     def _forget(self) -> None:
         self._files: list[str] = []
         self.keys = KeyIndex()
-
-    @property
-    def is_used(self) -> bool:
-        """Whether it knows of any file."""
-        return bool(self._files)
 
     def refresh(self) -> None:
         """Take in the files that came since the last look; again, where a compaction removed one of them."""
@@ -81,6 +72,10 @@ class ModelIndex:
         seen = set(self._files)
         names = (name for name in self._folder.list(self._prefix) if name not in seen and self._accept(name))
         return sorted(names, key=is_part)
+
+    def _accept(self, name: str) -> bool:
+        epoch = epoch_of(name)
+        return self._since is None or (epoch is not None and epoch >= self._since)
 
     def _take_in(self, name: str) -> None:
         self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
@@ -163,27 +158,23 @@ class StoreWriter:
         replaced: list[Failure] = []
         for (shelf, model), outcomes in taken.items():
             try:
-                self._put(shelf, model, _table_of(shelf, outcomes, self._epoch, self._mode))
+                self._put(shelf, model, outcomes)
             except _UNSTORABLE:
                 storable, failures = _sorted_out(shelf, outcomes)
                 if storable:
-                    self._put(shelf, model, _table_of(shelf, storable, self._epoch, self._mode))
-                self._put(RecordKind.FAILURES, model, failures_to_table(failures, self._epoch, self._mode))
+                    self._put(shelf, model, storable)
+                self._put(RecordKind.FAILURES, model, failures)
                 replaced += failures
         return replaced
 
-    def _put(self, shelf: RecordKind, model: str, table: pa.Table) -> None:
+    def _put(self, shelf: RecordKind, model: str, outcomes: Sequence[Outcome]) -> None:
+        data = to_arrow(table_of(shelf, outcomes, self._epoch, self._mode))
         self._count += 1
-        self.folder.put_new(f"{prefix_of(shelf, model)}/{self._stem}.{self._count:06d}.arrow", to_arrow(table))
+        self.folder.put_new(f"{prefix_of(shelf, model)}/{self._stem}.{self._count:06d}.arrow", data)
 
     def flush(self) -> list[Failure]:
         """Write all that waits; see `write`."""
         return self.write(self.take())
-
-
-def _table_of(shelf: RecordKind, outcomes: Iterable[Any], epoch: int, mode: Mode) -> pa.Table:
-    """Outcomes of a shelf as the table that is stored."""
-    return (failures_to_table if shelf is RecordKind.FAILURES else replies_to_table)(outcomes, epoch, mode)
 
 
 def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
@@ -192,7 +183,7 @@ def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Ou
     failures: list[Failure] = []
     for outcome in outcomes:
         try:
-            _table_of(shelf, [outcome], 0, Mode.ONLINE)
+            table_of(shelf, [outcome], 0, Mode.ONLINE)
             storable.append(outcome)
         except _UNSTORABLE as error:
             failures.append(_unstorable(outcome, error))
@@ -221,14 +212,9 @@ class Store:
 
     def _index(self, shelf: RecordKind, model: str) -> ModelIndex:
         if (shelf, model) not in self._indexes:
-            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, self._accepts)
+            since = self._failures_since if shelf is RecordKind.FAILURES else None
+            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, since)
         return self._indexes[shelf, model]
-
-    def _accepts(self, name: str) -> bool:
-        if not name.startswith(RecordKind.FAILURES):
-            return True
-        epoch = epoch_of(name)
-        return epoch is not None and epoch >= self._failures_since
 
     def refresh(self, model: str) -> None:
         """Take in what was written for a model since the last refresh."""
@@ -253,10 +239,10 @@ class Store:
 
     def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
         """What these keys of a model have cost, as of the last refresh; a reply goes before a failure."""
-        shelves = (
-            self._index(shelf, model) for shelf in (RecordKind.FAILURES, RecordKind.EMBEDDINGS, RecordKind.REPLIES)
-        )
-        return {key: cost for index in shelves for key, cost in index.costs(keys).items()}
+        found: dict[str, int] = {}
+        for shelf in _BETTER_LAST:
+            found.update(self._index(shelf, model).costs(keys))
+        return found
 
     def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
         """The permanent failures of these keys of a model, as of the last refresh."""
@@ -285,8 +271,8 @@ class Store:
             if size < PART_BYTES and name != names[-1]:
                 continue
             put_part(self.folder, f"{prefix_of(shelf, model)}/{stem}.{number:06d}", in_one(tables.values()))
-            if self._index(shelf, model).is_used:
-                self._index(shelf, model).refresh()
+            if (shelf, model) in self._indexes:
+                self._indexes[shelf, model].refresh()
             for merged in tables:
                 self.folder.delete(merged)
             tables, size, number = {}, 0, number + 1

@@ -35,7 +35,6 @@ class DiskCache:
         self._folder, self._limit = folder, limit
         self._lock = threading.Lock()
         self._unlooked = limit  # the first write looks at what is there
-        self._verified: set[str] = set()
 
     def get(self, name: str) -> bytes | None:
         """What is kept under a name; None where there is nothing."""
@@ -53,17 +52,11 @@ class DiskCache:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
-        """So many bytes of what is kept under a name; None where there is nothing."""
-        path = self._path(name)
-        if path.name not in self._verified:
-            if self.get(name) is None:
-                return None
-            self._verified.add(path.name)
+        """So many bytes of what is kept under a name, after `get` has checked it; None where there is nothing."""
         try:
-            with path.open("rb", buffering=0) as file:
+            with self._path(name).open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), length, start + _CHECKSUM_BYTES)
         except OSError:
-            self._verified.discard(path.name)
             return None
 
     def put(self, name: str, data: bytes) -> None:

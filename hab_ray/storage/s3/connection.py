@@ -55,7 +55,8 @@ def _connection(_process: int, _variables: tuple[tuple[str, str], ...]) -> Conne
         region = session.region_name or os.environ.get("AWS_REGION")
         client = _client(session, region, None)
         chosen = (core.get_scoped_config().get("s3") or {}).get("addressing_style")
-        if not _is_of_aws(client.meta.endpoint_url) and not chosen:
+        host = urlsplit(client.meta.endpoint_url).hostname or ""
+        if not host.endswith(_ENDPOINT_OF_AWS) and not chosen:
             client = _client(session, region or "us-east-1", "path")
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(
@@ -77,10 +78,6 @@ def _client(session: Any, region: str | None, addressing: str | None) -> Any:
         s3={"addressing_style": addressing} if addressing else None,
     )
     return session.client("s3", region_name=region, config=config)
-
-
-def _is_of_aws(url: str) -> bool:
-    return (urlsplit(url).hostname or "").endswith(_ENDPOINT_OF_AWS)
 
 
 def _without_credentials(url: str) -> str:

@@ -2,80 +2,111 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from hab_ray.storage.s3.cache import FOLDER_VARIABLE, SIZE_VARIABLE, DiskCache, node_cache
 from hab_ray.storage.s3.connection import Connection, connect
-from hab_ray.storage.s3.known import Known
-from hab_ray.storage.s3.objects import Objects
+from hab_ray.storage.s3.known import Copies, Listings
+from hab_ray.storage.s3.objects import ObjectEntry, Objects
 from hab_ray.storage.s3.requests import Requests
 
 
 class S3Folder:
-    """A prefix of a bucket. See `Folder` for its methods. `cache` keeps on this node's disk what never changes."""
+    """A prefix of a bucket. See `Folder` for its methods. `cache` keeps on this node's disk what never changes.
+
+    Until `claim`, listings and heads are fetched each time.
+    """
 
     is_remote = True
 
     def __init__(self, objects: Objects, cache: DiskCache) -> None:
         self.objects = objects
-        self._known = Known(objects, cache)
+        self._listings = Listings(self._fetched)
+        self._copies = Copies(cache, objects.address, self._listings.covers)
 
     def claim(self) -> None:
         """Listings are fetched once in a while and kept up to date by this process's own writes."""
-        self._known.claim()
+        self._listings.use()
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        return sorted(self._known.names(f"{prefix.rstrip('/')}/" if prefix else ""))
+        inside = f"{prefix.rstrip('/')}/" if prefix else ""
+        if self._listings.covers(inside):
+            return sorted(name for name in self._listings.around(inside) if name.startswith(inside))
+        return sorted(name for name, _ in self._fetched(inside))
+
+    def _fetched(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
+        for name, entry in self.objects.list(inside):
+            self._copies.note(name, entry)
+            yield name, entry
 
     def exists(self, name: str) -> bool:
         try:
-            self._known.entry(name)
+            self._entry(name)
         except FileNotFoundError:
             return False
         return True
 
     def size(self, name: str) -> int:
-        known = self._known.copies.size(name)
-        return known if known is not None else self._known.entry(name).size
+        known = self._copies.size(name)
+        return known if known is not None else self._entry(name).size
+
+    def _entry(self, name: str) -> ObjectEntry:
+        if not self._listings.covers(name):
+            return self.objects.head(name)
+        entry = self._listings.around(name).get(name)
+        if entry is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+        return entry
 
     def get(self, name: str) -> bytes:
-        copies = self._known.copies
-        kept = copies.get(name)
+        kept = self._copies.get(name)
         if kept is not None:
             return kept
         data, entry = self.objects.get(name)
-        copies.note(name, entry)
-        copies.keep(name, data)
+        self._copies.note(name, entry)
+        self._copies.keep(name, data)
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         """What this node may keep is fetched whole."""
-        if not self._known.copies.may_keep(name):
+        if not self._copies.may_keep(name):
             return self.objects.get_range(name, start, length)
-        kept = self._known.copies.get_range(name, start, length)
+        kept = self._copies.get_range(name, start, length)
         return kept if kept is not None else self.get(name)[start : start + length]
 
     def put(self, name: str, data: bytes) -> None:
-        self._known.wrote(name, self.objects.put(name, data), data)
+        self._note(name, self.objects.put(name, data), data)
 
     def put_new(self, name: str, data: bytes) -> None:
-        self._known.wrote(name, self.objects.put_new(name, data), data)
+        self._note(name, self.objects.put_new(name, data), data)
 
     def delete(self, name: str) -> None:
         self.objects.delete([name])
-        self._known.note(name, None)
+        self._note(name, None)
 
     def move(self, name: str, to: str) -> None:
-        self._known.moved(name, to, self.objects.copy(name, to))
+        etag, data = self.objects.copy(name, to), self._copies.get(name)
+        if data is not None:
+            self._note(to, ObjectEntry.of(etag, len(data)), data)
+        else:
+            self._note(to, self.objects.head(to) if self._listings.covers(to) else None)
         self.delete(name)
 
     def clear(self, prefix: str) -> None:
         names = self.list(prefix)
         self.objects.delete(names)
         for name in names:
-            self._known.note(name, None)
+            self._note(name, None)
+
+    def _note(self, name: str, entry: ObjectEntry | None, data: bytes | None = None) -> None:
+        """Take in what is under a name since this process changed it; None: nothing, or that is not known."""
+        self._copies.note(name, entry)
+        self._listings.note(name, entry)
+        if data is not None:
+            self._copies.keep(name, data)
 
 
 def s3_folder(bucket: str, prefix: str) -> S3Folder:

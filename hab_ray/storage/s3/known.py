@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import sha256
 from math import inf
 
 from hab_ray.storage.s3.cache import DiskCache
-from hab_ray.storage.s3.objects import ObjectEntry, Objects
-
-LEASE, LEDGER = "lease", "ledger"
+from hab_ray.storage.s3.objects import ObjectEntry
 
 _NAMED_BY_CONTENT = re.compile(
     r"^(?:sidecars/)?(?:replies|embeddings|failures)/.+/part-\d+\.\d+\.[0-9a-f]{16}\.(?:parquet|arrow)$"
@@ -26,37 +22,8 @@ _WRITTEN_ONCE = re.compile(
     r"^(?:replies|embeddings|failures)/.+/(?:wal|part)-[^/]+$|^ledger/.+/\d+-[a-z]+\.json$|^runs/[^/]+/\d+\.json$"
     r"|^pending/.+\.parquet$"
 )
-_VIEW = re.compile(r"\.parquet$")
+_VIEW = ".parquet"  # of a run, replaced by the holder of the store's lease alone
 LISTED_FOR_S = 60.0
-
-
-def is_named_by_content(name: str) -> bool:
-    """Whether the name holds a digest of what is under it."""
-    return bool(_NAMED_BY_CONTENT.match(name))
-
-
-def is_as_named(name: str, data: bytes) -> bool:
-    """Whether this may be what is under a name, as far as the name of a part says it: it ends with its digest."""
-    part = _PART.match(name)
-    return part is None or sha256(data).hexdigest().startswith(part.group(1))
-
-
-def is_written_once(name: str) -> bool:
-    """Whether nothing else comes under this name, unless somebody removes it by hand and begins anew."""
-    return bool(_WRITTEN_ONCE.match(name))
-
-
-def is_view(name: str) -> bool:
-    """Whether it is a view of a run, which only the holder of the store's lease replaces."""
-    return bool(_VIEW.search(name))
-
-
-def is_claimable(top: str) -> bool:
-    """Whether what is in this top folder changes only at the hands of the process that claimed the whole.
-
-    Leases are taken over by others, and a former holder may still add to the ledger.
-    """
-    return top not in (LEASE, LEDGER)
 
 
 class Copies:
@@ -75,13 +42,13 @@ class Copies:
         """Learn what is under a name by now; None: nothing."""
         if entry is None:
             self._entries.pop(name, None)
-        elif is_written_once(name) or is_view(name):
+        elif _WRITTEN_ONCE.match(name) or name.endswith(_VIEW):
             self._entries[name] = entry
 
     def size(self, name: str) -> int | None:
         """How many bytes are under a name, where that is known and does not change."""
         entry = self._entries.get(name)
-        return entry.size if entry and is_written_once(name) else None
+        return entry.size if entry and _WRITTEN_ONCE.match(name) else None
 
     def may_keep(self, name: str) -> bool:
         """Whether a copy of what is under a name now can be found again."""
@@ -91,7 +58,10 @@ class Copies:
         """What is under a name; None where there is no copy."""
         label = self._label(name)
         data = self._cache.get(label) if label else None
-        return data if data is None or is_as_named(name, data) else None
+        part = _PART.match(name)
+        if data is None or (part and not sha256(data).hexdigest().startswith(part.group(1))):
+            return None
+        return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
         """So many bytes of what is under a name; None where there is no copy."""
@@ -102,7 +72,10 @@ class Copies:
             if self.get(name) is None:
                 return None
             self._checked.add(label)
-        return self._cache.get_range(label, start, length)
+        data = self._cache.get_range(label, start, length)
+        if data is None:
+            self._checked.discard(label)
+        return data
 
     def keep(self, name: str, data: bytes) -> None:
         """Make a copy of what was found or put under a name; its entry was noted before."""
@@ -110,10 +83,10 @@ class Copies:
             self._cache.put(label, data)
 
     def _label(self, name: str) -> str | None:
-        if is_named_by_content(name):
+        if _NAMED_BY_CONTENT.match(name):
             return f"{self._address}{name}"
         entry = self._entries.get(name)
-        if entry and (is_written_once(name) or self._is_ours(name)):
+        if entry and (_WRITTEN_ONCE.match(name) or self._is_ours(name)):
             return f"{self._address}{name}\n{entry.etag}"
         return None
 
@@ -140,9 +113,12 @@ class Listings:
             self._fetched_at.clear()
 
     def covers(self, name: str) -> bool:
-        """Whether listings say what there is under a name or prefix."""
+        """Whether listings say what there is under a name or prefix.
+
+        Leases are taken over by others, and a former holder may still add to the ledger.
+        """
         top, separator, _ = name.partition("/")
-        return self._is_used and bool(separator) and is_claimable(top)
+        return self._is_used and bool(separator) and top not in ("lease", "ledger")
 
     def around(self, name: str) -> Mapping[str, ObjectEntry]:
         """All objects of the top folder of a name or prefix."""
@@ -176,58 +152,3 @@ def _apply(names: dict[str, ObjectEntry], name: str, entry: ObjectEntry | None) 
         names.pop(name, None)
     else:
         names[name] = entry
-
-
-class Known:
-    """What is known of some objects. Until `claim`, listings and heads are fetched each time."""
-
-    def __init__(self, objects: Objects, cache: DiskCache) -> None:
-        self._objects = objects
-        self._listings = Listings(self._fetched)
-        self.copies = Copies(cache, objects.address, self._listings.covers)
-
-    def claim(self) -> None:
-        """Have nobody but this process write here, but for leases and the ledger."""
-        self._listings.use()
-
-    def names(self, inside: str) -> Iterable[str]:
-        """The names that begin so."""
-        if self._listings.covers(inside):
-            return [name for name in self._listings.around(inside) if name.startswith(inside)]
-        return [name for name, _ in self._fetched(inside)]
-
-    def _fetched(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
-        for name, entry in self._objects.list(inside):
-            self.copies.note(name, entry)
-            yield name, entry
-
-    def entry(self, name: str) -> ObjectEntry:
-        """What is under a name.
-
-        Raises:
-            FileNotFoundError: nothing is there.
-        """
-        if not self._listings.covers(name):
-            return self._objects.head(name)
-        entry = self._listings.around(name).get(name)
-        if entry is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-        return entry
-
-    def wrote(self, name: str, entry: ObjectEntry, data: bytes) -> None:
-        """Take in what this process has put under a name."""
-        self.note(name, entry)
-        self.copies.keep(name, data)
-
-    def moved(self, name: str, to: str, etag: str) -> None:
-        """Take in that this process has copied what is under a name to another; the ETag is that of the copy."""
-        data = self.copies.get(name)
-        if data is not None:
-            self.wrote(to, ObjectEntry.of(etag, len(data)), data)
-        else:
-            self.note(to, self._objects.head(to) if self._listings.covers(to) else None)
-
-    def note(self, name: str, entry: ObjectEntry | None) -> None:
-        """Take in what is under a name since this process changed it; None: nothing, or that is not known."""
-        self.copies.note(name, entry)
-        self._listings.note(name, entry)

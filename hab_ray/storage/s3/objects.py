@@ -35,7 +35,7 @@ class ObjectEntry:
 
 
 class Objects:
-    """The objects under a prefix. Each method is one request, but for those that page.
+    """The objects under a prefix; see `Folder` for the methods. Each is one request, but for those that page.
 
     Raises:
         ConfigError: requests are refused.
@@ -78,13 +78,11 @@ class Objects:
         return ObjectEntry.of(answer["ETag"], answer["ContentLength"])
 
     def get(self, name: str) -> tuple[bytes, ObjectEntry]:
-        """The bytes under a name."""
         with self._reading(name):
             data, etag = self._requests.fetch(Key=self._root + name)
         return data, ObjectEntry.of(etag, len(data))
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """So many of the bytes under a name, fewer where it ends before."""
         if not length:
             return b""
         try:
@@ -95,15 +93,9 @@ class Objects:
             raise self._missing(name) from None
 
     def put(self, name: str, data: bytes) -> ObjectEntry:
-        """Write or replace."""
         return ObjectEntry.of(self._requests.send("put_object", Key=self._root + name, Body=data)["ETag"], len(data))
 
     def put_new(self, name: str, data: bytes) -> ObjectEntry:
-        """Write, unless the name exists.
-
-        Raises:
-            FileExistsError: it does.
-        """
         key, nonce = self._root + name, secrets.token_hex(8)
         try:
             answer = self._requests.send("put_object", Key=key, Body=data, IfNoneMatch="*", Metadata={_NONCE: nonce})
@@ -129,7 +121,6 @@ class Objects:
         return str(answer["CopyObjectResult"]["ETag"])
 
     def delete(self, names: Sequence[str]) -> None:
-        """Remove; names that are not there are fine."""
         if len(names) == 1:
             with suppress(Failed):
                 self._requests.send("delete_object", Key=self._root + names[0])

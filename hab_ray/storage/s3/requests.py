@@ -62,11 +62,7 @@ class Requests:
         return self._repeated(operation, request, longest_s)
 
     def fetch(self, **parameters: Any) -> tuple[bytes, str]:
-        """The bytes and the ETag of an object.
-
-        Raises:
-            Failed, ConfigError: as for `send`.
-        """
+        """The bytes and the ETag of an object."""
 
         def request() -> tuple[bytes, str]:
             answer = self._connection.client.get_object(Bucket=self._bucket, **parameters)

@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
-from hab_ray.location import Location
-from hab_ray.storage.folder import Folder
-from hab_ray.storage.s3.cache import node_cache
-from hab_ray.storage.s3.connection import connect
-from hab_ray.storage.s3.folder import S3Folder
-from hab_ray.storage.s3.objects import Objects
-from hab_ray.storage.s3.requests import Requests
 from tests.s3_proxy import S3Proxy
+from tests.storage.s3.conftest import anew
 
 DATA = b"0123456789"
 PART = f"replies/m/part-000001.000000.{sha256(DATA).hexdigest()[:16]}.parquet"
 WAL = "replies/m/wal-000001-w.000001.arrow"
-
-
-def anew(bucket: str) -> Folder:
-    """The folder as another process of this node sees it."""
-    place = Location.of(bucket)
-    objects = Objects(Requests(connect(), place.bucket), place.bucket, place.prefix)
-    return S3Folder(objects, node_cache(os.environ))
 
 
 def test_what_is_named_by_its_content_is_fetched_once_by_all_processes(bucket: str, proxy: S3Proxy) -> None:
@@ -102,8 +89,6 @@ def test_leases_and_the_ledger_are_listed_anew_even_in_a_claimed_folder(bucket: 
 
 
 def test_pages_of_a_thousand_are_read_to_the_end(bucket: str, proxy: S3Proxy) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     folder = anew(bucket)
     names = [f"many/{n:04d}" for n in range(1003)]
     with ThreadPoolExecutor(16) as pool:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
-from hab_ray.location import Location
-from hab_ray.storage.s3.cache import node_cache
-from hab_ray.storage.s3.connection import connect
 from hab_ray.storage.s3.folder import S3Folder
-from hab_ray.storage.s3.objects import Objects
-from hab_ray.storage.s3.requests import Requests
 from tests.s3_proxy import S3Proxy
+from tests.storage.s3.conftest import anew
 
 pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
 def folder(bucket: str, proxy: S3Proxy) -> S3Folder:
-    place = Location.of(bucket)
-    return S3Folder(Objects(Requests(connect(), place.bucket), place.bucket, place.prefix), node_cache(os.environ))
+    return anew(bucket)
 
 
 def test_a_put_new_whose_answer_was_lost_is_this_calls(folder: S3Folder, proxy: S3Proxy) -> None:
