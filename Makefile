@@ -59,9 +59,6 @@ test: $(VENV)/.dev
 	$(MAKE) -j2 --output-sync=target tests lint
 
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/online_speed.py
-	$(BIN)/python benchmarks/online_speed.py --lanes 2
-	$(BIN)/python benchmarks/online_speed.py --lanes 4
 	$(BIN)/python benchmarks/flow.py
 	$(BIN)/python benchmarks/flow.py --tests 1000 --executor local
 	$(BIN)/python benchmarks/batch_sweep.py

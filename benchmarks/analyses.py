@@ -58,22 +58,8 @@ def fill(work: Work, tests: int) -> None:
                     if row.state is State.OK:
                         seen = tuple(x for x in rubric.issue_letters() if (x in named) != (random.random() < 0.05))
                         key = f"{random.getrandbits(256):064x}"
-                        points = score(rubric, seen)
-                        made = (
-                            row.test_id,
-                            dimension,
-                            subject,
-                            0,
-                            judge,
-                            State.OK,
-                            seen,
-                            words(60),
-                            points,
-                            1,
-                            "",
-                            key,
-                        )
-                        read.append(Verdict(*made))
+                        points, answer = score(rubric, seen), (row.test_id, dimension, subject, 0)
+                        read.append(Verdict(*answer, judge, State.OK, seen, words(60), points, 1, "", key))
                 work.run.write(Verdict, verdicts_file(judge, subject, dimension), read)
 
 

@@ -171,7 +171,7 @@ class Session:
         }
         if budget_usd is not None:
             settings["budget_usd"] = budget_usd
-        (self.folder / "tests.jsonl").write_text("".join(_tests(shape.tests)))
+        (self.folder / "tests.jsonl").write_text("".join(test_lines(shape.tests)))
         self.sweep.write_text(yaml.safe_dump(settings))
 
     def start(self) -> subprocess.Popen[str]:
@@ -248,7 +248,8 @@ def running(session: Session) -> Iterator[subprocess.Popen[str]]:
         session.tidy()
 
 
-def _tests(count: int) -> Iterator[str]:
+def test_lines(count: int) -> Iterator[str]:
+    """A file of so many tests in each dimension."""
     rubrics = load_rubrics()
     for name in DIMENSIONS:
         for number in range(count):

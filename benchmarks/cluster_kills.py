@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from typing import Any
 import psutil
 import yaml
 
+from benchmarks.campaigns import get
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.budget import show_budget
@@ -98,10 +98,7 @@ class Scene:
 
     def actors(self, name: str) -> list[dict[str, Any]]:
         """The actors of this class that live."""
-        with urllib.request.urlopen(
-            f"{self.cluster.job_server}/api/v0/actors?detail=1&limit=1000", timeout=30
-        ) as answer:
-            found: list[dict[str, Any]] = json.load(answer)["data"]["result"]["result"]
+        found = get(self.cluster.job_server, "/api/v0/actors?detail=1&limit=1000")["data"]["result"]["result"]
         return [actor for actor in found if actor["class_name"] == name and actor["state"] == "ALIVE"]
 
     def scores(self, name: str) -> bytes:
@@ -128,17 +125,6 @@ def played(tests: int) -> Profile:
     )
 
 
-@dataclass(frozen=True)
-class Meter:
-    """What a vendor has counted."""
-
-    url: str
-
-    def read(self) -> Mapping[str, Any]:
-        with urllib.request.urlopen(f"{self.url}/_meter") as answer:
-            return dict(json.load(answer))
-
-
 def until(is_true: Callable[[], bool], job: subprocess.Popen[str]) -> None:
     end = time.monotonic() + WITHIN_S
     while not is_true():
@@ -161,22 +147,22 @@ class Kill:
 class Disturber:
     """Kills, in turn, a worker node, the limiter and the budget's keeper, a lane, and the driver."""
 
-    def __init__(self, scene: Scene, sweep: Path, meter: Meter) -> None:
-        self._scene, self._sweep, self._meter = scene, sweep, meter
+    def __init__(self, scene: Scene, sweep: Path, url: str) -> None:
+        self._scene, self._sweep, self._url = scene, sweep, url
         self._nodes = list(scene.cluster.nodes[1:])
         self._before: list[tuple[str, Mapping[str, Any]]] = []
         self.job = scene.submit(sweep)
 
     def kill(self, turn: int) -> None:
         what = (self._node, self._keepers, self._lane, self._driver)[turn % 4]
-        meter = self._meter.read()
+        meter = get(self._url, "/_meter")
         self._before.append((what.__name__[1:], meter))
         print(f"  {self._before[-1][0]}, {meter['in_flight']} in flight, {meter['billed']} billed", flush=True)
         what()
 
     def kills(self) -> list[Kill]:
         """What was killed, once the vendor has answered all calls that were in flight at the last kill."""
-        meters = [meter for _, meter in self._before] + [self._meter.read()]
+        meters = [meter for _, meter in self._before] + [get(self._url, "/_meter")]
         found = []
         for (what, before), after in zip(self._before, meters[1:], strict=True):
             unread = after["unread"] - before["unread"]
@@ -203,12 +189,12 @@ class Disturber:
         self.job = self._scene.submit(self._sweep)
 
 
-def disturbed(scene: Scene, sweep: Path, meter: Meter, tests: int, kills: int) -> list[Kill]:
+def disturbed(scene: Scene, sweep: Path, url: str, tests: int, kills: int) -> list[Kill]:
     """Run a sweep through its kills, spread evenly over its calls; what they were."""
-    disturber = Disturber(scene, sweep, meter)
+    disturber = Disturber(scene, sweep, url)
 
     def is_due(turn: int) -> bool:
-        now = meter.read()
+        now = get(url, "/_meter")
         return bool(now["billed"] >= (turn + 1) * 2 * tests // (kills + 1) and now["in_flight"] >= BUSY)
 
     for turn in range(kills):
@@ -283,11 +269,10 @@ def main() -> None:
             if job.returncode:
                 raise SystemExit(f"the undisturbed sweep did not complete:\n{output}")
         with SimulatorProcess.start(profile) as simulator:
-            meter = Meter(simulator.url)
             sweep = scene.sweep("disturbed", simulator.url, tests)
             bound = dearest_call(sweep)
-            kills = disturbed(scene, sweep, meter, tests, options.kills)
-            repeats = meter.read()["billed"] - 2 * tests
+            kills = disturbed(scene, sweep, simulator.url, tests, options.kills)
+            repeats = get(simulator.url, "/_meter")["billed"] - 2 * tests
         same = scene.scores("quiet") == scene.scores("disturbed")
         print(f"scores: {'the same, to the byte' if same else 'DIFFERENT'}")
         print(f"billed again: {repeats} of {2 * tests} calls")

@@ -15,14 +15,13 @@ pair a coin says who is first. Printed are the medians, the median of the pairs'
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -32,9 +31,10 @@ from typing import Any
 import psutil
 import yaml
 
-from benchmarks.checkouts import ROOT, checkout, environment, simulator
-from hab_ray.rubric import load_rubrics
+from benchmarks.campaigns import DIMENSIONS, test_lines
+from hab_simulator import Profile, SimulatorProcess
 
+ROOT = Path(__file__).resolve().parent.parent
 BAR = 1.02
 DRAWS = 10_000
 AMPLE = 1000.0
@@ -42,8 +42,20 @@ EVERY_S = 0.2
 MAX_S = 240.0
 FEW, STARTS = 24, 3
 SIZES = {"online": 4_000, "batch": 12_000}
-DIMENSIONS = ("correct_misinformation", "encourage_learning")
 TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
+
+
+@contextmanager
+def checkout(commit: str) -> Iterator[Path]:
+    """A temporary worktree of a commit, removed at the end."""
+    with tempfile.TemporaryDirectory(prefix="hab-checkout-") as folder:
+        tree = Path(folder) / "tree"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run([*git, "add", "--detach", "--quiet", str(tree), commit], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run([*git, "remove", "--force", str(tree)], check=True)
 
 
 @dataclass(frozen=True)
@@ -57,14 +69,7 @@ class Side:
 
 def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[str, Any] | None) -> Path:
     """A sweep of so many calls, half of them a subject's, half a judge's, at a simulator."""
-    rubrics = load_rubrics()
-    rows = []
-    for number in range(calls // 2):
-        dimension = DIMENSIONS[number % len(DIMENSIONS)]
-        seeds = rubrics[dimension].seeds
-        seed = seeds[number % len(seeds)]
-        rows.append({"dimension": dimension, "prompt": f"{seed.prompt}\n({number})", "context": seed.context or ""})
-    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "tests.jsonl").write_text("".join(test_lines(calls // 2 // len(DIMENSIONS))))
     path = folder / "pair.yaml"
     provider = {
         "kind": "openai",
@@ -92,12 +97,13 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
     """CPU seconds of a run of so many calls."""
     with (
         tempfile.TemporaryDirectory(prefix="hab-pair-") as name,
-        simulator(ROOT, {"batch": TURNAROUND, "speed": 1.0}) as url,
+        SimulatorProcess.start(Profile.model_validate({"batch": TURNAROUND, "speed": 1.0}), timeout_s=30.0) as vendor,
     ):
         folder = Path(name)
-        sweep = sweep_file(folder, mode, calls, url, side.budget)
+        sweep = sweep_file(folder, mode, calls, vendor.url, side.budget)
         command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
-        used = {name: value for name, value in environment(side.tree).items() if name != "RAY_ADDRESS"}
+        used = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+        used |= {"PYTHONPATH": str(side.tree), "RAY_AUTH_MODE": "disabled"}
         with (folder / "log").open("w") as log:
             process = psutil.Popen(command, cwd=folder, env=used, stdout=log, stderr=subprocess.STDOUT)
         try:

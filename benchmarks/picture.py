@@ -9,10 +9,10 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from hab_ray.report.figures.data import Bar, bars
 from hab_ray.results import open_run
 from hab_ray.rubric import load_rubrics
 
@@ -20,26 +20,8 @@ WIDTH, LEFT, ROW, TOP = 900, 110, 26, 46
 INK, FAINT, HOT = "#222222", "#888888", (178, 24, 43)
 PLOT = 560
 
-
-@dataclass(frozen=True)
-class Standing:
-    """A subject's overall mean with its 95 % interval, 0..1."""
-
-    subject: str
-    mean: float
-    low: float
-    high: float
-
-
 Shares = Mapping[tuple[str, str, str], float]
 """The share of a subject's verdicts in a dimension that name an issue, by subject, dimension and letter."""
-
-
-def standings(run_folder: str) -> list[Standing]:
-    """The leaderboard, best first."""
-    rows = open_run(run_folder).scores(dimension="overall", judge="panel").to_pylist()
-    found = [Standing(row["subject"], row["mean"], row["low"], row["high"]) for row in rows if row["mean"] is not None]
-    return sorted(found, key=lambda each: -each.mean)
 
 
 def shares(run_folder: str) -> dict[tuple[str, str, str], float]:
@@ -55,7 +37,7 @@ def shares(run_folder: str) -> dict[tuple[str, str, str], float]:
     return {cell: named[cell] / read[cell[:2]] for cell in letters}
 
 
-def picture(board: Sequence[Standing], found: Shares) -> str:
+def picture(board: Sequence[Bar], found: Shares) -> str:
     """Both as one SVG, readable on a light and a dark page."""
     height = 2 * TOP + 2 * ROW * len(board) + 80
     parts = [*_board(board), *_map([each.subject for each in board], found, TOP + ROW * len(board) + 60)]
@@ -69,7 +51,7 @@ def picture(board: Sequence[Standing], found: Shares) -> str:
     )
 
 
-def _board(board: Sequence[Standing]) -> Iterator[str]:
+def _board(board: Sequence[Bar]) -> Iterator[str]:
     first, last = min(each.low for each in board), max(each.high for each in board)
     scale = PLOT / ((last - first) or 1)
     yield _text(LEFT, 20, "Overall score, 0 to 1, with 95 % intervals", weight="bold")
@@ -125,4 +107,4 @@ if __name__ == "__main__":
     parser.add_argument("run")
     parser.add_argument("out", type=Path)
     given = parser.parse_args()
-    given.out.write_text(picture(standings(given.run), shares(given.run)), encoding="utf-8")
+    given.out.write_text(picture(bars(open_run(given.run)), shares(given.run)), encoding="utf-8")

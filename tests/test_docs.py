@@ -12,6 +12,7 @@ import pytest
 from benchmarks import picture, sweep_reference
 from hab_ray.analysis.summary import summarise
 from hab_ray.report import write_scores
+from hab_ray.report.figures.data import bars
 from hab_ray.results import open_run
 from tests.small_runs import Shape, write_run
 
@@ -63,7 +64,7 @@ def test_the_reference_of_sweep_files_is_current() -> None:
 def test_the_picture_shows_every_subject_and_issue_of_a_run(tmp_path: Path) -> None:
     write_run(tmp_path / "run", Shape(dimensions=("encourage_learning",)))
     write_scores(summarise(open_run(tmp_path / "run")))
-    board, shares = picture.standings(str(tmp_path / "run")), picture.shares(str(tmp_path / "run"))
+    board, shares = bars(open_run(tmp_path / "run")), picture.shares(str(tmp_path / "run"))
     drawn = picture.picture(board, shares)
     root = ElementTree.fromstring(drawn)
     assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == len(board) > 1

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import PANEL, ItemScores
 
 LITTLE = 0.4
@@ -46,7 +48,7 @@ def agreement(marks: Iterable[ItemScores]) -> Agreement | None:
 
     It cannot where fewer than two judges marked the same answers, or where all marks of every dimension are equal.
     """
-    sums = [summed(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
+    sums = [sums_by(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
     if not sums:
         return None
     often = drawn([len(own) for own in sums])
@@ -71,16 +73,18 @@ def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array
 
 
 def unit_sums(values: _Array) -> _Array:
-    """Judges x tests x answers to sums by test: answers, disagreement within them, values, their sum, their squares."""
+    """Judges x tests x answers to sums by test: answers, and what `units` says of them."""
     known = ~np.isnan(values)
-    count = known.sum(axis=0)
-    total = np.where(known, values, 0.0).sum(axis=0)
-    squares = np.where(known, values**2, 0.0).sum(axis=0)
-    paired = count > 1
-    within = np.where(paired, 2 * (count * squares - total**2) / np.maximum(1, count - 1), 0.0)
-    columns = [paired, within, *(np.where(paired, each, 0) for each in (count, total, squares))]
-    sums: _Array = np.stack([column.sum(axis=1) for column in columns], axis=1).astype(np.float64)
+    given = np.where(known, values, 0.0)
+    found = units(known.sum(axis=0), given.sum(axis=0), (given**2).sum(axis=0))
+    sums: _Array = np.concatenate([found[..., 1:2] > 0, found], axis=-1).sum(axis=1)
     return sums
+
+
+def units(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+    """Of each answer with two values or more: disagreement within it, their number, sum and sum of squares; else 0."""
+    within = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    return np.where((count > 1)[..., None], np.stack([within, count, total, squares], axis=-1), 0.0)
 
 
 def pair_sums(values: _Array) -> _Array:
@@ -91,29 +95,31 @@ def pair_sums(values: _Array) -> _Array:
     return sums.astype(np.float64)
 
 
-def summed(by_test: _Array, calls: Sequence[Hashable]) -> _Array:
-    """Sums by test to sums by generation call."""
-    places = {call: at for at, call in enumerate(dict.fromkeys(calls))}
-    found = np.zeros((len(places), by_test.shape[1]))
-    np.add.at(found, [places[call] for call in calls], by_test)
-    return found
-
-
 def alpha(sums: _Array) -> _Array:
     """Krippendorff's alpha of `unit_sums`, summed: 1 less disagreement within answers over that of any two values.
 
     Sums are draws x sums, or dimensions x draws x sums: chance is then taken within each dimension.
     """
-    _, within, count, total, squares = np.moveaxis(sums if sums.ndim == 3 else sums[None], -1, 0)
-    by_chance = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
-    return _less(within.sum(axis=0), by_chance.sum(axis=0))
+    within, by_chance = alpha_terms((sums if sums.ndim == 3 else sums[None])[..., 1:])
+    return one_less(within.sum(axis=0), by_chance.sum(axis=0))
+
+
+def alpha_terms(sums: _Array) -> tuple[_Array, _Array]:
+    """Of sums of `units`: disagreement within answers, and that of any two values."""
+    within, count, total, squares = np.moveaxis(sums, -1, 0)
+    return within, 2 * (count * squares - total**2) / np.maximum(1, count - 1)
 
 
 def kappa(sums: _Array) -> _Array:
     """Cohen's kappa of `pair_sums`, summed."""
-    count, both, first, second = sums.T
-    differing = first + second - 2 * both
-    return _less(differing * count, first * (count - second) + second * (count - first))
+    return one_less(*kappa_terms(sums))
+
+
+def kappa_terms(sums: _Array) -> tuple[_Array, _Array]:
+    """Of sums as `pair_sums` has them: answers on which two differ, and on how many they would by chance."""
+    count, both, first, second = np.moveaxis(sums, -1, 0)
+    by_chance = first * (count - second) + second * (count - first)
+    return first + second - 2 * both, by_chance / np.maximum(1, count)
 
 
 def ac1(sums: _Array) -> _Array:
@@ -121,10 +127,11 @@ def ac1(sums: _Array) -> _Array:
     count, both, first, second = sums.T
     named = (first + second) / 2
     by_chance = 2 * named * (count - named)
-    return _less((first + second - 2 * both) * count, count**2 - by_chance)
+    return one_less((first + second - 2 * both) * count, count**2 - by_chance)
 
 
-def _less(observed: _Array, expected: _Array) -> _Array:
+def one_less(observed: _Array, expected: _Array) -> _Array:
+    """1 less the ratio of what differs to what would by chance; nan where nothing would."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: _Array = np.where(expected > 1e-12, 1 - observed / expected, np.nan)
     return found

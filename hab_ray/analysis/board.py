@@ -38,7 +38,7 @@ def board(scores: Sequence[Score], judge: str, ranks: Mapping[str, tuple[int, in
             subject,
             at[subject, OVERALL],
             tuple(at[subject, dimension] for dimension in dimensions),
-            _told(ranks, subject),
+            rank_text(*ranks[subject]) if ranks and subject in ranks else "",
         )
         for subject in dict.fromkeys(score.subject for score in own)
     ]
@@ -50,8 +50,6 @@ def _rank(line: Line) -> tuple[float, str]:
     return (1.0 if mean is None else -mean), line.subject
 
 
-def _told(ranks: Mapping[str, tuple[int, int]] | None, subject: str) -> str:
-    if not ranks or subject not in ranks:
-        return ""
-    first, last = ranks[subject]
+def rank_text(first: int, last: int) -> str:
+    """A range of ranks in short."""
     return f"{first}" if first == last else f"{first}-{last}"

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.analysis.shifts import Compared, issue_shifts, score_maps, shifts
 from hab_ray.calls import Finish
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
 from hab_ray.rubric import SCORE_START, Rubric
 
@@ -41,8 +39,8 @@ class Bridge:
                 )
 
 
-class _Said(NamedTuple):
-    """A verdict without its texts."""
+class Said(NamedTuple):
+    """A verdict without its texts, as its table has it."""
 
     test_id: str
     sample: int
@@ -59,14 +57,15 @@ def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) 
     A varied judge is compared in the dimensions in which it has read something.
     """
     cells: _Cells = {}
-    for subject, dimension, table in run.further_verdicts(columns=_Said._fields):
-        earlier = _by_judge(row for row in _rows(table) if row.kind == Rater.PUBLISHED)
+    for subject, dimension, table in run.further_verdicts(columns=Said._fields):
+        earlier = _by_judge(row for row in map(Said._make, rows_in(table)) if row.kind == Rater.PUBLISHED)
         if not earlier:
             continue
         answered = _answered(run, settings, subject, dimension)
         letters = rubrics[dimension].issue_letters()
         for judge in _judges(run):
-            now = _by_judge(_rows(run.verdicts(judge, subject, dimension, columns=_Said._fields))).get(judge, {})
+            verdicts = rows_in(run.verdicts(judge, subject, dimension, columns=Said._fields))
+            now = _by_judge(map(Said._make, verdicts)).get(judge, {})
             if now or judge in settings.panel:
                 for rater, then in earlier.items():
                     cell = cells.setdefault((judge, rater), {}).setdefault(dimension, Compared())
@@ -88,14 +87,9 @@ def _judges(run: Run) -> Iterator[str]:
         yield from (each.name for each in varied if each.base == judge)
 
 
-def _rows(table: pa.Table) -> Iterator[_Said]:
-    columns = (table.column(name).to_pylist() for name in _Said._fields)
-    return map(_Said._make, zip(*columns, strict=True))
-
-
-def _by_judge(rows: Iterable[_Said]) -> Mapping[str, Mapping[_Answer, list[_Said]]]:
+def _by_judge(rows: Iterable[Said]) -> Mapping[str, Mapping[_Answer, list[Said]]]:
     """Verdicts by judge and by the answer that they are on."""
-    found: dict[str, dict[_Answer, list[_Said]]] = defaultdict(lambda: defaultdict(list))
+    found: dict[str, dict[_Answer, list[Said]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row.judge][row.test_id, row.sample].append(row)
     return found
@@ -103,16 +97,15 @@ def _by_judge(rows: Iterable[_Said]) -> Mapping[str, Mapping[_Answer, list[_Said
 
 def _answered(run: Run, settings: ScoreSettings, subject: str, dimension: str) -> set[_Answer]:
     """The answers of a subject that judges read and that enter means."""
-    table = run.responses(subject, dimension, columns=["test_id", "sample", "state", "finish"])
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    rows = rows_in(run.responses(subject, dimension, columns=["test_id", "sample", "state", "finish"]))
     left_out = {Finish.TRUNCATED} if settings.truncated == "exclude" else set()
     return {(test, sample) for test, sample, state, finish in rows if state == State.OK and finish not in left_out}
 
 
 def _compare(
     cell: Compared,
-    now: Mapping[_Answer, list[_Said]],
-    then: Mapping[_Answer, list[_Said]],
+    now: Mapping[_Answer, list[Said]],
+    then: Mapping[_Answer, list[Said]],
     answered: set[_Answer],
     letters: Sequence[str],
 ) -> None:
@@ -140,6 +133,6 @@ def _compare(
                 cell.add_issues(letters, row.issues or (), earlier_row.issues)
 
 
-def _score(row: _Said) -> float | None:
+def _score(row: Said) -> float | None:
     """A verdict's score from 0 to 1; None where it has failed."""
     return row.score / SCORE_START if row.state == State.OK and row.score is not None else None

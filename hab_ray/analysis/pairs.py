@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,9 +74,18 @@ def adjusted(p_values: Sequence[float], correction: Correction) -> Sequence[floa
         case Correction.BONFERRONI:
             return [min(1.0, len(p_values) * p) for p in p_values]
         case Correction.BENJAMINI_HOCHBERG:
-            return [float(q) for q in false_discovery_control(p_values)] if p_values else []
+            return [float(q) for q in false_discovery_control(p_values)]
         case Correction.NONE:
             return p_values
+
+
+def of_known(
+    correct: Callable[[Sequence[float]], Iterable[float]], p_values: Sequence[float | None]
+) -> list[float | None]:
+    """The p-values of a family after its correction for those that there are; None stays None."""
+    known = [p for p in p_values if p is not None]
+    corrected = iter(correct(known) if known else ())
+    return [None if p is None else float(next(corrected)) for p in p_values]
 
 
 def rank_ranges(subjects: Iterable[str], better: Iterable[tuple[str, str]]) -> Mapping[str, tuple[int, int]]:

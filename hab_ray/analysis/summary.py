@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from itertools import product
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from hab_ray.analysis.marks import (
 )
 from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.results import Run, Sent
+from hab_ray.results import Run, Sent, rows_in
 from hab_ray.rows import Candidate, Score, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.views import candidates_file
@@ -63,6 +64,19 @@ class Summary:
         return tuple(scores_of(self.marks[self.settings.truncated]))
 
     @cached_property
+    def cells(self) -> Mapping[tuple[str, str, str], ItemScores]:
+        """The marks that the sweep asks for, by subject, dimension and judge (or the panel)."""
+        return {(each.subject, each.dimension, each.judge): each for each in self.marks[self.settings.truncated]}
+
+    @cached_property
+    def given(self) -> Mapping[tuple[str, str, str], NDArray[np.float64]]:
+        """The same as arrays, tests x samples; nan where there is none."""
+        samples = self.settings.samples
+        return {
+            cell: np.array(each.by_test, dtype=np.float64).reshape(-1, samples) for cell, each in self.cells.items()
+        }
+
+    @cached_property
     def answers(self) -> Mapping[tuple[str, str], AnswerTexts]:
         """How long the answers of each subject in each dimension are, and which refuse."""
         return read_answers(self.run, self.settings)
@@ -81,20 +95,12 @@ def summarise(run: Run) -> Summary:
     """
     rubrics = run.rubrics
     settings = score_settings(run, rubrics)
-    part_by_part = PartByPart(settings)
-    for subject in settings.subjects:
-        for dimension in settings.tests:
-            part_by_part.add(
-                subject, dimension, answers_of(run, subject, dimension), verdicts_on(run, subject, dimension)
-            )
-    return Summary(
-        run=run,
-        settings=settings,
-        rubrics=rubrics,
-        marks=part_by_part.marks(),
-        statuses=part_by_part.statuses(),
-        sent=run.settings().subjects,
+    parts = (
+        CellRows(*cell, answers_of(run, *cell), verdicts_on(run, *cell))
+        for cell in product(settings.subjects, settings.tests)
     )
+    marks, statuses = marks_and_statuses(parts, settings)
+    return Summary(run, settings, rubrics, marks, statuses, run.settings().subjects)
 
 
 def answers_of(run: Run, subject: str, dimension: str) -> list[Answered]:
@@ -109,7 +115,7 @@ def verdicts_on(run: Run, subject: str, dimension: str, judge: str | None = None
 
 def _rows(row_type: type[T], table: pa.Table) -> list[T]:
     """The rows of a table whose columns are the type's fields."""
-    columns = dict(zip(table.column_names, (column.to_pylist() for column in table.columns), strict=True))
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
     columns["state"] = [_STATES[state] for state in columns["state"]]
     return list(map(row_type, *columns.values()))
 
@@ -132,49 +138,41 @@ def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
     """The key of the call that generated each test of a dimension; the test's id where none did."""
     rows = RunFolder(run.location).read(Candidate, candidates_file(dimension))
     known = {(row.prompt, row.context): row.reply_key for row in rows if row.reply_key}
-    ids, *texts = (c.to_pylist() for c in run.tests(dimension, columns=["id", "prompt", "context"]).columns)
-    return tuple(known.get(text, id_) for id_, text in zip(ids, zip(*texts, strict=True), strict=True))
+    tests = rows_in(run.tests(dimension, columns=["id", "prompt", "context"]))
+    return tuple(known.get((prompt, context), id_) for id_, prompt, context in tests)
 
 
-class PartByPart:
-    """Takes in the rows of one subject and dimension after the other and keeps marks, counts and a few rows."""
+class CellRows(NamedTuple):
+    """A subject's responses in a dimension, and the verdicts on them."""
 
-    def __init__(self, settings: ScoreSettings) -> None:
-        self._settings = settings
-        self._marks: dict[Truncated, list[ItemScores]] = {"judge": [], "exclude": []}
-        self._statuses: list[StatusCount] = []
-
-    def add(
-        self, subject: str, dimension: str, responses: Sequence[ResponseRow], verdicts: Sequence[VerdictRow]
-    ) -> None:
-        """Take in a subject's responses in a dimension and the verdicts on them.
-
-        Raises:
-            DamagedFile: two rows are the same answer or verdict.
-        """
-        tests = {dimension: self._settings.tests[dimension]}
-        settings = replace(self._settings, subjects=(subject,), tests=tests)
-        rows = RowIndex.of(responses, verdicts)
-        judged = whole = marks_of(rows, replace(settings, truncated="judge"))
-        if any(map(is_truncated, responses)):
-            whole = marks_of(rows, replace(settings, truncated="exclude"))
-        self._marks["judge"] += judged
-        self._marks["exclude"] += whole
-        self._statuses += count_statuses(row_statuses(rows, settings))
-
-    def marks(self) -> Mapping[Truncated, tuple[ItemScores, ...]]:
-        """All marks in the sweep's order: subjects, judges with the panel last, dimensions."""
-        subjects, judges = _ranks(self._settings.subjects), _ranks((*self._settings.panel, PANEL))
-        return {
-            way: tuple(sorted(found, key=lambda marks: (subjects[marks.subject], judges[marks.judge])))
-            for way, found in self._marks.items()
-        }
-
-    def statuses(self) -> tuple[StatusCount, ...]:
-        """The counts of responses, then of each judge's verdicts."""
-        judges = _ranks((None, *self._settings.panel))
-        return tuple(sorted(self._statuses, key=lambda counted: judges[counted.judge]))
+    subject: str
+    dimension: str
+    responses: Sequence[ResponseRow]
+    verdicts: Sequence[VerdictRow]
 
 
-def _ranks(names: Iterable[T]) -> dict[T, int]:
-    return {name: rank for rank, name in enumerate(names)}
+def marks_and_statuses(
+    parts: Iterable[CellRows], settings: ScoreSettings
+) -> tuple[Mapping[Truncated, tuple[ItemScores, ...]], tuple[StatusCount, ...]]:
+    """All marks in the sweep's order, and counts of responses, then of each judge's verdicts; of one part at a time.
+
+    Raises:
+        DamagedFile: two rows are the same answer or verdict.
+    """
+    marks: dict[Truncated, list[ItemScores]] = {"judge": [], "exclude": []}
+    statuses: list[StatusCount] = []
+    for part in parts:
+        own = replace(settings, subjects=(part.subject,), tests={part.dimension: settings.tests[part.dimension]})
+        rows = RowIndex.of(part.responses, part.verdicts)
+        judged = whole = marks_of(rows, replace(own, truncated="judge"))
+        if any(map(is_truncated, part.responses)):
+            whole = marks_of(rows, replace(own, truncated="exclude"))
+        marks["judge"] += judged
+        marks["exclude"] += whole
+        statuses += count_statuses(row_statuses(rows, own))
+    subjects = {name: rank for rank, name in enumerate(settings.subjects)}
+    judges = {name: rank for rank, name in enumerate((None, *settings.panel, PANEL))}
+    for found in marks.values():
+        found.sort(key=lambda each: (subjects[each.subject], judges[each.judge]))
+    statuses.sort(key=lambda counted: judges[counted.judge])
+    return {way: tuple(found) for way, found in marks.items()}, tuple(statuses)

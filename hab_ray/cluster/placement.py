@@ -17,7 +17,8 @@ from hab_ray.cluster.limits import account
 from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.engine.online.opening import AccountSetup
 
-# Measured with benchmarks/online_speed.py: a core carries some 600 calls/s, and a lane should not need more than half.
+# Measured once (`git show 2f47afb:benchmarks/online_speed.py`): a core carries some 600 calls/s, of which a lane should
+# not need more than half.
 CALLS_PER_S_OF_A_LANE = 250.0
 CPUS_OF_A_LANE = 2.0
 _TYPICAL_CALL_S = 4.0

@@ -7,16 +7,14 @@ the folder and returns their `Contents`; nothing else names it. `hab_ray.exchang
 
 from __future__ import annotations
 
-import os
 import pkgutil
 import shutil
-import tempfile
 from pathlib import Path
 from types import FunctionType
 
-from hab_ray.errors import ConfigError
 from hab_ray.exchange import formats
 from hab_ray.exchange.card import CARD, card
+from hab_ray.exchange.folders import new_folder, refuse_full
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.resources import Extensions
 from hab_ray.results import Run
@@ -37,23 +35,16 @@ _DAY_S = 86_400
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
     """Write a run's rows and a card into a new folder; the files, by name. `licence` is what the card states.
 
-    The folder appears when all is written, so that nobody takes half an export for a whole one.
-
     Raises:
         ConfigError: the folder holds something already, there is no such format, or it needs a package that
             is missing.
         DamagedFile: a view of the run cannot be read.
     """
     write = FORMATS.load(form, FunctionType)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=_UNFINISHED) as unfinished:
-        inside = Path(unfinished) / folder.name
-        inside.mkdir()
+    refuse_full(folder)
+    with new_folder(folder, _UNFINISHED) as inside:
         contents = write(run, sharing, inside)
         (inside / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
-        os.replace(inside, folder)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,8 @@ from hab_ray.results import Run, analyses_of
 from hab_ray.rows import IssueShift, Row, ScoreMap, Shift, to_table
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS, RunFolder
 
-TableFile = Callable[[Path, pa.Schema], AbstractContextManager[Callable[[pa.Table], None]]]
+WriteFile = Callable[[Path, pa.Schema, Iterator[pa.Table]], None]
+"""Writes tables of one schema into a new file, one after the other."""
 
 
 def tidy_tables(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]]:
@@ -38,21 +39,23 @@ def _bridge(run: RunFolder) -> Iterator[tuple[str, Iterable[pa.Table]]]:
             yield f"bridge-{Path(file).stem}", [to_table(row_type, run.read(row_type, file))]
 
 
-def write_tables(path: Path, tables: Iterable[pa.Table], kind: TableFile) -> int:
-    """Write tables of one schema into a new file of a kind; how many rows they have."""
-    rest = iter(tables)
+def write_tables(path: Path, tables: Iterable[pa.Table], write: WriteFile) -> int:
+    """Write tables of one schema into a new file; how many rows they have."""
+    rest, sizes = iter(tables), []
     first = next(rest)
-    rows = 0
-    with kind(path, first.schema) as add:
-        for table in (first, *rest):
-            add(table)
-            rows += table.num_rows
-    return rows
+
+    def counted() -> Iterator[pa.Table]:
+        for table in chain([first], rest):
+            sizes.append(table.num_rows)
+            yield table
+
+    write(path, first.schema, counted())
+    return sum(sizes)
 
 
-def write_tidy(run: Run, sharing: Sharing, folder: Path, suffix: str, kind: TableFile) -> dict[str, int]:
+def write_tidy(run: Run, sharing: Sharing, folder: Path, suffix: str, write: WriteFile) -> dict[str, int]:
     """Write each of the run's tables into a file of its own; how many rows each has, by file name."""
     return {
-        f"{name}{suffix}": write_tables(folder / f"{name}{suffix}", tables, kind)
+        f"{name}{suffix}": write_tables(folder / f"{name}{suffix}", tables, write)
         for name, tables in tidy_tables(run, sharing)
     }

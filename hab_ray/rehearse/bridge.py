@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
 from itertools import groupby, product
-from math import isclose
 from statistics import mean
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.bridge import bridge
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
-from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
+from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, all_same, figures_of, mean_of
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
 from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State
@@ -62,26 +61,16 @@ class _Cell:
         return {test: pairs for test, pairs in found.items() if pairs}
 
 
-_Line = tuple[tuple[str, ...], Sequence[object]]
-_Lines = dict[tuple[str, ...], Sequence[object]]
+_Figures = Sequence[float | None]
+_Line = tuple[tuple[str, ...], _Figures]
+_Lines = dict[tuple[str, ...], _Figures]
 _Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
 
 
-@dataclass(frozen=True)
-class BridgeComparison:
-    """How many lines of judges beside earlier ones follow from the truth, and what of them is not as it must be."""
-
-    lines: int = 0
-    wrong: tuple[str, ...] = ()
-
-
-NO_BRIDGE = BridgeComparison()
-
-
-def compare_bridge(work: Work, summary: Summary, truth: Truth) -> BridgeComparison:
+def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
     """Shifts, kappas and maps beside those that follow from planted verdicts and earlier ones."""
     if work.sweep.responses is None or not work.sweep.raters:
-        return NO_BRIDGE
+        return NOTHING
     cells = _cells(work, truth)
     found = summary.bridge
     shifts: _Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
@@ -96,7 +85,7 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> BridgeComparis
         wanted = {key: line for who, own in cells.items() for key, line in made(*who, own)}
         lines += len(wanted)
         wrong += _unequal(what, shown, wanted)
-    return BridgeComparison(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
+    return Checked(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
 
 
 def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
@@ -114,17 +103,8 @@ def _unequal(what: str, found: _Lines, wanted: _Lines) -> Iterator[str]:
     """Lines that are there and must not be, that are missing, and that say something else."""
     for key in sorted(found.keys() | wanted.keys()):
         shown = found.get(key)
-        if shown is None or key not in wanted or not _same(shown, wanted[key]):
+        if shown is None or key not in wanted or not all_same(shown, wanted[key], _ROUNDING):
             yield f"{what}: {', '.join(key)}: {shown}, and must be {wanted.get(key)}"
-
-
-def _same(found: Sequence[object], wanted: Sequence[object]) -> bool:
-    return len(found) == len(wanted) and all(
-        isclose(one, other, rel_tol=0, abs_tol=_ROUNDING)
-        if isinstance(one, float) and isinstance(other, float)
-        else one == other
-        for one, other in zip(found, wanted, strict=True)
-    )
 
 
 def _cells(work: Work, truth: Truth) -> _Cells:
@@ -152,9 +132,7 @@ def _cells(work: Work, truth: Truth) -> _Cells:
             cell = cells.setdefault((rater, judge), {}).setdefault(dimension, _Cell())
             for row in own:
                 true = None if is_left_out(work, row) else _given_answer(truth, row, prompts[dimension, row.test_id])
-                said = (
-                    None if true is None else [each for each in truth.expected(judge, true) if each.score is not None]
-                )
+                said = None if true is None else [e for e in truth.expected(judge, true) if e.score is not None]
                 before = then.get(_GivenAnswer(subject, dimension, row.test_id, row.sample))
                 _add(cell, row.test_id, said, before, rubrics[dimension].issue_letters())
     return {who: {name: own[name] for name in rubrics if name in own} for who, own in cells.items()}
@@ -203,7 +181,7 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
         yield (rater, judge, OVERALL), _line(list(cells.values()), mean_of(parts), both)
 
 
-def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> Sequence[object]:
+def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> _Figures:
     """The figures of a line, in the order of `Shift`."""
     now, then = (float(side) for side in sides) if sides else (None, None)
     readings = sum(cell.readings for cell in cells)

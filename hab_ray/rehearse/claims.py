@@ -7,44 +7,38 @@ counted sign by sign where there are few enough tests.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from math import hypot
 from statistics import mean
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from hab_ray.analysis.across.comparison import RunDifference, compare_runs
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.differences import PairedDifference, differences
 from hab_ray.analysis.tables.issues import issues
-from hab_ray.analysis.tables.leaderboard import leaderboard
+from hab_ray.analysis.tables.leaderboard import Rank, leaderboard
 from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of, same
-from hab_ray.rehearse.profile import digest
-from hab_ray.rehearse.truth import Truth
+from hab_ray.rehearse.reader import RunReader, by_test
 from hab_ray.results import Run
 from hab_ray.results.run import Columns
 
 _TOP, _MAX_COUNTED = 10, 24
-Answer = tuple[str, int]
-Named = Mapping[Answer, Mapping[str, Fraction]]
-_READ: WeakKeyDictionary[Summary, dict[tuple[str, ...], pa.Table]] = WeakKeyDictionary()
 
 
-def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
+def wrong_differences(reader: RunReader) -> Iterator[str]:
     """Pairs whose difference, interval or p-value is another, or that are missing, and ranks that do not follow."""
-    found = {(row.subject, row.other, row.dimension): row for row in differences(summary)}
-    run = summary.run
+    rows, run = differences(reader.summary), reader.run
+    found = {(row.subject, row.other, row.dimension): row for row in rows}
     means = {
-        (subject, dimension): by_test(marks_by_answer(summary, subject, dimension, run.panel))
+        (subject, dimension): reader.means(subject, dimension, run.panel)
         for subject, dimension in product(run.subjects, run.dimensions)
     }
-    calls = {dimension: calls_of(summary, truth, dimension) for dimension in run.dimensions}
+    calls = {dimension: reader.calls(dimension) for dimension in run.dimensions}
     for one, other in combinations(run.subjects, 2):
         parts = [_items(means[one, name], means[other, name], calls[name]) for name in run.dimensions]
         figures = [figures_of(items, -1) for items in parts]
@@ -53,15 +47,15 @@ def wrong_differences(summary: Summary, truth: Truth) -> Iterator[str]:
         yield from _wrong_pair(found.pop((one, other, OVERALL), None), (one, other, OVERALL), mean_of(figures), parts)
     yield from (f"there is a difference of {' and '.join(key)} that nobody can have" for key in found)
     for dimension in (OVERALL, *run.dimensions):
-        yield from _wrongly_corrected([row for row in differences(summary) if row.dimension == dimension])
-    yield from _wrong_ranks(summary)
+        yield from _wrongly_corrected([row for row in rows if row.dimension == dimension])
+    yield from _wrong_ranks(rows, leaderboard(reader.summary))
 
 
 def _wrongly_corrected(rows: Sequence[PairedDifference]) -> Iterator[str]:
     """Holm's, by its definition, over the pairs of a dimension; and what is called different or equal."""
     tested = [row for row in rows if row.p is not None]
     for row in tested:
-        wanted = _holm(row.p or 0.0, [each.p or 0.0 for each in tested])
+        wanted = holm(row.p or 0.0, [each.p or 0.0 for each in tested])
         what = f"{row.subject} and {row.other} in {row.dimension}"
         if not same(row.holm, wanted) or row.differs != (row.holm is not None and row.holm <= 0.05):
             yield f"Holm's p of {what} is {row.holm}, and must be {wanted}"
@@ -110,17 +104,15 @@ def _p(parts: Sequence[Sequence[Item]]) -> float | None:
     return float(sum((chance for reached, chance in chances.items() if abs(reached) >= far), Fraction(0)))
 
 
-def _wrong_ranks(summary: Summary) -> Iterator[str]:
-    told = [
-        row for row in differences(summary) if row.dimension == OVERALL and row.holm is not None and row.holm <= 0.05
-    ]
+def _wrong_ranks(rows: Sequence[PairedDifference], board: Sequence[Rank]) -> Iterator[str]:
+    told = [row for row in rows if row.dimension == OVERALL and row.holm is not None and row.holm <= 0.05]
     worse = Counter(row.other if (row.difference or 0) > 0 else row.subject for row in told)
     better = Counter(row.subject if (row.difference or 0) > 0 else row.other for row in told)
-    ranked = [row for row in leaderboard(summary) if row.mean is not None]
-    for row in ranked:
-        wanted = (1 + worse[row.subject], len(ranked) - better[row.subject])
-        if (row.first, row.last) != wanted:
-            yield f"the rank of {row.subject} is shown as {row.first} to {row.last}, and must be {wanted}"
+    ranked = [rank for rank in board if rank.mean is not None]
+    for rank in ranked:
+        wanted = (1 + worse[rank.subject], len(ranked) - better[rank.subject])
+        if (rank.first, rank.last) != wanted:
+            yield f"the rank of {rank.subject} is shown as {rank.first} to {rank.last}, and must be {wanted}"
 
 
 @dataclass(frozen=True)
@@ -146,9 +138,10 @@ class _Change(NamedTuple):
     pairs: Sequence[Sequence[Item]] = ()
 
 
-def wrong_comparison(summary: Summary, truth: Truth) -> Iterator[str]:
+def wrong_comparison(reader: RunReader) -> Iterator[str]:
     """`hab compare` of the run with itself as its last judge alone scored it, and as if its last tests were others."""
-    run, judge, apart = summary.run, summary.run.panel[-1], summary.run.dimensions[-1]
+    summary, run = reader.summary, reader.run
+    judge, apart = run.panel[-1], run.dimensions[-1]
     alone = {
         way: tuple(replace(own, judge=PANEL) for own in marks if own.judge == judge)
         for way, marks in summary.marks.items()
@@ -161,20 +154,19 @@ def wrong_comparison(summary: Summary, truth: Truth) -> Iterator[str]:
     for subject in run.subjects:
         parts = []
         for dimension in run.dimensions:
-            one, other = (by_test(marks_by_answer(summary, subject, dimension, who)) for who in (run.panel, [judge]))
+            one, other = (reader.means(subject, dimension, who) for who in (run.panel, [judge]))
             change = _unpaired if dimension == apart else _paired
-            parts.append(change(one, other, calls_of(summary, truth, dimension)))
+            parts.append(change(one, other, reader.calls(dimension)))
             yield from _wrong_change(found.pop((subject, dimension), None), subject, parts[-1])
         if len(parts) > 1:
             first, second = _mean([each.first for each in parts]), _mean([each.second for each in parts])
             whole = _Change(first, second, mean_of([each.between for each in parts]))
             yield from _wrong_change(found.pop((subject, OVERALL), None), subject, whole)
     yield from (f"there is a comparison {key} that nobody asked for" for key in found)
-    for dimension in (OVERALL, *run.dimensions):
-        tested = [row for row in rows if row.dimension == dimension and row.p is not None]
-        for row in tested:
-            if not same(row.holm, wanted := _holm(row.p or 0.0, [each.p or 0.0 for each in tested])):
-                yield f"Holm's p of {row.subject} in two runs in {dimension} is {row.holm}, and must be {wanted}"
+    for row in (row for row in rows if row.p is not None):
+        family = [each.p for each in rows if each.dimension == row.dimension and each.p is not None]
+        if not same(row.holm, wanted := holm(row.p or 0.0, family)):
+            yield f"Holm's p of {row.subject} in two runs in {row.dimension} is {row.holm}, and must be {wanted}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -215,19 +207,24 @@ def _wrong_change(row: RunDifference | None, subject: str, wanted: _Change) -> I
         yield f"the p-value of {subject} in two runs is {row.p}, and must be {p}"
 
 
-def _holm(p: float, tested: Sequence[float]) -> float:
+def holm(p: float, tested: Sequence[float]) -> float:
     """A p-value after Holm's correction, by its definition."""
     return min(1.0, max((len(tested) - rank) * each for rank, each in enumerate(sorted(tested)) if each <= p))
 
 
-def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
+def benjamini_hochberg(p: float, tested: Sequence[float]) -> float:
+    """A p-value after Benjamini's and Hochberg's correction, by its definition."""
+    return min(1.0, min(each * len(tested) / rank for rank, each in enumerate(sorted(tested), 1) if each >= p))
+
+
+def wrong_issues(reader: RunReader) -> Iterator[str]:
     """Rates of issues with their intervals, and shares of points, that are others than the rows'."""
-    run = summary.run
-    calls = {dimension: calls_of(summary, truth, dimension) for dimension in run.dimensions}
+    summary, run = reader.summary, reader.run
+    calls = {dimension: reader.calls(dimension) for dimension in run.dimensions}
     found = {(row.subject, row.dimension, row.judge, row.issue): row for row in issues(summary)}
     seats = {**{judge: (judge,) for judge in run.panel}, PANEL: run.panel}
     for subject, dimension, (judge, names) in product(run.subjects, run.dimensions, seats.items()):
-        named = named_by_answer(summary, subject, dimension, names)
+        named = reader.named(subject, dimension, names)
         points = {issue.letter: issue.deduction for issue in summary.rubrics[dimension].judging.issues}
         costs = {
             letter: sum((each[letter] for each in named.values()), Fraction(0)) * points[letter] for letter in points
@@ -246,7 +243,7 @@ def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
                 ends = (figures.low, figures.high)
                 yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
     for dimension in run.dimensions:
-        by_panel = {subject: named_by_answer(summary, subject, dimension, run.panel) for subject in run.subjects}
+        by_panel = {subject: reader.named(subject, dimension, run.panel) for subject in run.subjects}
         for letter in summary.rubrics[dimension].issue_letters():
             shares = {
                 subject: by_test({answer: each[letter] for answer, each in named.items()})
@@ -257,13 +254,10 @@ def wrong_issues(summary: Summary, truth: Truth) -> Iterator[str]:
                 if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
                     told, must = (row.others, row.p), (others, p)
                     yield f"issue {letter} of {subject}, {dimension}, beside others is {told}, and must be {must}"
-    tested = sorted(row.p for row in found.values() if row.p is not None)
+    tested = [row.p for row in found.values() if row.p is not None]
     for row in found.values():
-        if row.p is not None:
-            at_least = ((rank + 1, p) for rank, p in enumerate(tested) if p >= row.p)
-            q = min(min(1.0, p * len(tested) / rank) for rank, p in at_least)
-            if not same(row.q, q):
-                yield f"q of issue {row.issue} of {row.subject}, {row.dimension}, is {row.q}, and must be {q}"
+        if row.p is not None and not same(row.q, q := benjamini_hochberg(row.p, tested)):
+            yield f"q of issue {row.issue} of {row.subject}, {row.dimension}, is {row.q}, and must be {q}"
 
 
 def _among(
@@ -293,88 +287,6 @@ def _among(
         chances = reached
     far = abs(sum(own.values(), Fraction(0)) - expected)
     return mean(means), sum((c for value, c in chances.items() if abs(value - expected) >= far), Fraction(0))
-
-
-def named_by_answer(summary: Summary, subject: str, dimension: str, judges: Sequence[str]) -> Named:
-    """The share of readings that name each issue, of every answer that these judges have scored."""
-    letters = summary.rubrics[dimension].issue_letters()
-    scored = {
-        answer for answer, mark in marks_by_answer(summary, subject, dimension, judges).items() if mark is not None
-    }
-    by_judge: list[dict[Answer, list[Sequence[str]]]] = []
-    for judge in judges:
-        read: dict[Answer, list[Sequence[str]]] = defaultdict(list)
-        for row in _verdicts(summary, judge, subject, dimension).to_pylist():
-            is_asked = row["replicate"] < summary.settings.replicates and (row["test_id"], row["sample"]) in scored
-            if is_asked and row["state"] == "ok" and row["issues"] is not None:
-                read[row["test_id"], row["sample"]].append(row["issues"])
-        by_judge.append(read)
-    known = [answer for answer in scored if all(answer in read for read in by_judge)]
-    return {
-        answer: {
-            letter: mean(Fraction(sum(letter in one for one in read[answer]), len(read[answer])) for read in by_judge)
-            for letter in letters
-        }
-        for answer in known
-    }
-
-
-def marks_by_answer(
-    summary: Summary, subject: str, dimension: str, judges: Sequence[str]
-) -> Mapping[Answer, Fraction | None]:
-    """The mean mark of every owed answer by these judges, None where one of them gave none; from the rows."""
-    run, settings = summary.run, summary.settings
-    given: dict[tuple[str, Answer], list[Fraction]] = defaultdict(list)
-    cut = _cut(summary, subject, dimension)
-    for judge in judges:
-        for row in _verdicts(summary, judge, subject, dimension).to_pylist():
-            answer = (row["test_id"], row["sample"])
-            if row["score"] is not None and row["replicate"] < settings.replicates and answer not in cut:
-                given[judge, answer].append(Fraction(row["score"]) / _TOP)
-    tests = _once(summary, (dimension,), lambda: run.tests(dimension, columns=["id"])).column("id").to_pylist()
-    marks: dict[Answer, Fraction | None] = {}
-    for answer in product(tests, range(settings.samples)):
-        means = [mean(own) for judge in judges if (own := given.get((judge, answer)))]
-        marks[answer] = mean(means) if len(means) == len(judges) else None
-    return marks
-
-
-def _cut(summary: Summary, subject: str, dimension: str) -> set[Answer]:
-    """The answers that are in no mean because they were cut, or are no answers."""
-    left_out = {"truncated"} if summary.settings.truncated == "exclude" else set()
-    columns = ["test_id", "sample", "state", "finish"]
-    read = _once(summary, (subject, dimension), lambda: summary.run.responses(subject, dimension, columns=columns))
-    return {(r["test_id"], r["sample"]) for r in read.to_pylist() if r["state"] != "ok" or r["finish"] in left_out}
-
-
-def _verdicts(summary: Summary, judge: str, subject: str, dimension: str) -> pa.Table:
-    columns = ["test_id", "sample", "replicate", "state", "issues", "score"]
-    run, part = summary.run, (judge, subject, dimension)
-    return _once(summary, part, lambda: run.verdicts(judge, subject, dimension, columns=columns))
-
-
-def _once(summary: Summary, part: tuple[str, ...], read: Callable[[], pa.Table]) -> pa.Table:
-    """A part of the rows, whose file is read once: twenty subjects' answers are counted thousands of times."""
-    known = _READ.setdefault(summary, {})
-    if part not in known:
-        known[part] = read()
-    return known[part]
-
-
-def by_test(marks: Mapping[Answer, Fraction | None]) -> Mapping[str, Fraction]:
-    """The mean of the marks that there are of each test."""
-    given: dict[str, list[Fraction]] = defaultdict(list)
-    for (test, _), mark in marks.items():
-        if mark is not None:
-            given[test].append(mark)
-    return {test: mean(own) for test, own in given.items()}
-
-
-def calls_of(summary: Summary, truth: Truth, dimension: str) -> Mapping[str, str]:
-    """The generation slot of each test, by its id; of a test that was not generated, its own id."""
-    slots = truth.calls.get(dimension, {})
-    rows = summary.run.tests(dimension, columns=["id", "prompt"]).to_pylist()
-    return {row["id"]: slots.get(digest(row["prompt"]), row["id"]) for row in rows}
 
 
 def _items(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> list[Item]:

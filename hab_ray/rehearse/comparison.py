@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
-from hab_ray.rehearse.bridge import NO_BRIDGE, BridgeComparison, compare_bridge
-from hab_ray.rehearse.figures import Figures, all_same
-from hab_ray.rehearse.people import NOBODY, PeopleComparison
+from hab_ray.rehearse.bridge import compare_bridge
+from hab_ray.rehearse.figures import NOTHING, Checked, Figures, all_same
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import RowComparison, compare_rows
 from hab_ray.rehearse.selection import wrong_choice
@@ -55,6 +54,7 @@ class ComparedMean:
 class Comparison:
     """A run beside the truth. `cells` are the scores in each dimension, `overall` the others.
 
+    `people` are ratings that were planted, `bridge` lines of judges beside earlier ones that follow from the truth.
     `findings` are what models were told, which tests were chosen, and what is shown of the results, where one of these
     is not as it must be.
     """
@@ -63,9 +63,9 @@ class Comparison:
     overall: tuple[ComparedMean, ...]
     rows: RowComparison
     missing: tuple[MissingEvidence, ...]
-    people: PeopleComparison = NOBODY
+    people: Checked = NOTHING
     findings: tuple[str, ...] = ()
-    bridge: BridgeComparison = NO_BRIDGE
+    bridge: Checked = NOTHING
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:

@@ -9,23 +9,23 @@ from statistics import mean
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.standing import plan_of
-from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared
 from hab_ray.config.preregistration import Compared, Correction, Family
-from hab_ray.rehearse.claims import by_test, marks_by_answer
+from hab_ray.rehearse.claims import benjamini_hochberg, holm
 from hab_ray.rehearse.figures import Figures, all_same, same
+from hab_ray.rehearse.reader import RunReader
 
 Key = tuple[str, str, str, str, str]
 
 
-def wrong_declared(summary: Summary, planted: Mapping[tuple[str, str, str], Figures]) -> Iterator[str]:
+def wrong_declared(reader: RunReader, planted: Mapping[tuple[str, str, str], Figures]) -> Iterator[str]:
     """Results that are others than planted or missing, of swapped sides, with swapped ends, or wrongly corrected."""
-    plan = plan_of(summary.run.record)
-    found = {_key(row): row for row in declared(summary)}
+    plan, run = plan_of(reader.run.record), reader.run
+    found = {_key(row): row for row in declared(reader.summary)}
     if plan is None:
         yield from (f"{key} is shown, and nothing was declared" for key in found)
         return
-    for subject in summary.run.subjects:
+    for subject in run.subjects:
         row = found.pop((PRIMARY, subject, "", "", plan.primary.dimension), None)
         wanted = planted[subject, plan.primary.dimension, plan.primary.judge]
         ends = None if row is None else (row.value, row.low, row.high)
@@ -33,7 +33,7 @@ def wrong_declared(summary: Summary, planted: Mapping[tuple[str, str, str], Figu
             yield f"the primary outcome of {subject} is {ends}, and must be {wanted}"
     for family in plan.families:
         rows = []
-        for key, value in _compared(summary, family):
+        for key, value in _compared(reader, family):
             if (row := found.pop(key, None)) is None:
                 yield f"the declared family {family.name} lacks {key}"
                 continue
@@ -57,9 +57,9 @@ def _wrong(row: DeclaredResult, value: Fraction | None, margin: float) -> Iterat
             yield f"{_key(row)} is {'' if row.equal else 'not '}called equal"
 
 
-def _compared(summary: Summary, family: Family) -> Iterator[tuple[Key, Fraction | None]]:
+def _compared(reader: RunReader, family: Family) -> Iterator[tuple[Key, Fraction | None]]:
     """The comparisons of a family and how far one is above the other."""
-    run = summary.run
+    run = reader.run
 
     def chosen(names: Sequence[str]) -> list[str]:
         return [name for name in names if not family.among or name in family.among]
@@ -67,7 +67,7 @@ def _compared(summary: Summary, family: Family) -> Iterator[tuple[Key, Fraction 
     if family.compares is Compared.DIMENSIONS:
         for subject in run.subjects:
             for one, other in combinations(chosen(run.dimensions), 2):
-                sides = [list(by_test(marks_by_answer(summary, subject, d, run.panel)).values()) for d in (one, other)]
+                sides = [list(reader.means(subject, d, run.panel).values()) for d in (one, other)]
                 if all(sides):
                     yield (family.name, one, other, subject, ""), mean(sides[0]) - mean(sides[1])
         return
@@ -77,27 +77,24 @@ def _compared(summary: Summary, family: Family) -> Iterator[tuple[Key, Fraction 
         over = run.dimensions if dimension == OVERALL else (dimension,)
         for one, other in combinations(names, 2):
             compare = _of_judges if is_of_judges else _of_subjects
-            parts = [compare(summary, one, other, each) for each in over]
+            parts = [compare(reader, one, other, each) for each in over]
             known = [part for part in parts if part is not None]
             middle = mean(known) if len(known) == len(parts) else None
             yield (family.name, one, other, "", dimension), middle
 
 
-def _of_subjects(summary: Summary, one: str, other: str, dimension: str) -> Fraction | None:
-    panel = summary.run.panel
-    first, second = (by_test(marks_by_answer(summary, name, dimension, panel)) for name in (one, other))
+def _of_subjects(reader: RunReader, one: str, other: str, dimension: str) -> Fraction | None:
+    first, second = (reader.means(name, dimension, reader.run.panel) for name in (one, other))
     steps = [first[test] - second[test] for test in first if test in second]
     return mean(steps) if steps else None
 
 
-def _of_judges(summary: Summary, one: str, other: str, dimension: str) -> Fraction | None:
+def _of_judges(reader: RunReader, one: str, other: str, dimension: str) -> Fraction | None:
     """Over tests the mean over the answers of all subjects that both scored."""
     steps: dict[str, list[Fraction]] = {}
-    for subject in summary.run.subjects:
-        sides = [
-            marks_by_answer(summary, subject, dimension, summary.run.panel if name == PANEL else [name])
-            for name in (one, other)
-        ]
+    seats = [reader.run.panel if name == PANEL else [name] for name in (one, other)]
+    for subject in reader.run.subjects:
+        sides = [reader.marks(subject, dimension, judges) for judges in seats]
         for answer, mark in sides[0].items():
             if mark is not None and (second := sides[1][answer]) is not None:
                 steps.setdefault(answer[0], []).append(mark - second)
@@ -105,18 +102,15 @@ def _of_judges(summary: Summary, one: str, other: str, dimension: str) -> Fracti
 
 
 def _wrongly_corrected(family: Family, rows: Sequence[DeclaredResult], alpha: float) -> Iterator[str]:
-    """By the definitions: the largest, or smallest, of what each p-value is worth among those before or after it."""
-    tested = sorted((row.p, at) for at, row in enumerate(rows) if row.p is not None)
-    count = len(tested)
-    for rank, (p, at) in enumerate(tested):
+    """P-values that are corrected otherwise than by the definitions, and what is called different by another alpha."""
+    tested = [row.p for row in rows if row.p is not None]
+    for row in (row for row in rows if row.p is not None):
+        p = row.p or 0.0
         wanted = {
             Correction.NONE: p,
-            Correction.BONFERRONI: p * count,
-            Correction.HOLM: max((count - r) * q for r, (q, _) in enumerate(tested[: rank + 1])),
-            Correction.BENJAMINI_HOCHBERG: min(q * count / (r + 1) for r, (q, _) in enumerate(tested) if r >= rank),
+            Correction.BONFERRONI: min(1.0, p * len(tested)),
+            Correction.HOLM: holm(p, tested),
+            Correction.BENJAMINI_HOCHBERG: benjamini_hochberg(p, tested),
         }[family.correction]
-        row = rows[at]
-        if not same(row.adjusted, min(1.0, wanted)) or row.differs != (
-            row.adjusted is not None and row.adjusted <= alpha
-        ):
-            yield f"{_key(row)} has the p-value {row.adjusted} after correction, and must have {min(1.0, wanted)}"
+        if not same(row.adjusted, wanted) or row.differs != (row.adjusted is not None and row.adjusted <= alpha):
+            yield f"{_key(row)} has the p-value {row.adjusted} after correction, and must have {wanted}"

@@ -34,6 +34,17 @@ class Figures:
     n: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """How many of some kind were looked at, and what of them is not as it must be."""
+
+    compared: int = 0
+    wrong: tuple[str, ...] = ()
+
+
+NOTHING = Checked()
+
+
 class Item(NamedTuple):
     """The mean mark of a test, of how many answers, and the generation call of the test."""
 
@@ -77,16 +88,19 @@ def mean_of(parts: Sequence[Figures]) -> Figures:
     return Figures(middle, middle - sqrt(below) / len(parts), middle + sqrt(above) / len(parts), answers)
 
 
-def same(found: float | None, wanted: float | Fraction | None) -> bool:
+def same(found: float | None, wanted: float | Fraction | None, rounding: float = _ROUNDING) -> bool:
     """Whether both are one number up to rounding, or both are none."""
     if found is None or wanted is None:
         return found is wanted
-    return isclose(found, float(wanted), rel_tol=0, abs_tol=_ROUNDING)
+    return isclose(found, float(wanted), rel_tol=0, abs_tol=rounding)
 
 
-def all_same(found: Sequence[float | None], wanted: Sequence[float | Fraction | None]) -> bool:
+def all_same(
+    found: Sequence[float | None], wanted: Sequence[float | Fraction | None], rounding: float = _ROUNDING
+) -> bool:
     """Whether numbers are the same, each at its place."""
-    return len(found) == len(wanted) and all(map(same, found, wanted))
+    pairs = zip(found, wanted, strict=False)
+    return len(found) == len(wanted) and all(same(one, other, rounding) for one, other in pairs)
 
 
 def students_t(freedom: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from math import log2
 from statistics import mean
 from typing import NamedTuple
@@ -17,12 +17,10 @@ from typing import NamedTuple
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import Agreed, agreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, Preference, preferences
-from hab_ray.rehearse.claims import Answer, calls_of, marks_by_answer, named_by_answer
 from hab_ray.rehearse.figures import Item, all_same, figures_of, mean_of, same
-from hab_ray.rehearse.truth import Truth
+from hab_ray.rehearse.reader import Answer, RunReader
 
 Values = Sequence[Mapping[str, Fraction]]
 Preferences = dict[tuple[str, str, str, str], Preference]
@@ -38,17 +36,18 @@ class _Key(NamedTuple):
     statistic: str
 
 
-def wrong_agreement(summary: Summary) -> Iterator[str]:
+def wrong_agreement(reader: RunReader) -> Iterator[str]:
     """Values of agreement that are others than the rows', or that are missing, and intervals with swapped ends."""
-    run, found = summary.run, {_Key(r.dimension, r.issue, r.judges, r.statistic): r for r in agreed(summary)}
+    summary, run = reader.summary, reader.run
+    found = {_Key(r.dimension, r.issue, r.judges, r.statistic): r for r in agreed(summary)}
     if len(run.panel) < 2:
         yield from (f"{key} agrees with nobody" for key in found)
         return
     everybody = ", ".join(run.panel)
     for dimension in (name for name, tests in summary.settings.tests.items() if tests):
-        scores = _scores(summary, dimension)
+        scores = _scores(reader, dimension)
         yield from _wrong(found.pop(_Key(dimension, None, everybody, "alpha"), None), scores, _alpha(scores))
-        named = _named(summary, dimension)
+        named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
             own = [{judge: each[letter] for judge, each in by_judge.items()} for by_judge in named]
             yield from _wrong(found.pop(_Key(dimension, letter, everybody, "alpha"), None), own, _alpha(own))
@@ -71,25 +70,23 @@ def _wrong(row: Agreed | None, values: Sequence[object], wanted: Fraction | None
         yield f"{what} has the interval {row.low} to {row.high}"
 
 
-def _scores(summary: Summary, dimension: str) -> Values:
+def _scores(reader: RunReader, dimension: str) -> Values:
     """The marks of every answer by judge."""
     found: dict[tuple[str, str, int], dict[str, Fraction]] = defaultdict(dict)
-    for subject in summary.run.subjects:
-        for judge in summary.run.panel:
-            for (test, sample), mark in marks_by_answer(summary, subject, dimension, [judge]).items():
-                if mark is not None:
-                    found[subject, test, sample][judge] = mark
+    for subject, judge in product(reader.run.subjects, reader.run.panel):
+        for (test, sample), mark in reader.marks(subject, dimension, [judge]).items():
+            if mark is not None:
+                found[subject, test, sample][judge] = mark
     return list(found.values())
 
 
-def _named(summary: Summary, dimension: str) -> Sequence[Mapping[str, Mapping[str, Fraction]]]:
+def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[str, Fraction]]]:
     """Of every answer by judge whether each issue is named, by at least half of its readings."""
     found: dict[tuple[str, str, int], dict[str, dict[str, Fraction]]] = defaultdict(dict)
-    for subject in summary.run.subjects:
-        for judge in summary.run.panel:
-            for (test, sample), shares in named_by_answer(summary, subject, dimension, [judge]).items():
-                named = {letter: Fraction(share >= Fraction(1, 2)) for letter, share in shares.items()}
-                found[subject, test, sample][judge] = named
+    for subject, judge in product(reader.run.subjects, reader.run.panel):
+        for (test, sample), shares in reader.named(subject, dimension, [judge]).items():
+            named = {letter: Fraction(share >= Fraction(1, 2)) for letter, share in shares.items()}
+            found[subject, test, sample][judge] = named
     return list(found.values())
 
 
@@ -127,21 +124,21 @@ def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance
     return None if expected == 1 else (alike - expected) / (1 - expected)
 
 
-def wrong_preferences(summary: Summary, truth: Truth) -> Iterator[str]:
+def wrong_preferences(reader: RunReader) -> Iterator[str]:
     """Preferences that are others than the rows', or missing, and intervals of slopes with swapped ends."""
-    rows = [row for row in preferences(summary) if row.value is not None]
+    rows = [row for row in preferences(reader.summary) if row.value is not None]
     found = {(row.kind, row.judge, row.others, row.dimension): row for row in rows}
     for row in rows:
         if row.low is not None and row.high is not None and not row.low <= (row.value or 0.0) <= row.high:
             yield f"preference {row.kind} of {row.judge} in {row.dimension} has the interval {row.low} to {row.high}"
-    yield from _wrong_kin(summary, truth, found)
-    panel, dimensions = summary.run.panel, tuple(summary.settings.tests)
+    yield from _wrong_kin(reader, found)
+    panel, dimensions = reader.run.panel, tuple(reader.summary.settings.tests)
     for one, other in combinations(panel, 2):
-        on_length = {name: _on_length(summary, one, other, name) for name in dimensions}
+        on_length = {name: _on_length(reader, one, other, name) for name in dimensions}
         yield from _wrong_slopes((LENGTH, one, other), found, on_length)
     for judge in panel if len(panel) > 1 else ():
         others = [other for other in panel if other != judge]
-        on_refusals = {name: _on_refusals(summary, judge, others, name) for name in dimensions}
+        on_refusals = {name: _on_refusals(reader, judge, others, name) for name in dimensions}
         yield from _wrong_slopes((REFUSALS, judge, ", ".join(others)), found, on_refusals)
     yield from (f"there is a preference {key} that nobody can have" for key in found)
 
@@ -155,9 +152,10 @@ def _wrong_slopes(who: tuple[str, str, str], found: Preferences, sums: Mapping[s
             yield f"the slope of {who} in {name} is {shown}, and must be {wanted}"
 
 
-def _wrong_kin(summary: Summary, truth: Truth, found: Preferences) -> Iterator[str]:
+def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
     """What judges give to their own and their vendor's answers, beyond strangers' and beyond other vendors' judges."""
-    run, (subjects, judges) = summary.run, makers(summary.run.record)
+    run, dimensions = reader.run, tuple(reader.summary.settings.tests)
+    subjects, judges = makers(run.record)
     for judge in run.panel:
         me = judges[judge]
         others = [other for other in run.panel if not me.is_kin(judges[other])]
@@ -169,18 +167,16 @@ def _wrong_kin(summary: Summary, truth: Truth, found: Preferences) -> Iterator[s
             if not (names and others and strangers):
                 continue
             parts, read = [], []
-            for dimension in summary.settings.tests:
-                calls = calls_of(summary, truth, dimension)
-                mine, base = (_ahead(summary, judge, others, each, dimension) for each in (names, strangers))
+            for dimension in dimensions:
+                calls = reader.calls(dimension)
+                mine, base = (_ahead(reader, judge, others, each, dimension) for each in (names, strangers))
                 items = [Item((mine[test] - base[test]) / 2, 1, calls[test]) for test in mine if test in base]
-                given = [marks_by_answer(summary, name, dimension, [judge]).values() for name in names]
+                given = [reader.marks(name, dimension, [judge]).values() for name in names]
                 parts.append(figures_of(items, -1))
                 read.append([mark for marks in given for mark in marks if mark is not None])
             whole = mean_of([part for part in parts if part.n])
             every = [mark for marks in read for mark in marks]
-            for name, half, marks in zip(
-                (OVERALL, *summary.settings.tests), (whole, *parts), (every, *read), strict=True
-            ):
+            for name, half, marks in zip((OVERALL, *dimensions), (whole, *parts), (every, *read), strict=True):
                 row = found.pop((kind, judge, ", ".join(others), name), None)
                 ends = [None if end is None else 2 * end for end in (half.mean, half.low, half.high)]
                 wanted = [] if half.mean is None else [*ends, mean(marks), len(marks)]
@@ -190,33 +186,33 @@ def _wrong_kin(summary: Summary, truth: Truth, found: Preferences) -> Iterator[s
 
 
 def _ahead(
-    summary: Summary, judge: str, others: Sequence[str], subjects: Sequence[str], dimension: str
+    reader: RunReader, judge: str, others: Sequence[str], subjects: Sequence[str], dimension: str
 ) -> Mapping[str, Fraction]:
     """How far a judge's marks of these subjects' answers are above those of other judges, by test."""
     gaps: dict[str, list[Fraction]] = defaultdict(list)
     for subject in subjects:
-        for (test, _), gap in _gaps(summary, judge, others, subject, dimension).items():
+        for (test, _), gap in _gaps(reader, judge, others, subject, dimension).items():
             gaps[test].append(gap)
     return {test: mean(own) for test, own in gaps.items()}
 
 
 def _gaps(
-    summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str
+    reader: RunReader, judge: str, others: Sequence[str], subject: str, dimension: str
 ) -> Mapping[Answer, Fraction]:
     """A judge's mark less the mean of the others', of every answer that all of them marked."""
-    own, rest = (marks_by_answer(summary, subject, dimension, who) for who in ([judge], others))
+    own, rest = (reader.marks(subject, dimension, who) for who in ([judge], others))
     return {
         answer: mark - other for answer, mark in own.items() if mark is not None and (other := rest[answer]) is not None
     }
 
 
-def _on_refusals(summary: Summary, judge: str, others: Sequence[str], dimension: str) -> Products:
+def _on_refusals(reader: RunReader, judge: str, others: Sequence[str], dimension: str) -> Products:
     """How far a judge is ahead on refusals beyond the same subject's other answers, times n m / (n + m), and these."""
     above = below = Fraction(0)
-    for subject in summary.run.subjects:
-        gaps = _gaps(summary, judge, others, subject, dimension)
+    for subject in reader.run.subjects:
+        gaps = _gaps(reader, judge, others, subject, dimension)
         columns = ["test_id", "sample", "text", "finish"]
-        rows = summary.run.responses(subject, dimension, columns=columns).to_pylist()
+        rows = reader.run.responses(subject, dimension, columns=columns).to_pylist()
         refused = {(r["test_id"], r["sample"]) for r in rows if r["finish"] == "refused" or refuses(r["text"])}
         sides = [[gap for answer, gap in gaps.items() if (answer in refused) is side] for side in (True, False)]
         if all(sides):
@@ -225,12 +221,12 @@ def _on_refusals(summary: Summary, judge: str, others: Sequence[str], dimension:
     return above, below
 
 
-def _on_length(summary: Summary, one: str, other: str, dimension: str) -> Products:
+def _on_length(reader: RunReader, one: str, other: str, dimension: str) -> Products:
     """How much more a judge gives to answers twice as long of the same subject: over all pairs of answers of each."""
     above = below = 0.0
-    for subject in summary.run.subjects:
-        gaps = _gaps(summary, one, [other], subject, dimension)
-        rows = summary.run.responses(subject, dimension, columns=["test_id", "sample", "text"]).to_pylist()
+    for subject in reader.run.subjects:
+        gaps = _gaps(reader, one, [other], subject, dimension)
+        rows = reader.run.responses(subject, dimension, columns=["test_id", "sample", "text"]).to_pylist()
         lengths = {(row["test_id"], row["sample"]): len(row["text"]) for row in rows}
         points = [(log2(lengths[answer]), float(gap)) for answer, gap in gaps.items() if lengths[answer]]
         for (x, a), (y, b) in combinations(points, 2):

@@ -22,11 +22,11 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import MIN_NAMED
 from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.raters import RaterLine, raters
-from hab_ray.rehearse.figures import all_same, same
+from hab_ray.rehearse.figures import Checked, all_same, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
-from hab_ray.results import Run
+from hab_ray.results import Run, asked_judges
 from hab_ray.rows import ChosenTest, Rater, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.storage.run import PEOPLE
@@ -58,17 +58,6 @@ class PlantedRatings:
     judges: Mapping[str, Mapping[_Rated, Fraction]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class PeopleComparison:
-    """How many ratings were planted, and what of them is not as planted."""
-
-    ratings: int
-    wrong: tuple[str, ...]
-
-
-NOBODY = PeopleComparison(0, ())
-
-
 def plant(work: Work, truth: Truth, crowd: People, seed: int) -> PlantedRatings:
     """Draw who rates what, and how."""
     scores: dict[_Rated, int] = {}
@@ -91,10 +80,8 @@ def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_Rate
     for dimension, tests in _tests(work).items():
         for subject in work.sweep.subject_names:
             answers = truth.answers_of(subject, dimension)
-            texts = {
-                (row.test_id, row.sample): row.text
-                for row in work.run.read(Response, responses_file(subject, dimension))
-            }
+            rows = work.run.read(Response, responses_file(subject, dimension))
+            texts = {(row.test_id, row.sample): row.text for row in rows}
             for test, sample in product(tests, range(truth.samples)):
                 text = texts.get((test.id, sample), "")
                 for answer in answers.get(digest(test.prompt), ()):
@@ -128,19 +115,18 @@ def _line(rated: _Rated, score: int, test: ChosenTest) -> dict[str, object]:
     return {"dimension": rated.dimension, **named, **who, "score": score}
 
 
-def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: int = 0) -> PeopleComparison:
+def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: int = 0) -> Checked:
     """What a run has of the planted ratings, and its table of raters; to join them took so many calls."""
     wrong = [*_wrong_ratings(run, planted), *_wrong_lines(summary, planted), *_wrong_differences(summary, planted)]
     if calls:
         wrong.append(f"{calls} calls were sent once ratings were added, which must cost none")
     if not planted.scores:
         wrong.append("nobody has rated anything; raise `people.share` or `people.raters`")
-    return PeopleComparison(len(planted.scores), tuple(wrong))
+    return Checked(len(planted.scores), tuple(wrong))
 
 
 def _wrong_ratings(run: Run, planted: PlantedRatings) -> Iterator[str]:
-    asked = {*run.panel, *(judge.name for judge in run.record.sweep.varied_judges)}
-    others = [rater for rater in run.raters if rater not in asked]
+    others = [rater for rater in run.raters if rater not in asked_judges(run)]
     found = [(rater, row) for rater in others for row in from_table(Verdict, run.verdicts(rater))]
     counts = Counter(_Rated(rater, row.dimension, row.subject, row.test_id, row.sample) for rater, row in found)
     for rated in sorted(planted.scores.keys() | counts.keys()):

@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 from hab_simulator import TrueAnswer
 
@@ -93,8 +91,10 @@ class _Part:
     def __init__(self, run: Run, truth: Truth, subject: str, dimension: str) -> None:
         self._run, self._truth = run, truth
         self._subject, self._dimension = subject, dimension
-        tests = zip(*_columns(run.tests(dimension, columns=["id", "prompt", "context"])), strict=True)
-        self._tests = truth.asked_of(subject, dimension, {str(id_): (str(p), str(c or "")) for id_, p, c in tests})
+        tests = rows_in(run.tests(dimension, columns=["id", "prompt", "context"]))
+        self._tests = truth.asked_of(
+            subject, dimension, {id_: (prompt, context or "") for id_, prompt, context in tests}
+        )
         planted = truth.answers_of(subject, dimension)
         digests = {id_: digest(prompt) for id_, (prompt, _) in self._tests.items()}
         self._given = {id_: planted[prompt] for id_, prompt in digests.items() if prompt in planted}
@@ -116,7 +116,7 @@ class _Part:
 
     def _wrong_answers(self) -> Iterator[WrongRow]:
         table = self._run.responses(self._subject, self._dimension, columns=_Answer._fields)
-        rows = list(map(_Answer._make, zip(*_columns(table), strict=True)))
+        rows = list(map(_Answer._make, rows_in(table)))
         yield from self._miscounted("", Counter(_Row(row.test_id, row.sample) for row in rows))
         for row in rows:
             if problem := self._problem_of_answer(row):
@@ -158,7 +158,7 @@ class _Part:
     def _wrong_verdicts(self) -> Iterator[WrongRow]:
         for judge in self._truth.judges_of(self._subject, self._dimension):
             table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
-            rows = list(map(_Verdict._make, zip(*_columns(table), strict=True)))
+            rows = list(map(_Verdict._make, rows_in(table)))
             yield from self._miscounted(judge, Counter(_Row(row.test_id, row.sample, row.replicate) for row in rows))
             left = {at: list(self._truth.expected(judge, true)) for at, (_, true) in self._rows.items()}
             for at, (answer, true) in self._rows.items():
@@ -232,7 +232,3 @@ def _shown(verdict: Expected) -> str:
     score = "none" if verdict.score is None else f"{verdict.score:g}"
     other = "" if verdict.other is None else f" ({verdict.other:g} by the other reading)"
     return f"{'-' if verdict.letters is None else ''.join(verdict.letters) or 'none'}, score {score}{other}"
-
-
-def _columns(table: pa.Table) -> list[list[object]]:
-    return [column.to_pylist() for column in table.columns]

@@ -30,13 +30,11 @@ from hab_ray.analysis.tables.robustness import (
     WRONG_WAY,
     robustness,
 )
-from hab_ray.rehearse.claims import Answer, Named, by_test, calls_of, marks_by_answer, named_by_answer
 from hab_ray.rehearse.figures import all_same, same
-from hab_ray.rehearse.truth import Truth
+from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
 
 _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
-Marks = Mapping[Answer, Fraction | None]
 Components = Mapping[str, Fraction | None]
 CompleteMarks = Mapping[tuple[str, str, str], Fraction]
 # How many times the tests, how many judges, and how many replicates more.
@@ -50,18 +48,18 @@ _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
 }
 
 
-def wrong_robustness(summary: Summary) -> Iterator[str]:
+def wrong_robustness(reader: RunReader) -> Iterator[str]:
     """Means and ranks under each alternative that are others than the rows'."""
-    run, found = summary.run, {(r.name, r.subject): r for r in robustness(summary) if r.kind == RANK}
+    run, found = reader.run, {(r.name, r.subject): r for r in robustness(reader.summary) if r.kind == RANK}
 
     @cache
     def named(subject: str, dimension: str) -> Sequence[Named]:
-        return [named_by_answer(summary, subject, dimension, [judge]) for judge in run.panel]
+        return [reader.named(subject, dimension, [judge]) for judge in run.panel]
 
     ways: dict[str, Callable[[str, str], Marks]] = {
-        AS_IT_IS: lambda subject, dimension: marks_by_answer(summary, subject, dimension, run.panel),
-        **{f"without {judge}": _without(summary, judge) for judge in run.panel if len(run.panel) > 1},
-        **{name: _by_points(summary, name, named) for name in (NO_FLOOR, ONE_POINT, ANY_ISSUE)},
+        AS_IT_IS: lambda subject, dimension: reader.marks(subject, dimension, run.panel),
+        **{f"without {judge}": _without(reader, judge) for judge in run.panel if len(run.panel) > 1},
+        **{name: _by_points(reader, name, named) for name in (NO_FLOOR, ONE_POINT, ANY_ISSUE)},
     }
     known = {subject for _, subject in found}
     for name, marks in ways.items():
@@ -78,16 +76,18 @@ def wrong_robustness(summary: Summary) -> Iterator[str]:
     yield from (f"there is an alternative {key} that nobody asked for" for key in found)
 
 
-def _without(summary: Summary, judge: str) -> Callable[[str, str], Marks]:
-    others = [other for other in summary.run.panel if other != judge]
-    return lambda subject, dimension: marks_by_answer(summary, subject, dimension, others)
+def _without(reader: RunReader, judge: str) -> Callable[[str, str], Marks]:
+    others = [other for other in reader.run.panel if other != judge]
+    return lambda subject, dimension: reader.marks(subject, dimension, others)
 
 
-def _by_points(summary: Summary, name: str, read: Callable[[str, str], Sequence[Named]]) -> Callable[[str, str], Marks]:
+def _by_points(
+    reader: RunReader, name: str, read: Callable[[str, str], Sequence[Named]]
+) -> Callable[[str, str], Marks]:
     """The mean over judges of what each answer would score."""
 
     def marks(subject: str, dimension: str) -> Marks:
-        points = {each.letter: each.deduction for each in summary.rubrics[dimension].judging.issues}
+        points = {each.letter: each.deduction for each in reader.summary.rubrics[dimension].judging.issues}
         score: Mapping[str, Callable[[Mapping[str, Fraction]], Fraction]] = {
             NO_FLOOR: lambda own: 1 - sum((own[x] * points[x] for x in points), Fraction(0)) / _TOP,
             ONE_POINT: lambda own: 1 - sum(own.values(), Fraction(0)) / len(points),
@@ -100,12 +100,12 @@ def _by_points(summary: Summary, name: str, read: Callable[[str, str], Sequence[
     return marks
 
 
-def wrong_reliability(summary: Summary) -> Iterator[str]:
+def wrong_reliability(reader: RunReader) -> Iterator[str]:
     """Correlations of tests and of halves that are others than those of the marks that every judge gave everybody."""
-    rows = robustness(summary)
+    rows = robustness(reader.summary)
     found = {(row.dimension, row.name): row.value for row in rows if row.kind != RANK}
-    for dimension in summary.run.dimensions if rows else ():
-        marks, (subjects, tests, panel) = _complete(summary, dimension)
+    for dimension in reader.run.dimensions if rows else ():
+        marks, (subjects, tests, panel) = _complete(reader, dimension)
         if len(subjects) < MIN_SUBJECTS or len(tests) < 2:
             continue
         by_test = {test: [mean([marks[s, test, j] for j in panel]) for s in subjects] for test in tests}
@@ -149,17 +149,18 @@ def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
     return mean(found), _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
 
 
-def wrong_generalisability(summary: Summary, truth: Truth) -> Iterator[str]:
+def wrong_generalisability(reader: RunReader) -> Iterator[str]:
     """Components with judges that are others than the rows', and designs that do not follow from them and the bills."""
+    summary = reader.summary
     rows = generalisability(summary)
     designs = {(row.dimension, row.name): row for row in rows if row.kind == DESIGN}
     dimensions = [name for name, design in designs if design == GIVEN and name != OVERALL]
     for dimension in dimensions:
         shown = {row.name: row.variance for row in rows if row.dimension == dimension and row.kind != DESIGN}
-        for name, wanted in _components(summary, dimension).items():
+        for name, wanted in _components(reader, dimension).items():
             if not same(found := shown.get(name), wanted):
                 yield f"the variance of {name} in {dimension} is {found}, and must be {wanted and float(wanted)}"
-        calls = list(calls_of(summary, truth, dimension).values())
+        calls = list(reader.calls(dimension).values())
         for row in (row for (name, _), row in designs.items() if name == dimension):
             errors = (row.mean_error, row.difference_error, row.with_judges_error)
             wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
@@ -191,20 +192,21 @@ def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
     return answers * ((more - 1) * answer + verdicts * verdict) / 10**9
 
 
-def _complete(summary: Summary, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:
+def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:
     """The marks of the tests that all judges scored of all subjects, and these subjects, tests and judges."""
-    run = summary.run
+    run = reader.run
     cells = {
-        (subject, judge): by_test(marks_by_answer(summary, subject, dimension, [judge]))
+        (subject, judge): reader.means(subject, dimension, [judge])
         for subject, judge in product(run.subjects, run.panel)
     }
     tests = [test for test in next(iter(cells.values())) if all(test in own for own in cells.values())]
     return {(s, t, j): own[t] for (s, j), own in cells.items() for t in tests}, (run.subjects, tests, run.panel)
 
 
-def _components(summary: Summary, dimension: str) -> Components:
+def _components(reader: RunReader, dimension: str) -> Components:
     """By the mean squares of a crossed design, of the tests that all judges scored of all subjects."""
-    marks, names = _complete(summary, dimension)
+    marks, names = _complete(reader, dimension)
+    summary = reader.summary
     sizes = [len(each) for each in names]
     if min(sizes) < 2:
         return {}

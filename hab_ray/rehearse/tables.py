@@ -25,10 +25,11 @@ from hab_ray.analysis.tables.leaderboard import ShownBoard, leaderboard, ranks_o
 from hab_ray.analysis.tables.variants import Change, variants
 from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
-from hab_ray.rehearse.claims import Answer, marks_by_answer, wrong_comparison, wrong_differences, wrong_issues
+from hab_ray.rehearse.claims import wrong_comparison, wrong_differences, wrong_issues
 from hab_ray.rehearse.declared import wrong_declared
 from hab_ray.rehearse.figures import Figures, all_same
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
+from hab_ray.rehearse.reader import Marks, RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
@@ -43,36 +44,34 @@ _HALF = 0.005 + 1e-9
 _CELLS = re.compile(r" {2,}")
 _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
-AnswerMarks = Mapping[Answer, Fraction | None]
-
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     """All that is shown otherwise than it follows from rows and truth, a few problems of each table."""
-    made = _Made(summary, truth, truth.scores())
+    reader, planted = RunReader(summary, truth), truth.scores()
+    made = _Made(reader, planted)
     boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
-    claims = (wrong_differences(summary, truth), wrong_issues(summary, truth), wrong_declared(summary, made.planted))
-    of_judges = (wrong_agreement(summary), wrong_preferences(summary, truth), wrong_comparison(summary, truth))
-    of_order = (wrong_robustness(summary), wrong_reliability(summary), wrong_generalisability(summary, truth))
+    claims = (wrong_differences(reader), wrong_issues(reader), wrong_declared(reader, planted))
+    of_judges = (wrong_agreement(reader), wrong_preferences(reader), wrong_comparison(reader))
+    of_order = (wrong_robustness(reader), wrong_reliability(reader), wrong_generalisability(reader))
     checks = (*boards, *others, *claims, *of_judges, *of_order, made.wrong_export())
     return [problem for check in checks for problem in islice(check, _SHOWN)]
 
 
 @dataclass(frozen=True)
 class _Made:
-    summary: Summary
-    truth: Truth
+    reader: RunReader
     planted: Mapping[ScoreKey, Figures]
 
     @property
     def _run(self) -> Run:
-        return self.summary.run
+        return self.reader.run
 
     def wrong_boards(self) -> Iterator[str]:
         """The panel's board, each judge's, and all of them side by side."""
-        panel = leaderboard.shown(self.summary)
+        panel = leaderboard.shown(self.reader.summary)
         assert isinstance(panel, ShownBoard)
         yield from self._wrong_board(PANEL, panel.board)
-        by_judge = judges(self.summary)
+        by_judge = judges(self.reader.summary)
         if len(self._run.panel) < 2:
             return
         if by_judge is None or len(by_judge.boards) != len(self._run.panel):
@@ -80,17 +79,17 @@ class _Made:
             return
         for judge, board in zip(self._run.panel, by_judge.boards, strict=True):
             yield from self._wrong_board(judge, board)
-        for line in by_judge.lines:
-            wanted = [self._mean(line.subject, OVERALL, judge) for judge in (PANEL, *self._run.panel)]
-            if not all_same([score.mean for score in line.overall], wanted):
-                yield f"the overall scores side by side of {line.subject} are not those of panel and judges in turn"
+        for subject, scores in by_judge.overall.items():
+            wanted = [self._mean(subject, OVERALL, judge) for judge in (PANEL, *self._run.panel)]
+            if not all_same([score.mean for score in scores], wanted):
+                yield f"the overall scores side by side of {subject} are not those of panel and judges in turn"
 
     def _wrong_board(self, judge: str, board: Board) -> Iterator[str]:
         for line in board.lines:
             wanted = [self._mean(line.subject, name, judge) for name in (OVERALL, *self._run.dimensions)]
             if not all_same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
                 yield f"the board of {judge} shows other means for {line.subject}"
-        for row in leaderboard(self.summary) if judge == PANEL else ():
+        for row in leaderboard(self.reader.summary) if judge == PANEL else ():
             planted = self.planted[row.subject, OVERALL, PANEL]
             if not all_same([row.mean, row.low, row.high], [planted.mean, planted.low, planted.high]):
                 yield f"the leaderboard's interval of {row.subject} is {row.low} to {row.high}"
@@ -106,7 +105,7 @@ class _Made:
         """The leaderboard as it is printed."""
         console = Console(width=_WIDE, file=StringIO())
         with console.capture() as printed:
-            console.print(on_terminal(self.summary.scores, ranks_of(self.summary)))
+            console.print(on_terminal(self.reader.summary.scores, ranks_of(self.reader.summary)))
         lines = [_CELLS.split(line.strip()) for line in printed.get().splitlines()]
         shown = {cells[1]: cells[2:] for cells in lines if len(cells) > 2}
         for subject in self._run.subjects:
@@ -117,16 +116,16 @@ class _Made:
 
     def wrong_variants(self) -> Iterator[str]:
         """What variants change: both sides, over the same answers."""
-        found = variants(self.summary)
+        found = variants(self.reader.summary)
         sweep = self._run.record.sweep
         panel = self._run.panel
         for change in (each for each in found if not each.is_judge):
             names = (change.base, change.variant)
-            sides = [marks_by_answer(self.summary, name, change.dimension, panel) for name in names]
+            sides = [self.reader.marks(name, change.dimension, panel) for name in names]
             yield from _wrong_change(change, [sides])
         for change in (each for each in found if each.is_judge):
             pairs = [
-                [marks_by_answer(self.summary, subject, change.dimension, [n]) for n in (change.base, change.variant)]
+                [self.reader.marks(subject, change.dimension, [n]) for n in (change.base, change.variant)]
                 for subject in self._run.subjects
                 if self._run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
             ]
@@ -138,7 +137,7 @@ class _Made:
 
     def wrong_bounds(self) -> Iterator[str]:
         """The means if every missing answer had scored nothing, or all."""
-        found = {(b.subject, b.dimension, b.judge): b for b in bounds(self.summary)}
+        found = {(b.subject, b.dimension, b.judge): b for b in bounds(self.reader.summary)}
         seats = {PANEL: self._run.panel}
         if len(self._run.panel) > 1:
             seats |= {judge: (judge,) for judge in self._run.panel}
@@ -156,7 +155,7 @@ class _Made:
     def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
         sides, is_doubtful = [], False
         for dimension in self._run.dimensions:
-            marks = marks_by_answer(self.summary, subject, dimension, seats)
+            marks = self.reader.marks(subject, dimension, seats)
             if not marks:
                 continue
             missing = sum(mark is None for mark in marks.values())
@@ -197,7 +196,7 @@ def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 
 
-def _wrong_change(change: Change, pairs: Iterable[Sequence[AnswerMarks]]) -> Iterator[str]:
+def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[str]:
     every = [(one[row], other.get(row)) for one, other in pairs for row in one]
     both = [(one, other) for one, other in every if one is not None and other is not None]
     means = [mean(side) for side in zip(*both, strict=True)] if both else [None, None]

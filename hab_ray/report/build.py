@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib import resources
+from typing import Any
 
 import jinja2
 
 from hab_ray.analysis.files import write_tables
 from hab_ray.analysis.summary import Summary
 from hab_ray.location import Location
-from hab_ray.report.matrix import matrix
-from hab_ray.report.page import analyses, page, template_name
+from hab_ray.report.leaderboard import mean_text
+from hab_ray.report.page import analyses, page
 from hab_ray.report.visible import finalize, words
 from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
 from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
@@ -33,7 +34,7 @@ def write_scores(summary: Summary) -> None:
 def write_report(summary: Summary, *, notice: str | None = None) -> Location:
     """Replace the run's report by one self-contained HTML file; where it is. `notice` stands above everything."""
     shown = analyses()
-    templates = {template_name(analysis): analysis.template for analysis in shown}
+    templates = {f"analysis/{each.name}.html.j2": each.template for each in shown}
     html = _environment(templates).get_template(_TEMPLATE).render(page=page(summary, shown, notice))
     RunFolder(summary.run.location).folder.put(REPORT, html.encode())
     return summary.run.location / REPORT
@@ -49,7 +50,7 @@ def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(score=_score, matrix=matrix, words=words)
+    environment.filters.update(score=mean_text, matrix=_matrix, words=words)
     return environment
 
 
@@ -57,5 +58,7 @@ def _packaged(name: str) -> str:
     return resources.files("hab_ray.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _score(mean: float | None) -> str:
-    return "-" if mean is None else f"{mean:.2f}"
+def _matrix(cells: Iterable[Any], dimensions: Collection[str]) -> dict[str, list[Any]]:
+    """Findings about single cells as the leaderboard has them: by subject one for each dimension, None without any."""
+    at = {(cell.subject, cell.dimension): cell for cell in cells}
+    return {subject: [at.get((subject, dimension)) for dimension in dimensions] for subject, _ in at}

@@ -34,14 +34,17 @@ class Leaderboard:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """What fits the terminal."""
         ranks = {line.subject: line.rank or "-" for line in self.shown.lines}
+        unbounded = options.update(max_width=_UNBOUNDED)
+
+        def fits(table: Table) -> bool:
+            return Measurement.get(console, unbounded, table).maximum <= options.max_width
+
         whole = self._table(score_text, _WORD, 1, ranks)
-        wanted = Measurement.get(console, options.update(max_width=_UNBOUNDED), whole).maximum
-        if wanted <= options.max_width:
+        if fits(whole):
             yield whole
         else:
-            narrow = self._table(_mean_text, _SHORT_WORD, 0, ranks)
-            fits = Measurement.get(console, options.update(max_width=_UNBOUNDED), narrow).maximum <= options.max_width
-            yield narrow if fits else self._table(_mean_text, _SHORT_WORD, 0, {})
+            narrow = self._table(_narrow_text, _SHORT_WORD, 0, ranks)
+            yield narrow if fits(narrow) else self._table(_narrow_text, _SHORT_WORD, 0, {})
             yield Text(_NARROW, style="dim")
 
     def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int, ranks: Mapping[str, str]) -> Table:
@@ -66,16 +69,19 @@ def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | 
 
 def score_text(score: Score) -> str:
     """A score as `0.62 ±.07`; of an interval cut at 0 or 1 the wider half counts."""
-    if score.mean is None:
-        return "-"
-    if score.low is None or score.high is None:
-        return f"{score.mean:.2f}"
+    if score.mean is None or score.low is None or score.high is None:
+        return mean_text(score.mean)
     half = max(score.high - score.mean, score.mean - score.low)
     return f"{score.mean:.2f} ±{half:.2f}".replace("±0.", "±.")
 
 
-def _mean_text(score: Score) -> str:
-    return "-" if score.mean is None else f"{score.mean:.2f}"
+def mean_text(mean: float | None) -> str:
+    """A mean without its interval; '-' where there is none."""
+    return "-" if mean is None else f"{mean:.2f}"
+
+
+def _narrow_text(score: Score) -> str:
+    return mean_text(score.mean)
 
 
 def _heading(dimension: str, word: int) -> str:

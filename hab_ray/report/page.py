@@ -8,8 +8,7 @@ from typing import Any
 
 from hab_ray.analysis import tables
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
-from hab_ray.analysis.registry import Section as Found
-from hab_ray.analysis.registry import discover
+from hab_ray.analysis.registry import Section, discover
 from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
@@ -18,23 +17,13 @@ from hab_ray.given.sample import sample_told
 
 
 @dataclass(frozen=True)
-class Section:
-    """What one analysis has to show; `template` is the name of the template that shows it."""
-
-    name: str
-    link: str
-    heading: str
-    table: object
-    template: str
-
-
-@dataclass(frozen=True)
 class Page:
     """The report. `titles` are the columns' titles by dimension, the overall one first.
 
     `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
     analysis was declared beforehand, `drawn` which of the given answers are read, `assumption` when the budget holds,
-    where it is not hard. `sources` are where texts of the run come from that are not its own.
+    where it is not hard. `sources` are where texts of the run come from that are not its own, `sections` have what each
+    analysis shows.
     """
 
     name: str
@@ -47,15 +36,15 @@ class Page:
     titles: Mapping[str, str]
     scored: int
     asked: int
-    sections: tuple[Section, ...]
+    sections: tuple[tuple[Section[Any], object], ...]
 
 
-def analyses() -> list[Found[Any]]:
+def analyses() -> list[Section[Any]]:
     """The analyses and other sections that the report shows."""
     return discover(tables)
 
 
-def page(summary: Summary, shown: Sequence[Found[Any]], notice: str | None) -> Page:
+def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) -> Page:
     """The page of a run; an analysis with an empty table has no section."""
     settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
@@ -70,14 +59,5 @@ def page(summary: Summary, shown: Sequence[Found[Any]], notice: str | None) -> P
         titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},
         scored=sum(score.n for score in overall),
         asked=len(settings.subjects) * settings.samples * sum(map(len, settings.tests.values())),
-        sections=tuple(section for each in shown if (section := _section(each, summary)).table),
+        sections=tuple((each, table) for each in shown if (table := each.shown(summary))),
     )
-
-
-def _section(analysis: Found[Any], summary: Summary) -> Section:
-    return Section(analysis.name, analysis.link, analysis.heading, analysis.shown(summary), template_name(analysis))
-
-
-def template_name(analysis: Found[Any]) -> str:
-    """What the page calls an analysis' template."""
-    return f"analysis/{analysis.name}.html.j2"

@@ -13,8 +13,21 @@ Nothing is read before it is asked for, and nothing read is kept. The report and
 package.
 """
 
-from hab_ray.results.run import Run, analyses_of, open_run, progress, rejudged
+from hab_ray.results.run import Run, analyses_of, asked_judges, open_run, progress, rejudged
 from hab_ray.results.settings import Sent, Settings
 from hab_ray.results.transcripts import Answer, Transcript
+from hab_ray.results.views import rows_in
 
-__all__ = ["Answer", "Run", "Sent", "Settings", "Transcript", "analyses_of", "open_run", "progress", "rejudged"]
+__all__ = [
+    "Answer",
+    "Run",
+    "Sent",
+    "Settings",
+    "Transcript",
+    "analyses_of",
+    "asked_judges",
+    "open_run",
+    "progress",
+    "rejudged",
+    "rows_in",
+]

@@ -75,7 +75,7 @@ class Run:
         A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
         score and do not change the panel.
         """
-        known = _asked_judges(self)
+        known = asked_judges(self)
         return (*known, *_views(self).raters_beside(known))
 
     @property
@@ -144,7 +144,7 @@ class Run:
         Tables are as `verdicts` has them. Pairs of subject and dimension in which nobody else has read an answer are
         left out.
         """
-        files = _views(self).verdicts_beside(_asked_judges(self))
+        files = _views(self).verdicts_beside(asked_judges(self))
         for subject, dimension in _parts(self, None, None):
             if names := files.get((folder_name(subject), dimension)):
                 yield subject, dimension, _views(self).read(Verdict, names, columns)
@@ -237,14 +237,14 @@ def _words(run: Run, dimension: str) -> Words:
     return Words(issues, {subject.name: subject.system for subject in run.record.sweep.subjects if subject.system})
 
 
-def _asked_judges(run: Run) -> tuple[str, ...]:
+def asked_judges(run: Run) -> tuple[str, ...]:
     """The panel and its variants."""
     return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
 
 
 def _rater(run: Run, name: str) -> tuple[str, ...]:
     """Somebody who reads answers; the folder is listed only for those whom the sweep does not name."""
-    return (name,) if name in _asked_judges(run) else _chosen(run, "judge", name, run.raters)
+    return (name,) if name in asked_judges(run) else _chosen(run, "judge", name, run.raters)
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

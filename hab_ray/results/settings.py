@@ -13,6 +13,7 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.errors import DamagedFile
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
+from hab_ray.results.views import rows_in
 from hab_ray.visible import one_line
 
 SENT_COLUMNS = ("subject", "settings", "model_reported")
@@ -80,8 +81,7 @@ def sent(sweep: Sweep, responses: pa.Table) -> tuple[Sent, ...]:
 
 def _counted(responses: pa.Table) -> Iterable[tuple[str, str, str, int]]:
     grouped = responses.group_by(list(SENT_COLUMNS)).aggregate([([], "count_all")])
-    columns = (grouped.column(name).to_pylist() for name in (*SENT_COLUMNS, "count_all"))
-    return zip(*columns, strict=True)
+    return rows_in(grouped.select([*SENT_COLUMNS, "count_all"]))
 
 
 def _values(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -95,6 +96,11 @@ class Views:
     def _files_beside(self, panel: Sequence[str]) -> Iterator[str]:
         known = {folder_name(judge) for judge in panel}
         return (file for file in self.verdict_files() if _folders(file)[1] not in known)
+
+
+def rows_in(table: pa.Table) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table, with the cells in the order of its columns."""
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 def _folders(file: str) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, summed, unit_sums
+from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
+from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
@@ -92,7 +93,7 @@ def test_the_bootstrap_draws_generation_calls() -> None:
     calls = [str(at // 3) for at in range(120)]
     (weights,) = drawn([40])
     alone = bootstrapped(unit_sums(once), alpha, weights)
-    copied = bootstrapped(summed(unit_sums(np.repeat(once, 3, axis=1)), calls), alpha, weights)
+    copied = bootstrapped(sums_by(unit_sums(np.repeat(once, 3, axis=1)), calls), alpha, weights)
     assert copied[1:] == pytest.approx(alone[1:], abs=0.02)
     (narrow,) = drawn([120])
     assert (bootstrapped(unit_sums(np.repeat(once, 3, axis=1)), alpha, narrow)[1] or 0) > (alone[1] or 0) + 0.05

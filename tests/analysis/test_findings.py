@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from hab_ray.analysis.agreement import Agreement
-from hab_ray.analysis.differences import Difference
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
@@ -35,7 +34,7 @@ from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.catalog.models import Cutoff
-from hab_ray.results import open_run
+from hab_ray.results import Sent, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Score, State, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.replies.copying import COPIED
@@ -349,9 +348,20 @@ def test_an_unfinished_run_says_so() -> None:
     assert "4 answers and 2 verdicts" in found.detail and found.number == 6
 
 
+def sent(subject: str, responses: int = 1, **parameters: str) -> Sent:
+    named = {name: (value,) for name, value in parameters.items()}
+    return Sent(subject, "model", "provider", "", responses, named, {})
+
+
 def test_different_settings_name_parameter_values_and_subjects() -> None:
-    (found,) = settings_differ([Difference("temperature", {"0": ("a", "c"), None: ("b",)})])
+    subjects = [sent("c", top_p="1", temperature="0"), sent("a", top_p="1", temperature="0"), sent("b", top_p="1")]
+    (found,) = settings_differ(subjects)
     assert found.detail == "temperature: 0 (a, c); not sent (b)."
+
+
+@pytest.mark.parametrize("other", [sent("b", temperature="0"), sent("b", responses=0)], ids=["alike", "no response"])
+def test_settings_that_do_not_differ_are_not_named(other: Sent) -> None:
+    assert list(settings_differ([sent("a", temperature="0"), other])) == []
 
 
 def test_settings_that_were_not_sent_are_named_by_model() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from scipy import stats
 from hab_ray.analysis.marks import OVERALL, PANEL, RowIndex, ScoreSettings, marks_of
 from hab_ray.analysis.row_status import count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.analysis.summary import PartByPart
+from hab_ray.analysis.summary import CellRows, marks_and_statuses
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.errors import DamagedFile
 from hab_ray.rehearse.figures import gaffke_bound
@@ -235,16 +236,15 @@ def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
 ) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
-    part_by_part = PartByPart(asked)
-    for subject in SUBJECTS:
-        for dimension in ASKED.tests:
-            place = (subject, dimension)
-            own = [row for row in rows if (row.subject, row.dimension) == place]
-            on_it = [row for row in read if (row.subject, row.dimension) == place]
-            part_by_part.add(subject, dimension, own, on_it)
-    for way, marks in part_by_part.marks().items():
+    parts = []
+    for place in product(SUBJECTS, ASKED.tests):
+        own = [row for row in rows if (row.subject, row.dimension) == place]
+        on_it = [row for row in read if (row.subject, row.dimension) == place]
+        parts.append(CellRows(*place, own, on_it))
+    by_way, statuses = marks_and_statuses(parts, asked)
+    for way, marks in by_way.items():
         assert list(marks) == marks_of(RowIndex.of(rows, read), replace(asked, truncated=way))
-    assert list(part_by_part.statuses()) == count_statuses(row_statuses(RowIndex.of(rows, read), asked))
+    assert list(statuses) == count_statuses(row_statuses(RowIndex.of(rows, read), asked))
 
 
 def test_a_further_rater_changes_nothing_for_the_panel() -> None:

@@ -84,7 +84,7 @@ def reworded(folder: Path) -> dict[str, str]:
 def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     beside = varied(stage, reworded(tmp_path / "reworded"), replicates=2)
     done = beside.rehearse()
-    assert problems(done.comparison) == "" and done.passed and done.comparison.people.ratings
+    assert problems(done.comparison) == "" and done.passed and done.comparison.people.compared
     run = open_run(beside.work.run_path)
     assert run.subjects == SUBJECTS and run.panel == JUDGES
     varied_judges = [f"{judge} ({name})" for judge in JUDGES for name in ("reversed", "reworded")]

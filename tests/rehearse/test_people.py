@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from itertools import chain, product
 
 import pytest
 
-from hab_ray.analysis.marks import rows_of
 from hab_ray.analysis.rating.reading import RatedDimension, people_of
 from hab_ray.analysis.rating.statistics import Estimate, Rated, difference
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.analysis.tables import people as table_of_people
 from hab_ray.analysis.tables import raters as table
 from hab_ray.given.ratings import Rating
-from hab_ray.rehearse.people import PeopleComparison, PlantedRatings, compare_people, plant, with_ratings
+from hab_ray.rehearse.figures import Checked
+from hab_ray.rehearse.people import PlantedRatings, compare_people, plant, with_ratings
 from hab_ray.rehearse.perform import Rehearsal
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
@@ -28,7 +28,7 @@ from tests.rehearse.conftest import ASKED, DIMENSIONS, PEOPLE, SUBJECTS, Stage
 
 ANSWERS = len(SUBJECTS) * ASKED
 Patch = pytest.MonkeyPatch
-Rehearsed = Callable[[], PeopleComparison]
+Rehearsed = Callable[[], Checked]
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def rated(rehearsed_stage: Stage) -> Iterator[Rehearsed]:
     """Gives planted ratings to a sweep that was rehearsed, and compares what comes of it."""
     work = rehearsed_stage.work
 
-    def compare() -> PeopleComparison:
+    def compare() -> Checked:
         planted = planted_in(rehearsed_stage)
         place_raters(with_ratings(work, planted))
         run = open_run(work.run_path)
@@ -53,7 +53,7 @@ def planted_in(stage: Stage, people: People = PEOPLE, seed: int = 0) -> PlantedR
 def test_a_whole_rehearsal_knows_its_people_again(sound: tuple[Stage, Rehearsal]) -> None:
     _, done = sound
     assert done.passed and done.comparison.people.wrong == ()
-    assert 0.4 * 3 * ANSWERS < done.comparison.people.ratings < 3 * ANSWERS
+    assert 0.4 * 3 * ANSWERS < done.comparison.people.compared < 3 * ANSWERS
 
 
 def test_every_rating_is_the_true_score_with_the_bias(rehearsed_stage: Stage) -> None:
@@ -127,12 +127,11 @@ def test_a_view_of_ratings_that_is_stale(rated: Rehearsed, rehearsed_stage: Stag
     assert any(", planted" in problem for problem in compare_people(run, summarise(run), planted).wrong)
 
 
-def first_judge_alone(*arguments: Any) -> dict[Any, float | None]:
+def first_judge_alone(summary: Summary, subject: str, dimension: str) -> dict[tuple[str, int], float | None]:
     """Mutant of the panel's marks: those of the first judge."""
-    found, settings, subject, dimension = arguments
-    (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, settings.panel[0]))
-    flat = (mark for test in own.by_test for mark in test)
-    return dict(zip(rows_of(settings, subject, dimension), flat, strict=True))
+    own = summary.cells[subject, dimension, summary.settings.panel[0]]
+    answers = product(summary.settings.tests[dimension], range(summary.settings.samples))
+    return dict(zip(answers, chain(*own.by_test), strict=True))
 
 
 @pytest.mark.parametrize(("attribute", "mutant"), [("panel_marks", first_judge_alone), ("SCORE_START", 11)])

@@ -19,6 +19,7 @@ from hab_ray.analysis.tables import generalisability, robustness
 from hab_ray.analysis.tables.trust import preferences
 from hab_ray.rehearse.claims import wrong_comparison
 from hab_ray.rehearse.judges import wrong_preferences
+from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
 from hab_ray.rehearse.truth import Truth
 from hab_ray.results import open_run
@@ -67,17 +68,17 @@ def summary(tmp_path_factory: pytest.TempPathFactory) -> Summary:
     return written(tmp_path_factory.mktemp("remade"), tests=6)
 
 
-CHECKS: dict[ModuleType, Callable[[Summary], Iterator[str]]] = {
-    preferences: lambda summary: wrong_preferences(summary, TRUTH),
-    comparison: lambda summary: wrong_comparison(summary, TRUTH),
+CHECKS: dict[ModuleType, Callable[[RunReader], Iterator[str]]] = {
+    preferences: wrong_preferences,
+    comparison: wrong_comparison,
     robustness: wrong_reliability,
-    generalisability: lambda summary: wrong_generalisability(summary, TRUTH),
+    generalisability: wrong_generalisability,
 }
 
 
 def wrong(summary: Summary, analysis: ModuleType) -> str:
     """All that is found wrong with an analysis, one a line."""
-    return "\n".join(CHECKS[analysis](replace(summary, tables={})))
+    return "\n".join(CHECKS[analysis](RunReader(replace(summary, tables={}), TRUTH)))
 
 
 @pytest.mark.parametrize("tests", [6, 5], ids=["every half", "drawn halves"])
@@ -92,11 +93,11 @@ def negative(sound: Any) -> Any:
 
 def first_of_others(sound: Any) -> Any:
     """One of the others stands for all of them."""
-    return lambda self, judge, others, *rest: sound(self, judge, others[:1], *rest)
+    return lambda summary, judge, others, *rest: sound(summary, judge, others[:1], *rest)
 
 
 def strangers_for_own(sound: Any) -> Any:
-    return lambda summary, marks, who, names, rest: sound(summary, marks, who, rest, names)
+    return lambda summary, who, names, rest: sound(summary, who, rest, names)
 
 
 def ends_swapped(sound: Any) -> Any:
@@ -181,12 +182,12 @@ def own_error(sound: Any) -> Any:
 
 MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
     "judges of a preference swapped": (
-        around(preferences._Marks, "ahead", negative),
+        around(preferences, "_ahead", negative),
         preferences,
         "preference itself of acme",
     ),
     "one other judge for all": (
-        around(preferences._Marks, "ahead", first_of_others),
+        around(preferences, "_ahead", first_of_others),
         preferences,
         "the slope of ('refusals'",
     ),

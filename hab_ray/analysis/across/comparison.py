@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from math import sqrt
 
-from hab_ray.analysis.intervals import Interval, combined, interval
+from hab_ray.analysis.intervals import Interval, apart, combined, interval
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
-from hab_ray.analysis.pairs import Ahead, ahead, holm, p_of
+from hab_ray.analysis.pairs import Ahead, ahead, holm, of_known, p_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 
 _MIN_SHARED = 2
@@ -144,7 +143,7 @@ def _texts(run: Run, dimension: str) -> dict[_Texts, str]:
     table = run.tests(dimension, columns=["prompt", "context", "id"])
     before: Counter[tuple[str, str]] = Counter()
     found: dict[_Texts, str] = {}
-    for prompt, context, id_ in zip(*(column.to_pylist() for column in table.columns), strict=True):
+    for prompt, context, id_ in rows_in(table):
         found[prompt, context, before[prompt, context]] = id_
         before[prompt, context] += 1
     return found
@@ -156,24 +155,18 @@ def _renamed(first: Mapping[_Texts, str], second: Mapping[_Texts, str]) -> dict[
 
 
 def _answers(run: Run, subject: str, dimension: str) -> dict[_Key, _Key]:
-    table = run.responses(subject, dimension, columns=["test_id", "sample", "reply_key", "text", "state"])
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+    rows = rows_in(run.responses(subject, dimension, columns=["test_id", "sample", "reply_key", "text", "state"]))
     return {(test, sample): (key, text) for test, sample, key, text, state in rows if state == State.OK}
 
 
 def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, _Key]:
     columns = ["test_id", "sample", "replicate", "reply_key", "assessment", "state"]
-    rows = zip(*(c.to_pylist() for c in run.verdicts(judge, subject, dimension, columns=columns).columns), strict=True)
+    rows = rows_in(run.verdicts(judge, subject, dimension, columns=columns))
     return {(test, sample, n): (key, text) for test, sample, n, key, text, state in rows if state == State.OK}
 
 
 def _own(summary: Summary, subject: str, dimension: str) -> tuple[ItemScores, tuple[str, ...]]:
-    (found,) = (
-        each
-        for each in summary.marks[summary.settings.truncated]
-        if (each.subject, each.dimension, each.judge) == (subject, dimension, PANEL)
-    )
-    return found, summary.settings.tests[dimension]
+    return summary.cells[subject, dimension, PANEL], summary.settings.tests[dimension]
 
 
 def _part(
@@ -214,12 +207,7 @@ def _between(part: _SharedTests) -> Interval | None:
     if part.means is None:
         return None
     first, second = part.means
-    mean, tests = second.mean - first.mean, first.tests + second.tests
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return Interval(mean, None, None, tests)
-    below = sqrt((second.mean - second.low) ** 2 + (first.high - first.mean) ** 2)
-    above = sqrt((second.high - second.mean) ** 2 + (first.mean - first.low) ** 2)
-    return Interval(mean, max(-1.0, mean - below), min(1.0, mean + above), tests)
+    return apart(second, first)
 
 
 def _row(subject: str, dimension: str, parts: Sequence[_SharedTests]) -> RunDifference:
@@ -254,9 +242,7 @@ def _matching(parts: Sequence[_SharedTests], found: Interval | None) -> Matching
 
 def _corrected(rows: list[RunDifference]) -> list[RunDifference]:
     """The rows of one family with Holm's correction."""
-    tested = [row for row in rows if row.p is not None]
-    adjusted = dict(zip(map(id, tested), holm([row.p or 0.0 for row in tested]), strict=True))
-    return [replace(row, holm=adjusted.get(id(row))) for row in rows]
+    return [replace(row, holm=p) for row, p in zip(rows, of_known(holm, [row.p for row in rows]), strict=True)]
 
 
 def told(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:

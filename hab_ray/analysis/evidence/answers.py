@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.calls import Finish
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 
 _COLUMNS = ("test_id", "sample", "state", "finish", "text")
@@ -66,7 +66,7 @@ def _of_part(run: Run, settings: ScoreSettings, subject: str, dimension: str) ->
     shape = len(places), settings.samples
     found = AnswerTexts(np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_))
     table = run.responses(subject, dimension, columns=_COLUMNS)
-    for test_id, sample, state, finish, text in zip(*(c.to_pylist() for c in table.columns), strict=True):
+    for test_id, sample, state, finish, text in rows_in(table):
         if state == State.OK and test_id in places and sample < settings.samples:
             found.characters[places[test_id], sample] = len(text)
             found.refuses[places[test_id], sample] = finish == Finish.REFUSED or refuses(text)

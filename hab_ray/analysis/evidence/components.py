@@ -9,13 +9,14 @@ and then counts as 0. What a subject's samples of one test differ by is in `subj
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, fields
 from math import nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+
+from hab_ray.analysis.intervals import numbered
 
 _Array = NDArray[np.float64]
 _DEALS, _SAME = 2000, 1e-9
@@ -71,7 +72,7 @@ class Errors:
 
 def effective_calls(calls: Sequence[Hashable]) -> float:
     """How many calls of equal size would tell as much as these."""
-    sizes = np.array(list(Counter(calls).values()), dtype=np.float64)
+    sizes = np.bincount(numbered(calls)).astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
@@ -114,9 +115,8 @@ def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicat
 def errors(found: Components, asked: Design, design: Design) -> Errors:
     """What the standard errors would be of another design than the one `asked`; nan where that cannot be known."""
     of = {field.name: max(0.0, _or_nothing(getattr(found, field.name))) for field in fields(found)}
-    if design.judges != asked.judges and asked.judges == 1:
-        return Errors(nan, nan, nan)
-    if design.readings != asked.readings and np.isnan(found.replicate):
+    more_judges, more_readings = design.judges != asked.judges, design.readings != asked.readings
+    if (more_judges and asked.judges == 1) or (more_readings and np.isnan(found.replicate)):
         return Errors(nan, nan, nan)
     by_judge = of["subject_test_judge"] + of["replicate"] / design.readings
     own = of["subject_call"] / design.calls + (of["subject_test"] + by_judge / design.judges) / design.tests
@@ -139,8 +139,7 @@ def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
 
 def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
     """How often calls would be as unlike if the same tests were dealt to them at random: of 2,000 deals, itself one."""
-    places = {call: at for at, call in enumerate(dict.fromkeys(calls))}
-    call_of, random = np.array([places[call] for call in calls]), np.random.default_rng(0)
+    call_of, random = numbered(calls), np.random.default_rng(0)
     centred = np.nan_to_num(marks - np.nanmean(marks, axis=1, keepdims=True))
 
     def unlike(dealt: NDArray[np.int64]) -> float:
@@ -155,9 +154,8 @@ def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[flo
 
     Where calls cannot be told from tests the first is nan, and the second that of the series.
     """
-    sizes = Counter(calls)
-    place = {call: at for at, call in enumerate(sizes)}
-    groups, counts = np.array([place[call] for call in calls]), np.array(list(sizes.values()), dtype=np.float64)
+    groups = numbered(calls)
+    counts = np.bincount(groups).astype(np.float64)
     centred = series - series.mean(1, keepdims=True)
     if len(counts) in (1, len(groups)):
         return nan, float((centred**2).sum()) / (len(groups) - 1) / len(series) / kept

@@ -9,6 +9,7 @@ from statistics import fmean
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
+from hab_ray.results import rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import SCORE_START
 
@@ -45,7 +46,7 @@ def _subjects(summary: Summary, dimension: str) -> Iterator[Split]:
     for subject in summary.settings.subjects:
         found: dict[str, list[float | None]] = defaultdict(list)
         table = summary.run.responses(subject, dimension, columns=columns)
-        for test_id, sample, state, reported in zip(*(c.to_pylist() for c in table.columns), strict=True):
+        for test_id, sample, state, reported in rows_in(table):
             if state == State.OK and reported and test_id in places and sample < summary.settings.samples:
                 found[reported].append(marks[subject].by_test[places[test_id]][sample])
         yield from _split(subject, dimension, "answers", found)
@@ -55,7 +56,7 @@ def _judges(summary: Summary, dimension: str) -> Iterator[Split]:
     for judge in summary.settings.panel:
         found: dict[str, list[float | None]] = defaultdict(list)
         table = summary.run.verdicts(judge, dimension=dimension, columns=["state", "model_reported", "score"])
-        for state, reported, score in zip(*(column.to_pylist() for column in table.columns), strict=True):
+        for state, reported, score in rows_in(table):
             if state == State.OK and reported:
                 found[reported].append(None if score is None else score / SCORE_START)
         yield from _split(judge, dimension, "verdicts", found)

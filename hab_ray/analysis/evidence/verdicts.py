@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 from hab_ray.analysis.marks import ScoreSettings
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.replies.copying import COPIED
@@ -62,7 +62,7 @@ class VerdictTexts:
     example: Denial | None
 
 
-def read_verdicts(run: Run, settings: ScoreSettings, rubrics: dict[str, Rubric]) -> Iterator[VerdictTexts]:
+def read_verdicts(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) -> Iterator[VerdictTexts]:
     """The counts of every judge in every dimension, one file of the run held at a time.
 
     Raises:
@@ -78,7 +78,7 @@ def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> V
     denials: list[Denial] = []
     for subject in settings.subjects:
         table = run.verdicts(judge, subject, rubric.id, columns=_COLUMNS)
-        for test, state, issues, assessment, reason in zip(*(c.to_pylist() for c in table.columns), strict=True):
+        for test, state, issues, assessment, reason in rows_in(table):
             ended += 1
             copied += state == State.UNREADABLE and COPIED in reason
             if state == State.OK:

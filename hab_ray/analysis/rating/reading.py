@@ -6,32 +6,21 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.bridge import Said
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.rating.statistics import Rated
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.issues import shares_naming
+from hab_ray.results import rows_in
 from hab_ray.rows import Rater, State
 from hab_ray.rubric import SCORE_START
 
 _Array = NDArray[np.float64]
 _NUMBER = re.compile(r"([0-9]+)")
-
-
-class _Said(NamedTuple):
-    """A person's rating without its texts."""
-
-    test_id: str
-    sample: int
-    judge: str
-    kind: str
-    state: str
-    score: float | None
-    issues: Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -48,9 +37,9 @@ class RatedDimension:
 
 def people_of(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
     """The people who rated, by name and number, and each dimension in which somebody did."""
-    given: dict[str, dict[tuple[str, str, int], dict[str, _Said]]] = defaultdict(lambda: defaultdict(dict))
-    for subject, dimension, table in summary.run.further_verdicts(columns=_Said._fields):
-        for row in map(_Said._make, zip(*(column.to_pylist() for column in table.columns), strict=True)):
+    given: dict[str, dict[tuple[str, str, int], dict[str, Said]]] = defaultdict(lambda: defaultdict(dict))
+    for subject, dimension, table in summary.run.further_verdicts(columns=Said._fields):
+        for row in map(Said._make, rows_in(table)):
             if row.kind == Rater.PERSON and row.state == State.OK and row.score is not None:
                 given[dimension][subject, row.test_id, row.sample][row.judge] = row
     people = sorted({name for answers in given.values() for said in answers.values() for name in said}, key=_by_number)
@@ -65,7 +54,7 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 def _dimension(
     summary: Summary,
     dimension: str,
-    given: Mapping[tuple[str, str, int], Mapping[str, _Said]],
+    given: Mapping[tuple[str, str, int], Mapping[str, Said]],
     people: Sequence[str],
 ) -> RatedDimension:
     answers = sorted(given)
@@ -109,13 +98,8 @@ def _judged(
     """Every judge's marks of some answers, nan where it gave none."""
     found = {}
     for judge in _judges(summary):
-        marks = {
-            each.subject: each.by_test
-            for each in summary.marks[summary.settings.truncated]
-            if (each.judge, each.dimension) == (judge, dimension)
-        }
-        given = [marks[subject][places[test_id]][sample] for subject, test_id, sample in answers]
-        found[judge] = np.array([np.nan if mark is None else mark for mark in given])
+        marks = {subject: summary.given[subject, dimension, judge] for subject in summary.settings.subjects}
+        found[judge] = np.array([marks[subject][places[test_id], sample] for subject, test_id, sample in answers])
     return found
 
 

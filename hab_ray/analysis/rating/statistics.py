@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from hab_ray.analysis.intervals import TAIL
+from hab_ray.analysis.agreement import alpha_terms, kappa_terms, one_less, units
+from hab_ray.analysis.intervals import TAIL, sums_by
 
 FEW_RATERS = 5
 _MAX_GROUPS = 50
@@ -44,10 +45,13 @@ class Rated:
         """The same with some of the raters."""
         return replace(self, raters=self.raters[list(raters)])
 
+    def answers(self, chosen: NDArray[np.bool_]) -> Rated:
+        """The same of some of the answers."""
+        return Rated(self.raters[:, chosen], self.judge[chosen], self.tests[chosen])
+
     def known(self) -> Rated:
         """The answers that the judge and at least one rater have a value for."""
-        both = ~np.isnan(self.judge) & ~np.isnan(self.raters).all(axis=0)
-        return Rated(self.raters[:, both], self.judge[both], self.tests[both])
+        return self.answers(~np.isnan(self.judge) & ~np.isnan(self.raters).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +71,18 @@ def alpha_among(parts: Sequence[Rated]) -> Estimate:
     Of fewer than FEW_RATERS the interval is for other tests and these raters alone: leaving out one of three tells too
     little of others.
     """
-    shared = [_rows(part, (~np.isnan(part.raters)).sum(axis=0) > 1) for part in parts]
-    return _ratio(shared, _among, _alpha, fewest=FEW_RATERS)
+    shared = [part.answers((~np.isnan(part.raters)).sum(axis=0) > 1) for part in parts]
+    return _ratio(shared, _among, alpha_terms, fewest=FEW_RATERS)
 
 
 def alpha_with(parts: Sequence[Rated]) -> Estimate:
     """Krippendorff's alpha of the judge and the mean of the raters, as if that were one rater."""
-    return _ratio([part.known() for part in parts], _beside, _alpha)
+    return _ratio([part.known() for part in parts], _beside, alpha_terms)
 
 
 def kappa_with(part: Rated) -> Estimate:
     """Cohen's kappa of the judge and the majority of the raters, in whom a tie counts as naming the issue."""
-    return _ratio([part.known()], _majority, _kappa)
+    return _ratio([part.known()], _majority, kappa_terms)
 
 
 def difference(parts: Sequence[Rated]) -> Estimate:
@@ -93,7 +97,7 @@ def difference(parts: Sequence[Rated]) -> Estimate:
         given = ~np.isnan(steps)
         means.append(float(steps[given].mean()))
         spread = np.where(given, steps - means[-1], 0.0) / given.sum() / len(found)
-        by_both.append(_sums_by(spread.T, part.tests))
+        by_both.append(sums_by(spread.T, part.tests))
     sums = np.concatenate(by_both)
     tests = len(sums)
     of_tests, of_both = _square(sums.sum(axis=1), tests), _square(sums.ravel(), tests)
@@ -105,10 +109,6 @@ def difference(parts: Sequence[Rated]) -> Estimate:
 def _square(sums: _Array, clusters: int) -> float:
     """The variance of a sum of independent clusters."""
     return float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else np.inf
-
-
-def _rows(part: Rated, chosen: NDArray[np.bool_]) -> Rated:
-    return Rated(part.raters[:, chosen], part.judge[chosen], part.tests[chosen])
 
 
 def _count_raters(parts: Sequence[Rated]) -> int:
@@ -130,12 +130,12 @@ def _estimate(value: float, variance: float, freedom: float, answers: int, rater
 
 
 def _among(given: _Given) -> _Array:
-    return _units(given.count, given.total, given.squares)
+    return units(given.count, given.total, given.squares)
 
 
 def _beside(given: _Given) -> _Array:
     mean = given.mean()
-    return _units(np.where(given.count > 0, 2.0, 0.0), given.judge + mean, given.judge**2 + mean**2)
+    return units(np.where(given.count > 0, 2.0, 0.0), given.judge + mean, given.judge**2 + mean**2)
 
 
 def _majority(given: _Given) -> _Array:
@@ -144,37 +144,10 @@ def _majority(given: _Given) -> _Array:
     return np.where((given.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
 
 
-def _units(count: _Array, total: _Array, squares: _Array) -> _Array:
-    """Of each answer that has two values or more: disagreement within it, their number, sum and sum of squares."""
-    within = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
-    return np.where((count > 1)[..., None], np.stack([within, count, total, squares], axis=-1), 0.0)
-
-
-def _sums_by(rows: _Array, groups: NDArray[np.int64]) -> _Array:
-    """The sums of the rows of each group."""
-    _, places = np.unique(groups, return_inverse=True)
-    found = np.zeros((int(places.max(initial=-1)) + 1, rows.shape[1]))
-    np.add.at(found, places, rows)
-    return found
-
-
-def _alpha(sums: _Array) -> tuple[_Array, _Array]:
-    """Disagreement within answers, and that of any two values."""
-    within, count, total, squares = np.moveaxis(sums, -1, 0)
-    return within, 2 * (count * squares - total**2) / np.maximum(count - 1, 1)
-
-
-def _kappa(sums: _Array) -> tuple[_Array, _Array]:
-    """Answers on which two differ, and on how many they would by chance."""
-    count, both, first, second = np.moveaxis(sums, -1, 0)
-    by_chance = first * (count - second) + second * (count - first)
-    return first + second - 2 * both, by_chance / np.maximum(count, 1)
-
-
 def _ratio(parts: Sequence[Rated], sums: _Sums, terms: _Terms, fewest: int = 2) -> Estimate:
     """1 less a ratio of sums over dimensions; raters, or groups of many, are left out in turn if there are `fewest`."""
     answers, raters = sum(part.tests.size for part in parts), _count_raters(parts)
-    by_test = [_sums_by(sums(_given(part)), part.tests) for part in parts]
+    by_test = [sums_by(sums(_given(part)), part.tests) for part in parts]
     whole = [terms(part.sum(axis=0)) for part in by_test]
     value = float(_value(whole))
     if np.isnan(value):
@@ -182,7 +155,7 @@ def _ratio(parts: Sequence[Rated], sums: _Sums, terms: _Terms, fewest: int = 2) 
     of_tests, of_raters, tests = _by_tests(by_test, terms), 0.0, sum(map(len, by_test))
     if raters >= fewest:
         groups = _groups(parts)
-        of_raters = _jackknifed(_value([terms(sums(_without(part, groups)).sum(axis=1)) for part in parts]))
+        of_raters = _jackknifed(_value([terms(sums(_given(part, 1 - groups)).sum(axis=1)) for part in parts]))
     freedom = _freedom(of_tests, tests, of_raters, raters)
     return _estimate(value, of_tests + of_raters, freedom, answers, raters)
 
@@ -213,10 +186,6 @@ def _given(part: Rated, chosen: _Array | None = None) -> _Given:
     return _Given(members @ known, members @ values, members @ values**2, part.judge)
 
 
-def _without(part: Rated, groups: _Array) -> _Given:
-    return _given(part, 1 - groups)
-
-
 def _groups(parts: Sequence[Rated]) -> _Array:
     """Groups x raters, 1 for a member: each who rated is one, or one of as many groups as are left out in turn."""
     rated = np.flatnonzero(np.any([(~np.isnan(part.raters)).any(axis=1) for part in parts], axis=0))
@@ -232,13 +201,11 @@ def _jackknifed(values: _Array) -> float:
 
 
 def _value(terms: Sequence[tuple[_Array, _Array]]) -> _Array:
-    """1 less the ratio of sums over dimensions, nan where nothing could differ by chance."""
+    """1 less the ratio of sums over dimensions."""
     differing, by_chance = np.zeros(()), np.zeros(())
     for part, part_by_chance in terms:
         differing, by_chance = differing + part, by_chance + part_by_chance
-    with np.errstate(invalid="ignore", divide="ignore"):
-        found: _Array = np.where(by_chance > 1e-12, 1 - differing / by_chance, np.nan)
-    return found
+    return one_less(differing, by_chance)
 
 
 def _by_tests(by_test: Sequence[_Array], terms: _Terms) -> float:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import fisher_exact
 
-from hab_ray.analysis.differences import Difference
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
+from hab_ray.results import Sent
 from hab_ray.rows import Score
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
@@ -155,15 +156,17 @@ def _told(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{subject} {percent(share)}" for subject, share in shares.items())
 
 
-def settings_differ(differing: Iterable[Difference]) -> Iterator[Finding]:
-    """Parameters that compared subjects were not sent alike."""
+def settings_differ(subjects: Iterable[Sent]) -> Iterator[Finding]:
+    """Parameters that the subjects which have a response were not sent alike."""
+    compared = sorted((sent for sent in subjects if sent.responses), key=lambda sent: sent.subject)
     told = []
-    for difference in differing:
-        by_value = [
-            f"{'not sent' if value is None else value} ({', '.join(names)})"
-            for value, names in difference.subjects.items()
-        ]
-        told.append(f"{difference.parameter}: {'; '.join(by_value)}")
+    for name in sorted({name for sent in compared for name in sent.parameters}):
+        by_value: dict[str, list[str]] = defaultdict(list)
+        for sent in compared:
+            by_value[" / ".join(sent.parameters.get(name, ("not sent",)))].append(sent.subject)
+        if len(by_value) > 1:
+            shown = (f"{value} ({', '.join(names)})" for value, names in by_value.items())
+            told.append(f"{name}: {'; '.join(shown)}")
     if told:
         yield Finding(
             "settings_differ",

@@ -21,9 +21,9 @@ from hab_ray.analysis.agreement import (
     kappa,
     marks_by_dimension,
     pair_sums,
-    summed,
     unit_sums,
 )
+from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -95,7 +95,7 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
         issue: str | None, judges: str, statistic: str, compute: Statistic, by_test: _Array, least: int | None
     ) -> Agreed:
         answers = int(by_test[:, 0].sum())
-        value, low, high = bootstrapped(summed(by_test, calls), compute, weights)
+        value, low, high = bootstrapped(sums_by(by_test, calls), compute, weights)
         enough = answers >= MIN_ANSWERS and (least is None or least >= MIN_NAMED)
         return Agreed(dimension, issue, judges, statistic, answers, least, value, low, high, enough)
 

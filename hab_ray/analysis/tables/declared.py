@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
-from math import sqrt
 
 import numpy as np
 from scipy.stats import ttest_ind
 
-from hab_ray.analysis.intervals import interval, sums_by
+from hab_ray.analysis.intervals import apart, interval, lies_within, sums_by
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
-from hab_ray.analysis.pairs import adjusted, ahead
+from hab_ray.analysis.pairs import adjusted, ahead, of_known
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import plan_of
 from hab_ray.analysis.summary import Summary
@@ -21,7 +20,6 @@ from hab_ray.config.preregistration import AnalysisPlan, Compared, Family
 
 PRIMARY = "primary"
 _SHOWN = 5
-Marks = Mapping[tuple[str, str, str], ItemScores]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +72,9 @@ def declared(summary: Summary) -> Sequence[DeclaredResult]:
     plan = plan_of(summary.run.record)
     if plan is None:
         return []
-    marks = {(m.subject, m.dimension, m.judge): m for m in summary.marks[summary.settings.truncated]}
     rows = list(_primary(summary, plan))
     for family in plan.families:
-        rows += _corrected(list(_COMPARE[family.compares](summary, marks, family, plan)), family, plan.alpha)
+        rows += _corrected(list(_COMPARE[family.compares](summary, family, plan)), family, plan.alpha)
     return rows
 
 
@@ -112,10 +109,8 @@ def _primary(summary: Summary, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
     wanted = plan.primary.dimension, plan.primary.judge
     scores = [score for score in summary.scores if (score.dimension, score.judge) == wanted]
     for score in sorted(scores, key=lambda score: (-(score.mean if score.mean is not None else -1), score.subject)):
-        row = DeclaredResult(
-            PRIMARY, score.subject, "", "", *wanted, score.n, None, None, None, None, None, False, False
-        )
-        yield replace(row, value=score.mean, low=score.low, high=score.high)
+        mean = (score.mean, score.low, score.high)
+        yield DeclaredResult(PRIMARY, score.subject, "", "", *wanted, score.n, *mean, None, None, False, False)
 
 
 def _chosen(family: Family, names: Sequence[str]) -> list[str]:
@@ -129,28 +124,29 @@ def _within(summary: Summary, dimension: str) -> tuple[str, ...]:
     return known if dimension == OVERALL else tuple(name for name in known if name == dimension)
 
 
-def _subjects(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+def _subjects(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
     for dimension in family.dimensions:
         for one, other in combinations(_chosen(family, summary.settings.subjects), 2):
             over = _within(summary, dimension)
-            parts = [ahead(marks[one, name, PANEL], marks[other, name, PANEL]) for name in over]
+            parts = [ahead(summary.cells[one, name, PANEL], summary.cells[other, name, PANEL]) for name in over]
             if over:
                 yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), PANEL)
 
 
-def _judges(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+def _judges(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
     for dimension in family.dimensions:
         for one, other in combinations(_chosen(family, (*summary.settings.panel, PANEL)), 2):
             over = _within(summary, dimension)
-            parts = [ahead(*_of_all(summary, marks, (one, other), name)) for name in over]
+            parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
             if over:
                 yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), "")
 
 
-def _of_all(summary: Summary, marks: Marks, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
+def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
     """What two judges gave to the answers of all subjects that both scored, as if one subject had given them."""
     sides: list[list[tuple[float | None, ...]]] = [[], []]
-    cells = [[marks[subject, dimension, judge].by_test for judge in judges] for subject in summary.settings.subjects]
+    subjects = summary.settings.subjects
+    cells = [[summary.cells[subject, dimension, judge].by_test for judge in judges] for subject in subjects]
     for at in range(len(summary.settings.tests[dimension])):
         pairs = [pair for one, other in cells for pair in zip(one[at], other[at], strict=True)]
         known = [pair if None not in pair else (None, None) for pair in pairs]
@@ -182,21 +178,15 @@ def _paired(family: Family, row: PairedDifference, judge: str) -> DeclaredResult
     )
 
 
-def _dimensions(summary: Summary, marks: Marks, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
     for subject in summary.settings.subjects:
         for one, other in combinations(_chosen(family, tuple(summary.settings.tests)), 2):
-            sides = [marks[subject, name, PANEL].known() for name in (one, other)]
+            sides = [summary.cells[subject, name, PANEL].known() for name in (one, other)]
             if not all(values for values, _ in sides):
                 continue
-            first, second = (interval(*side) for side in sides)
-            low = high = p = None
-            if first.low is not None and first.high is not None and second.low is not None and second.high is not None:
-                value = first.mean - second.mean
-                low = value - sqrt((first.mean - first.low) ** 2 + (second.high - second.mean) ** 2)
-                high = value + sqrt((first.high - first.mean) ** 2 + (second.mean - second.low) ** 2)
-                means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
-                p = float(ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
-            is_equal = low is not None and high is not None and low >= -plan.margin and high <= plan.margin
+            found = apart(*(interval(*side) for side in sides))
+            means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
+            p = float(ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
             yield DeclaredResult(
                 family=family.name,
                 one=one,
@@ -204,14 +194,14 @@ def _dimensions(summary: Summary, marks: Marks, family: Family, plan: AnalysisPl
                 within=subject,
                 dimension="",
                 judge=PANEL,
-                tests=first.tests + second.tests,
-                value=first.mean - second.mean,
-                low=low,
-                high=high,
+                tests=found.tests,
+                value=found.mean,
+                low=found.low,
+                high=found.high,
                 p=None if p is None or np.isnan(p) else p,
                 adjusted=None,
                 differs=False,
-                equal=is_equal,
+                equal=lies_within(found.low, found.high, plan.margin),
             )
 
 
@@ -220,9 +210,7 @@ _COMPARE = {Compared.SUBJECTS: _subjects, Compared.JUDGES: _judges, Compared.DIM
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:
     """A family with its correction, and who differs by it."""
-    given = [row.p for row in rows if row.p is not None]
-    left = iter(adjusted(given, family.correction))
-    corrected = [None if row.p is None else next(left) for row in rows]
+    corrected = of_known(lambda given: adjusted(given, family.correction), [row.p for row in rows])
     return [
         replace(row, adjusted=p, differs=p is not None and p <= alpha) for row, p in zip(rows, corrected, strict=True)
     ]

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from statistics import median
 
+from hab_ray.analysis.intervals import lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, p_of
+from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, of_known, p_of
 from hab_ray.analysis.power import LEVEL, Design
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import margin_of
@@ -69,15 +70,10 @@ def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference
 @analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)
 def differences(summary: Summary) -> Sequence[PairedDifference]:
     """All pairs of subjects: overall, then by dimension."""
-    marks = {
-        (each.subject, each.dimension): each
-        for each in summary.marks[summary.settings.truncated]
-        if each.judge == PANEL
-    }
-    subjects, dimensions = summary.settings.subjects, tuple(summary.settings.tests)
+    cells, subjects, dimensions = summary.cells, summary.settings.subjects, tuple(summary.settings.tests)
     margin = margin_of(summary.run.record)
     found = {
-        (one, other): [ahead(marks[one, dimension], marks[other, dimension]) for dimension in dimensions]
+        (one, other): [ahead(cells[one, each, PANEL], cells[other, each, PANEL]) for each in dimensions]
         for one, other in combinations(subjects, 2)
     }
     rows = _corrected([difference_of(*pair, OVERALL, parts, margin) for pair, parts in found.items()])
@@ -104,7 +100,7 @@ def difference_of(
         p=p_of(known) if mean else None,
         holm=None,
         differs=False,
-        equal=low is not None and high is not None and low >= -margin and high <= margin,
+        equal=lies_within(low, high, margin),
         margin=margin,
         sd=known[0].sd if mean and len(parts) == 1 else None,
     )
@@ -112,8 +108,5 @@ def difference_of(
 
 def _corrected(rows: list[PairedDifference]) -> list[PairedDifference]:
     """The rows of one family with Holm's correction."""
-    tested = [row for row in rows if row.p is not None]
-    adjusted = dict(zip(map(id, tested), holm([row.p or 0.0 for row in tested]), strict=True))
-    return [
-        replace(row, holm=p, differs=p <= LEVEL) if (p := adjusted.get(id(row))) is not None else row for row in rows
-    ]
+    corrected = zip(rows, of_known(holm, [row.p for row in rows]), strict=True)
+    return [replace(row, holm=p, differs=p is not None and p <= LEVEL) for row, p in corrected]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -19,7 +18,6 @@ class OverviewLine:
     """One line of the overview: the responses, or a judge's verdicts, by state."""
 
     title: str
-    asked: int
     counts: tuple[int, ...]
 
 
@@ -52,42 +50,33 @@ class Excluded:
     states: tuple[State | MissingReason, ...]
     overview: tuple[OverviewLine, ...]
     groups: tuple[Group, ...]
-    failures: str | None = None
+    failures: str | None
 
 
 @section(order=60, link="Excluded rows", heading="Excluded rows")
 def excluded(summary: Summary) -> Excluded:
     """The overview of all rows, and the rows that are not in state ok in groups."""
-    has_failures = RunFolder(summary.run.location).has(FAILED)
-    return replace(grouped(summary.statuses), failures=FAILED if has_failures else None)
-
-
-def grouped(statuses: Sequence[StatusCount]) -> Excluded:
-    """The counts by kind of row and state."""
     listed: dict[tuple[str | None, State | MissingReason], list[Listed]] = defaultdict(list)
-    for found in statuses:
+    for found in summary.statuses:
         listed[found.judge, found.state].append(_listed(found))
     counts = {key: sum(part.counted.count for part in group) for key, group in listed.items()}
     states = tuple(s for s in (*State, *MissingReason) if any(state == s for _, state in counts))
     kinds = tuple(dict.fromkeys(judge for judge, _ in counts))
     return Excluded(
         states=states,
-        overview=tuple(_counted(_title(kind), [counts.get((kind, s), 0) for s in states]) for kind in kinds),
+        overview=tuple(OverviewLine(_title(kind), tuple(counts.get((kind, s), 0) for s in states)) for kind in kinds),
         groups=tuple(
             Group(_title(kind), state, counts[kind, state], tuple(listed[kind, state]))
             for kind in kinds
             for state in states
             if state is not State.OK and (kind, state) in counts
         ),
+        failures=FAILED if RunFolder(summary.run.location).has(FAILED) else None,
     )
 
 
 def _title(judge: str | None) -> str:
     return "Responses" if judge is None else f"Verdicts of {judge}"
-
-
-def _counted(title: str, counts: Sequence[int]) -> OverviewLine:
-    return OverviewLine(title, sum(counts), tuple(counts))
 
 
 def _listed(found: StatusCount) -> Listed:

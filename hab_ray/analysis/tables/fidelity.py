@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.rubric import Rubric, imported_note
+from hab_ray.rubric import imported_note
 from hab_ray.rubric.parts import Deviation
 
 
@@ -22,18 +21,11 @@ class Fidelity:
 
 
 @section(order=95, link="Fidelity", heading="What equals the paper and what differs")
-def fidelity(summary: Summary) -> tuple[Fidelity, ...]:
+def fidelity(summary: Summary) -> list[Fidelity]:
     """The dimensions whose rubrics say something of it."""
-    return tuple(_stated(summary))
-
-
-def _stated(summary: Summary) -> Iterator[Fidelity]:
+    found = []
     for dimension, rubric in summary.rubrics.items():
-        imported = imported_note(rubric.literal) if rubric.literal else None
-        if imported or rubric.fidelity:
-            yield _of(dimension, rubric, imported)
-
-
-def _of(dimension: str, rubric: Rubric, imported: str | None) -> Fidelity:
-    said = rubric.fidelity
-    return Fidelity(dimension, imported, said.equals if said else (), said.differs if said else ())
+        imported, said = imported_note(rubric.literal) if rubric.literal else None, rubric.fidelity
+        if imported or said:
+            found.append(Fidelity(dimension, imported, said.equals if said else (), said.differs if said else ()))
+    return found

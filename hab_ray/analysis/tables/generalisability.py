@@ -91,13 +91,9 @@ def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str],
 
     A mark is the mean over the samples that are scored.
     """
-    settings = summary.settings
-    means = {
-        (each.subject, each.judge): each.test_means()
-        for each in summary.marks[settings.truncated]
-        if each.dimension == dimension
-    }
-    marks = np.array([[means[s, j] for j in settings.panel] for s in settings.subjects], dtype=np.float64)
+    settings, cells = summary.settings, summary.cells
+    means = [[cells[s, dimension, j].test_means() for j in settings.panel] for s in settings.subjects]
+    marks = np.array(means, dtype=np.float64)
     marks = marks.reshape(len(settings.subjects), len(settings.panel), -1).transpose(0, 2, 1)
     known = np.flatnonzero(~np.isnan(marks).any(axis=(0, 2)))
     ids, calls = settings.tests[dimension], settings.calls_of(dimension)

@@ -12,12 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from hab_ray.analysis.intervals import interval
+from hab_ray.analysis.intervals import interval, mean_of_known, numbered
 from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.pairs import of_known
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.signflips import p_among
 from hab_ray.analysis.summary import Summary
-from hab_ray.results import Answer
+from hab_ray.results import Answer, rows_in
 from hab_ray.rows import ChosenTest, State
 from hab_ray.rubric import Criterion, Rubric
 
@@ -106,10 +107,8 @@ def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
 def issues(summary: Summary) -> Sequence[IssueRate]:
     """The rates of every issue by subject, dimension and judge; the panel's come first."""
     rows = [row for dimension in summary.settings.tests for row in _rates(summary, dimension)]
-    tested = [row for row in rows if row.p is not None]
-    corrected = false_discovery_control([row.p for row in tested]) if tested else []
-    adjusted = {id(row): float(q) for row, q in zip(tested, corrected, strict=True)}
-    return [replace(row, q=adjusted.get(id(row))) for row in rows]
+    corrected = of_known(false_discovery_control, [row.p for row in rows])
+    return [replace(row, q=q) for row, q in zip(rows, corrected, strict=True)]
 
 
 def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
@@ -120,7 +119,7 @@ def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
     }
     for subject in settings.subjects:
         named[subject, PANEL] = np.mean([named[subject, judge] for judge in settings.panel], axis=0)
-    by_test = {who: _mean(found, axis=1) for who, found in named.items()}
+    by_test = {who: mean_of_known(found, axis=1) for who, found in named.items()}
     of_panel = np.array([by_test[subject, PANEL] for subject in settings.subjects])
     for at, subject in enumerate(settings.subjects):
         compared = RatesBeside(at, of_panel, settings.calls_of(dimension))
@@ -134,18 +133,17 @@ class RatesBeside:
 
     def __init__(self, own: int, by_test: _Array, calls: Sequence[str]) -> None:
         asked = np.flatnonzero(~np.isnan(by_test[own, :, 0])).tolist()
-        places = {call: at for at, call in enumerate(dict.fromkeys(calls[test] for test in asked))}
         self._own, self._shares = own, by_test[:, asked]
-        self._call_of, self._calls = np.array([places[calls[test]] for test in asked], dtype=np.int64), len(places)
+        self._call_of = numbered(calls[test] for test in asked)
         self._among = self._by_call(np.isnan(self._shares[..., 0])) == 0
 
     def _by_call(self, values: NDArray[Any]) -> _Array:
         """The sums of subjects x tests over the tests of each call."""
-        return np.array([np.bincount(self._call_of, own, self._calls) for own in values])
+        return np.array([np.bincount(self._call_of, own) for own in values])
 
     def others(self, issue: int) -> float | None:
         """Over the tests that some other has as well."""
-        means = _mean(np.delete(self._shares[..., issue], self._own, axis=0), axis=0)
+        means = mean_of_known(np.delete(self._shares[..., issue], self._own, axis=0), axis=0)
         known = means[~np.isnan(means)]
         return float(known.mean()) if len(known) else None
 
@@ -172,37 +170,16 @@ def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> 
     shape = len(tests), settings.samples, len(letters)
     sums, readings = np.zeros(shape), np.zeros(shape[:2])
     table = summary.run.verdicts(judge, subject, dimension, columns=_COLUMNS)
-    for test_id, sample, replicate, state, found in zip(*(c.to_pylist() for c in table.columns), strict=True):
+    for test_id, sample, replicate, state, found in rows_in(table):
         wanted = sample < settings.samples and replicate < settings.replicates and test_id in tests
         if wanted and state == State.OK and found is not None:
             readings[tests[test_id], sample] += 1
             for letter in set(found) & places.keys():
                 sums[tests[test_id], sample, places[letter]] += 1
-    scored = _scored(summary, subject, judge, dimension)
-    readings[~scored] = 0
+    readings[np.isnan(summary.given[subject, dimension, judge])] = 0
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: _Array = np.where(readings[..., None] > 0, sums / readings[..., None], np.nan)
     return shares
-
-
-def _scored(summary: Summary, subject: str, judge: str, dimension: str) -> NDArray[np.bool_]:
-    """Which answers are in the judge's mean."""
-    (marks,) = (
-        each
-        for each in summary.marks[summary.settings.truncated]
-        if (each.subject, each.judge, each.dimension) == (subject, judge, dimension)
-    )
-    known = [[mark is not None for mark in test] for test in marks.by_test]
-    return np.array(known, dtype=np.bool_).reshape(len(known), summary.settings.samples)
-
-
-def _mean(values: _Array, axis: int) -> _Array:
-    """The mean of what is known, nan where nothing is."""
-    known = ~np.isnan(values)
-    counts = known.sum(axis=axis)
-    with np.errstate(invalid="ignore"):
-        means: _Array = np.where(counts > 0, np.where(known, values, 0.0).sum(axis=axis) / counts, np.nan)
-    return means
 
 
 def _of_cell(
@@ -236,9 +213,10 @@ def _of_cell(
             others=compared.others(at) if compared else None,
             p=compared.p(at) if compared else None,
             q=None,
-            example=_example([ids[place] for place in asked if own[place] == most > 0]),
+            example=min((ids[place] for place in asked if own[place] == most > 0), key=hash_of, default=None),
         )
 
 
-def _example(ids: Sequence[str]) -> str | None:
-    return min(ids, key=lambda id_: sha256(id_.encode("utf-8", "surrogatepass")).digest(), default=None)
+def hash_of(id_: str) -> bytes:
+    """By which an example is chosen: the same one whenever that is done, and not by result."""
+    return sha256(id_.encode("utf-8", "surrogatepass")).digest()

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.analysis.marks import PANEL, ItemScores, RowId, ScoreSettings, rows_of
+from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
-from hab_ray.results import Run
+from hab_ray.results import rows_in
 from hab_ray.rows import Rater, State
 from hab_ray.rubric import SCORE_START
 
@@ -93,29 +93,19 @@ def raters(summary: Summary) -> Sequence[RaterLine]:
 
 def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
     """Every verdict of a further rater in one part of a run."""
-    marks = panel_marks(summary.marks[summary.settings.truncated], summary.settings, subject, dimension)
-    states = _states(summary.run, subject, dimension)
-    for values in zip(*(column.to_pylist() for column in table.columns), strict=True):
-        rated = _Rated(*values)
-        row = RowId(subject, dimension, rated.test_id, rated.sample)
-        is_answer = states.get((rated.test_id, rated.sample)) == State.OK
+    marks = panel_marks(summary, subject, dimension)
+    responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
+    answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
+    for rated in map(_Rated._make, rows_in(table)):
+        answer = rated.test_id, rated.sample
         own = None if rated.score is None else rated.score / SCORE_START
-        yield rated._replace(kind=Rater(rated.kind)), _Pair(own, marks.get(row), is_answer)
+        yield rated._replace(kind=Rater(rated.kind)), _Pair(own, marks.get(answer), answer in answered)
 
 
-def panel_marks(
-    found: Sequence[ItemScores], settings: ScoreSettings, subject: str, dimension: str
-) -> Mapping[RowId, float | None]:
-    """The panel's mark of every answer of a subject in a dimension, None where it is in no mean."""
-    (own,) = (m for m in found if (m.subject, m.dimension, m.judge) == (subject, dimension, PANEL))
-    flat = (mark for test in own.by_test for mark in test)
-    return dict(zip(rows_of(settings, subject, dimension), flat, strict=True))
-
-
-def _states(run: Run, subject: str, dimension: str) -> Mapping[tuple[str, int], str]:
-    table = run.responses(subject, dimension, columns=["test_id", "sample", "state"])
-    test_ids, samples, states = (column.to_pylist() for column in table.columns)
-    return dict(zip(zip(test_ids, samples, strict=True), states, strict=True))
+def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float | None]:
+    """The panel's mark of a subject's answers by test and sample, None where an answer is in no mean."""
+    own = zip(summary.settings.tests[dimension], summary.cells[subject, dimension, PANEL].by_test, strict=True)
+    return {(test_id, sample): mark for test_id, marks in own for sample, mark in enumerate(marks)}
 
 
 def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> RaterLine:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import pyarrow as pa
+from itertools import product
 
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.results import Run
+from hab_ray.results import asked_judges, rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import Reading
 
-_COLUMNS = ("judge", "dimension", "state", "score", "reading", "other_score")
+_COLUMNS = ("state", "score", "reading", "other_score")
 
 
 @dataclass(frozen=True)
@@ -44,27 +43,12 @@ def readings(summary: Summary) -> Sequence[Read]:
     """A line for each judge and dimension, in the sweep's order; none where the project's own wording asked."""
     if not any(rubric.literal_judging for rubric in summary.rubrics.values()):
         return ()
-    return compare(_verdicts(summary.run))
-
-
-def _verdicts(run: Run) -> Iterable[pa.Table]:
-    judges = (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
-    for judge in judges:
-        for dimension in run.dimensions:
-            for subject in run.subjects:
-                yield run.verdicts(judge, subject, dimension, columns=_COLUMNS)
-
-
-def compare(verdicts: Iterable[pa.Table]) -> list[Read]:
-    """The lines of verdicts with the columns `_COLUMNS`; whatever was no reply of a judge is left out."""
-    pairs: dict[tuple[str, str, Reading], list[tuple[int | None, int | None]]] = defaultdict(list)
-    for table in verdicts:
-        for row in table.to_pylist():
-            if row["reading"] and row["state"] in (State.OK, State.UNREADABLE):
-                reading = Reading(row["reading"])
-                in_force, other = row["score"], row["other_score"]
-                scores = (in_force, other) if reading is Reading.STRICT else (other, in_force)
-                pairs[row["judge"], row["dimension"], reading].append(scores)
+    run, pairs = summary.run, defaultdict[tuple[str, str, Reading], list[tuple[int | None, int | None]]](list)
+    for judge, dimension, subject in product(asked_judges(run), run.dimensions, run.subjects):
+        for state, score, named, other in rows_in(run.verdicts(judge, subject, dimension, columns=_COLUMNS)):
+            if named and state in (State.OK, State.UNREADABLE):
+                reading = Reading(named)
+                pairs[judge, dimension, reading].append((score, other) if reading is Reading.STRICT else (other, score))
     return [_line(*group, scores) for group, scores in pairs.items()]
 
 

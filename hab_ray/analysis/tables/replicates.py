@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
+from hab_ray.results import rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import SCORE_START
 
@@ -54,8 +55,7 @@ def replicates(summary: Summary) -> Sequence[Steadiness]:
 def _steadiness(summary: Summary, judge: str, dimension: str) -> Steadiness:
     repeated: list[list[Replicate]] = []
     for subject in summary.settings.subjects:
-        table = summary.run.verdicts(judge, subject, dimension, columns=Replicate._fields)
-        rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
+        rows = rows_in(summary.run.verdicts(judge, subject, dimension, columns=Replicate._fields))
         repeated += repeated_readings(map(Replicate._make, rows))
     return steadiness(judge, dimension, repeated)
 

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.items import item_rest, split_half
+from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -98,11 +99,9 @@ def _ranked(name: str, subjects: Sequence[str], means: Sequence[float]) -> Itera
 def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[float]]:
     """The overall means of subjects without each judge, where others are left, and with other points."""
     panel = summary.settings.panel
-    marks = {(each.subject, each.judge, each.dimension): each for each in summary.marks[summary.settings.truncated]}
 
     def without(judge: str, subject: str, dimension: str) -> float:
-        others = [marks[subject, other, dimension].by_test for other in panel if other != judge]
-        return _mean_of(np.array(others, dtype=np.float64).reshape(len(others), -1, summary.settings.samples))
+        return _mean_of(np.stack([summary.given[subject, dimension, other] for other in panel if other != judge]))
 
     found = {
         f"without {judge}": [
@@ -149,11 +148,7 @@ _POINTS: Mapping[str, Callable[[_Array, Rubric], _Array]] = {
 
 def _mean_of(marks: _Array) -> float:
     """Judges x tests x samples to the mean over tests of the answers that all of the judges marked; nan without any."""
-    answers = marks.mean(axis=0)
-    known = ~np.isnan(answers)
-    counts = known.sum(axis=1)
-    by_test = np.where(known, answers, 0.0).sum(axis=1)[counts > 0] / counts[counts > 0]
-    return float(by_test.mean()) if len(by_test) else float("nan")
+    return float(mean_of_known(mean_of_known(marks.mean(axis=0), axis=1), axis=0))
 
 
 def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.issues import issues
+from hab_ray.analysis.tables.issues import hash_of, issues
 from hab_ray.results import Answer, Transcript
 from hab_ray.rows import ChosenTest, Response, Verdict
 from hab_ray.rubric import Criterion, Rubric
@@ -119,13 +118,13 @@ def _of_issues(summary: Summary, dimension: str, picked: Sequence[str]) -> Itera
             yield f"issue {issue}", min(answers, key=_hash)
 
 
-def _hash(answer: tuple[str, ...]) -> bytes:
-    return sha256("\0".join(answer).encode("utf-8", "surrogatepass")).digest()
+def _hash(answer: tuple[str, str]) -> bytes:
+    return hash_of("\0".join(answer))
 
 
 def pick(test_ids: Sequence[str]) -> list[str]:
     """The tests whose transcripts are shown: the first by the hash of their ids."""
-    return sorted(test_ids, key=lambda test_id: _hash((test_id,)))[:TESTS_SHOWN]
+    return sorted(test_ids, key=hash_of)[:TESTS_SHOWN]
 
 
 def _shown(

@@ -41,7 +41,7 @@ class Change:
 def variants(summary: Summary) -> Sequence[Change]:
     """The variants of a sweep beside what they vary: subjects, then judges, by dimension."""
     sweep = summary.run.record.sweep
-    own = {(m.subject, m.dimension, m.judge): m for m in summary.marks[summary.settings.truncated]}
+    own = summary.cells
     subjects = [
         _change(subject.name, subject.base, dimension, [(own[subject.base, dimension, PANEL], found)])
         for subject in sweep.varied_subjects

@@ -67,8 +67,8 @@ def _tell_cells(done: Rehearsal) -> None:
         say(f"recovered {right:,} of {len(means):,} {what} exactly", _style(right == len(means)))
     for what, compared, wrong in (
         ("answers and verdicts", found.rows.compared, found.rows.wrong),
-        ("ratings by people", found.people.ratings, found.people.wrong),
-        ("shifts, kappas and maps of judges now and then", found.bridge.lines, found.bridge.wrong),
+        ("ratings by people", found.people.compared, found.people.wrong),
+        ("shifts, kappas and maps of judges now and then", found.bridge.compared, found.bridge.wrong),
     ):
         if compared or wrong:
             told = f"{len(wrong):,} problems with them" if wrong else "all as planted"

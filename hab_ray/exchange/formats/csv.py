@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 
 from hab_ray.exchange.card import Contents
-from hab_ray.exchange.formats.csv_raw import csv_file
+from hab_ray.exchange.formats.csv_raw import write_csv
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.exchange.tidy import write_tidy
 from hab_ray.inputs.csv_safe import without_formulas, without_lists
@@ -18,10 +17,8 @@ from hab_ray.results import Run
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     """Write each of the run's tables."""
-    return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", _safe_csv_file))
+    return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", _write_safe))
 
 
-@contextmanager
-def _safe_csv_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    with csv_file(path, schema) as add:
-        yield lambda table: add(without_formulas(without_lists(table)))
+def _write_safe(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    write_csv(path, schema, (without_formulas(without_lists(table)) for table in tables))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,12 +17,12 @@ from hab_ray.results import Run
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     """Write each of the run's tables."""
-    return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", csv_file))
+    return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", write_csv))
 
 
-@contextmanager
-def csv_file(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Writes tables of one schema into a CSV file."""
+def write_csv(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
+    """Write tables of one schema into a CSV file."""
     flat = without_lists(schema.empty_table()).schema
     with pa_csv.CSVWriter(path, flat, write_options=pa_csv.WriteOptions(quoting_style="all_valid")) as writer:
-        yield lambda table: writer.write(without_lists(table))
+        for table in tables:
+            writer.write(without_lists(table))

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,8 +23,7 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", _parquet)})
 
 
-@contextmanager
-def _parquet(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Writes tables of one schema into a Parquet file."""
+def _parquet(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        yield writer.write_table
+        for table in tables:
+            writer.write_table(table)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,8 +19,7 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     return Contents("verdicts.jsonl", write_tidy(run, sharing, folder, ".jsonl", _json_lines))
 
 
-@contextmanager
-def _json_lines(path: Path, schema: pa.Schema) -> Iterator[Callable[[pa.Table], None]]:
-    """Writes tables as a line of JSON for each row."""
+def _json_lines(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
     with path.open("w", encoding="utf-8") as file:
-        yield lambda table: file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist())
+        for table in tables:
+            file.writelines(f"{json.dumps(row, ensure_ascii=False)}\n" for row in table.to_pylist())

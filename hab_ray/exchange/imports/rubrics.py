@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import yaml
 from pydantic import ValidationError
 
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.folders import new_folder, refuse_full
 from hab_ray.exchange.imports.checkout import THEMES, Checkout, Digests, known_digests, open_checkout
 from hab_ray.exchange.imports.executing import GENERATION, JUDGING, VALIDATION, Executed, executed
 from hab_ray.inputs.files import causes_of
@@ -60,8 +59,7 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
         ConfigError: the checkout cannot be read, is not the published one, or gives other texts than its wording
             here does. Or the folder holds something already.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
+    refuse_full(folder)
     checkout = open_checkout(root, known or known_digests())
     if checkout.unknown and not wanted.execute_unknown:
         raise ConfigError(
@@ -71,12 +69,8 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
     if checkout.mixed:
         raise ConfigError(f"{root}: its prompts are of several revisions ({', '.join(checkout.mixed)}); check out one")
     found = _imported(checkout, wanted)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as unfinished:
-        inside = Path(unfinished) / folder.name
-        inside.mkdir()
+    with new_folder(folder, f".{folder.name}-") as inside:
         _write(found, inside)
-        os.replace(inside, folder)
     return found
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hab_ray.errors import ConfigError
 from hab_ray.given.ratings import response_digest
 from hab_ray.given.sheets import SheetItem
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 
 
@@ -101,10 +101,9 @@ def _drawn(run: Run, dimension: str, wanted: SheetPlan) -> Iterator[_Drawn]:
 def _answers(run: Run, subject: str, dimension: str, seed: int) -> list[_Drawn]:
     """A subject's answers in a dimension, in the order in which they are taken."""
     table = run.responses(subject, dimension, columns=["test_id", "sample", "state", "text"])
-    rows = zip(*(column.to_pylist() for column in table.columns), strict=True)
     found = [
         _Drawn(dimension, subject, test_id, sample, response_digest(text))
-        for test_id, sample, state, text in rows
+        for test_id, sample, state, text in rows_in(table)
         if state == State.OK
     ]
     return sorted(found, key=lambda answer: _digest(seed, *answer))

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hab_ray.errors import ConfigError
+from hab_ray.exchange.folders import refuse_full
 from hab_ray.exchange.sheets.drawing import order_for
 from hab_ray.exchange.sheets.form import Question, SheetPage, form
 from hab_ray.given.sheets import SheetItem
 from hab_ray.inputs.csv_text import FORMULA
 from hab_ray.location import Location
-from hab_ray.results import Run
+from hab_ray.results import Run, rows_in
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.rubric import Rubric
 from hab_ray.storage.run import SHEETS, RunFolder
@@ -46,8 +46,7 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
         ConfigError: the folder holds something already, or a rubric is gone.
         DamagedFile: a view of the run cannot be read.
     """
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
+    refuse_full(folder)
     rubrics, questions = run.rubrics, _questions(run, items)
     key = f"{SHEETS}/{items[0].sheet}.parquet"
     RunFolder(run.location).write(SheetItem, key, list(items))
@@ -72,7 +71,7 @@ def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
         tests |= {test.id: test for test in from_table(ChosenTest, run.tests(dimension))}
         for subject in dict.fromkeys(item.subject for item in items if item.dimension == dimension):
             table = run.responses(subject, dimension, columns=["test_id", "sample", "text"])
-            for test_id, sample, text in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            for test_id, sample, text in rows_in(table):
                 texts[dimension, subject, test_id, sample] = text
     names = _names(run)
 
@@ -107,18 +106,7 @@ def _csv(rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric
     rows.writerow((*_SHOWN, *_FILLED))
     for each in questions:
         choices = "; ".join(f"{issue.letter}: {issue.text}" for issue in rubrics[each.dimension].judging.issues)
-        cells = (
-            each.item,
-            rater,
-            "person",
-            each.dimension,
-            each.prompt,
-            each.context,
-            each.answer,
-            choices,
-            "",
-            "",
-            "",
-        )
+        texts = (each.prompt, each.context, each.answer, choices)
+        cells = (each.item, rater, "person", each.dimension, *texts, *("" for _ in _FILLED))
         rows.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
     return written.getvalue()

@@ -9,7 +9,6 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from math import ceil, floor
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -18,6 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from hab_ray.analysis.agreement import LITTLE
+from hab_ray.analysis.board import rank_text
+from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
 from hab_ray.results import Run
 from hab_ray.visible import one_line
@@ -45,8 +46,7 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
     means = [row.mean for row in rows]
     reach = [[row.mean - row.low for row in rows], [row.high - row.mean for row in rows]]
     axes.errorbar(means, places, xerr=reach, fmt="o", color=INK, ecolor=INK, elinewidth=1.4, capsize=2.5, markersize=4)
-    low = max(0.0, floor(20 * min(row.low for row in rows)) / 20)
-    high = min(1.0, ceil(20 * max(row.high for row in rows)) / 20)
+    low, high = axis([end for row in rows for end in (row.low, row.high)])
     axes.set_xlim(low, high)
     apart = (high - low) / 10
     between = (at for at in MaxNLocator(5).tick_values(low, high) if low + apart < at < high - apart)
@@ -54,8 +54,8 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
     axes.set_xlabel(f"overall score (axis from {low:.2f} to {high:.2f} of 0 to 1), 95 % intervals")
     _name_lines(axes, [row.subject for row in rows])
     for at, row in enumerate(rows):
-        rank = f"{row.first}" if row.first == row.last else f"{row.first}-{row.last}"
-        axes.annotate(rank, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
+        ranks = rank_text(row.first, row.last)
+        axes.annotate(ranks, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
     axes.annotate("rank", (1.02, 1.0), (0, 3), "axes fraction", textcoords="offset points", fontsize=7, color="grey")
     axes.grid(axis="x", color=FAINT, linewidth=0.4)
     return figure

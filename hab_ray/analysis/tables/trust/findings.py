@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import date
 
 from hab_ray.analysis.agreement import agreement
-from hab_ray.analysis.differences import differences as differing_settings
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
@@ -26,6 +25,7 @@ from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.settings import settings
 from hab_ray.analysis.tables.trust.preferences import preferences
 from hab_ray.catalog.models import Cutoff
+from hab_ray.results import rows_in
 from hab_ray.rows import State
 
 
@@ -48,7 +48,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
     marks, asked = summary.marks[summary.settings.truncated], summary.settings
     panel = [score for score in summary.scores if score.judge == PANEL]
     alike = agreement(marks)
-    read = list(read_verdicts(summary.run, asked, dict(summary.rubrics)))
+    read = list(read_verdicts(summary.run, asked, summary.rubrics))
     return ranked(
         [
             *judging.chance(alike),
@@ -64,7 +64,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(list(splits(summary))),
             *signs.shifted_judges(drift(summary)),
-            *rows.settings_differ(differing_settings(summary.sent)),
+            *rows.settings_differ(summary.sent),
             *judging.partial_judges(preferences(summary)),
             *design.too_easy(panel),
             *design.at_the_ends(marks),
@@ -100,9 +100,9 @@ def _alike_tests(summary: Summary) -> Mapping[str, Sequence[tuple[str, str]]]:
     found = {}
     for dimension in summary.settings.tests:
         table = summary.run.tests(dimension, columns=["id", "prompt", "context"])
-        ids, prompts, contexts = (column.to_pylist() for column in table.columns)
-        texts = [f"{prompt}\n{context}" for prompt, context in zip(prompts, contexts, strict=True)]
-        found[dimension] = [(ids[one], ids[other]) for one, other in near_duplicates(texts)]
+        texts = {id_: f"{prompt}\n{context}" for id_, prompt, context in rows_in(table)}
+        ids = list(texts)
+        found[dimension] = [(ids[one], ids[other]) for one, other in near_duplicates(list(texts.values()))]
     return found
 
 

@@ -9,9 +9,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.evidence.kinship import Maker, makers
+from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.evidence.slopes import slope
-from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, excludes_zero, interval
+from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, excludes_zero, interval, mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -75,122 +75,92 @@ def _shown(_: Summary, rows: Sequence[Preference]) -> ShownPreferences | None:
 @analysis(Preference, order=31, link="Preferences", heading="What the judges are partial to", layout=_shown)
 def preferences(summary: Summary) -> Sequence[Preference]:
     """Every judge's preferences, overall and by dimension; of a panel of one only that they cannot be known."""
-    marks = _Marks.of(summary)
-    return [*_kin(summary, marks), *_slopes(summary, marks), *_generator(summary)]
+    return [*_kin(summary), *_slopes(summary), *_generator(summary)]
 
 
-@dataclass(frozen=True)
-class _Marks:
-    """Marks as tests x samples by judge, subject and dimension, nan where there is none."""
-
-    by_cell: Mapping[tuple[str, str, str], _Array]
-
-    @classmethod
-    def of(cls, summary: Summary) -> _Marks:
-        samples = summary.settings.samples
-        return cls(
-            {
-                (m.judge, m.subject, m.dimension): np.array(m.by_test, dtype=np.float64).reshape(-1, samples)
-                for m in summary.marks[summary.settings.truncated]
-                if m.judge != PANEL
-            }
-        )
-
-    def ahead(self, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
-        """How far a judge's marks are above the others' mean, nan where one of them has none."""
-        rest: _Array = np.mean([self.by_cell[other, subject, dimension] for other in others], axis=0)
-        found: _Array = self.by_cell[judge, subject, dimension] - rest
-        return found
+def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
+    """Tests x samples: how far a judge's marks are above the others' mean, nan where one of them has none."""
+    rest: _Array = np.mean([summary.given[subject, dimension, other] for other in others], axis=0)
+    return summary.given[subject, dimension, judge] - rest
 
 
-def _kin(summary: Summary, marks: _Marks) -> Iterator[Preference]:
+def _kin(summary: Summary) -> Iterator[Preference]:
     subjects, judges = makers(summary.run.record)
     for judge in summary.settings.panel:
         me = judges[judge]
         own = [name for name in summary.settings.subjects if me.is_itself(subjects.get(name))]
         kin = [name for name in summary.settings.subjects if me.is_kin(subjects.get(name)) and name not in own]
         others = [other for other in summary.settings.panel if not me.is_kin(judges[other])]
-        concerned = [me, *(judges[other] for other in others)]
-        rest = [name for name in summary.settings.subjects if not _is_kin_of_any(concerned, subjects.get(name))]
+        near = [me, *(judges[other] for other in others)]
+        rest = [name for name in summary.settings.subjects if not any(one.is_kin(subjects.get(name)) for one in near)]
         for kind, names in ((ITSELF, own), (VENDOR, kin)):
             if names:
-                yield from _of_kind(summary, marks, (kind, judge, others), names, rest)
-
-
-def _is_kin_of_any(makers: Sequence[Maker], other: Maker | None) -> bool:
-    return any(maker.is_kin(other) for maker in makers)
+                yield from _of_kind(summary, (kind, judge, others), names, rest)
 
 
 def _of_kind(
-    summary: Summary, marks: _Marks, who: tuple[str, str, Sequence[str]], names: Sequence[str], rest: Sequence[str]
+    summary: Summary, who: tuple[str, str, Sequence[str]], names: Sequence[str], rest: Sequence[str]
 ) -> Iterator[Preference]:
     kind, judge, others = who
     if not others or not rest:
         lacking = "a judge of another vendor" if not others else "a subject that is kin to none of these judges"
         yield _unknown(kind, judge, others, f"{judge} would have to be compared over {lacking}, and there is none")
         return
-    parts, rows = [], []
+    parts, marks, rows = [], [], []
     for dimension in summary.settings.tests:
-        own = _by_test([marks.ahead(judge, others, name, dimension) for name in names])
-        base = _by_test([marks.ahead(judge, others, name, dimension) for name in rest])
+        own = _by_test([_ahead(summary, judge, others, name, dimension) for name in names])
+        base = _by_test([_ahead(summary, judge, others, name, dimension) for name in rest])
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        read = np.stack([marks.by_cell[judge, name, dimension] for name in names])
+        read = np.stack([summary.given[name, dimension, judge] for name in names])
+        marks.append(read[~np.isnan(read)])
         parts.append(part)
-        rows.append(_row((kind, judge, ", ".join(others), dimension), part, read[~np.isnan(read)], len(set(calls))))
-    read_all = [marks.by_cell[judge, name, dimension] for name in names for dimension in summary.settings.tests]
-    every = np.concatenate([each[~np.isnan(each)] for each in read_all])
-    calls_of_all = sum(row.calls for row in rows)
+        rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
     overall = combined([part for part in parts if part is not None])
-    yield _row((kind, judge, ", ".join(others), OVERALL), overall, every, calls_of_all)
+    calls_of_all = sum(row.calls for row in rows)
+    yield _row((kind, judge, ", ".join(others), OVERALL), overall, np.concatenate(marks), calls_of_all)
     yield from rows
 
 
 def _by_test(cells: Sequence[_Array]) -> _Array:
-    """The mean of what is known of each test, nan where nothing is."""
-    stacked = np.concatenate(cells, axis=1)
-    known = ~np.isnan(stacked)
-    with np.errstate(invalid="ignore"):
-        found: _Array = np.where(known, stacked, 0.0).sum(axis=1) / known.sum(axis=1)
-    return found
+    return mean_of_known(np.concatenate(cells, axis=1), axis=1)
 
 
-def _slopes(summary: Summary, marks: _Marks) -> Iterator[Preference]:
+def _slopes(summary: Summary) -> Iterator[Preference]:
     panel = summary.settings.panel
     if len(panel) < 2:
         return
     for judge, other in combinations(panel, 2):
-        yield from _of_slope(summary, marks, LENGTH, judge, [other])
+        yield from _of_slope(summary, LENGTH, judge, [other])
     for judge in panel:
-        yield from _of_slope(summary, marks, REFUSALS, judge, [other for other in panel if other != judge])
+        yield from _of_slope(summary, REFUSALS, judge, [other for other in panel if other != judge])
 
 
-def _of_slope(summary: Summary, marks: _Marks, kind: str, judge: str, others: Sequence[str]) -> Iterator[Preference]:
+def _of_slope(summary: Summary, kind: str, judge: str, others: Sequence[str]) -> Iterator[Preference]:
     dimensions = tuple(summary.settings.tests)
     for what, over in ((OVERALL, dimensions), *((name, (name,)) for name in dimensions)):
-        ahead, on, own, groups, clusters = _observed(summary, marks, kind, judge, others, over)
+        ahead, on, own, groups, clusters = _observed(summary, kind, judge, others, over)
         found = slope(ahead, on, groups, clusters) if len(ahead) else None
         if found is not None:
             concerned = own[on > 0] if kind == REFUSALS else own
-            row = _row((kind, judge, ", ".join(others), what), found, concerned, len(np.unique(clusters)))
-            yield row
+            yield _row((kind, judge, ", ".join(others), what), found, concerned, len(np.unique(clusters)))
 
 
 def _observed(
-    summary: Summary, marks: _Marks, kind: str, judge: str, others: Sequence[str], dimensions: Sequence[str]
+    summary: Summary, kind: str, judge: str, others: Sequence[str], dimensions: Sequence[str]
 ) -> tuple[_Array, _Array, _Array, NDArray[np.int64], NDArray[np.int64]]:
     """Of every answer that all these judges marked: how far ahead, on what, the judge's mark, subject, call."""
     columns: list[list[_Array]] = [[], [], [], [], []]
     places: dict[tuple[str, str], int] = {}
     for group, (dimension, subject) in enumerate((d, s) for d in dimensions for s in summary.settings.subjects):
         texts = summary.answers[subject, dimension]
-        ahead = marks.ahead(judge, others, subject, dimension)
+        ahead = _ahead(summary, judge, others, subject, dimension)
         calls = [places.setdefault((dimension, call), len(places)) for call in summary.settings.calls_of(dimension)]
         known = ~np.isnan(ahead) & (texts.characters > 0)
         on = np.log2(np.maximum(texts.characters, 1.0)) if kind == LENGTH else texts.refuses.astype(np.float64)
         spread = np.repeat(np.array(calls, dtype=np.float64)[:, None], ahead.shape[1], axis=1)
-        cells = (ahead, on, marks.by_cell[judge, subject, dimension], np.full(ahead.shape, float(group)), spread)
+        cells = (ahead, on, summary.given[subject, dimension, judge], np.full(ahead.shape, float(group)), spread)
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell[known])
     ahead_, on_, own, groups, clusters = (np.concatenate(column) for column in columns)
@@ -209,15 +179,14 @@ def _generator(summary: Summary) -> Iterator[Preference]:
 
 
 def _row(what: tuple[str, str, str, str], found: Interval | None, own: _Array, calls: int) -> Preference:
-    ends = (None, None) if found is None else (found.low, found.high)
     return Preference(
         *what,
         answers=len(own),
         calls=calls,
         mean=float(own.mean()) if len(own) else None,
         value=found.mean if found else None,
-        low=ends[0],
-        high=ends[1],
+        low=found.low if found else None,
+        high=found.high if found else None,
         reliable=calls >= FEW_CALLS,
         why="" if found else "these judges have no answer in common",
     )
