@@ -45,8 +45,8 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
     means = [row.mean for row in rows]
     reach = [[row.mean - row.low for row in rows], [row.high - row.mean for row in rows]]
     axes.errorbar(means, places, xerr=reach, fmt="o", color=INK, ecolor=INK, elinewidth=1.4, capsize=2.5, markersize=4)
-    low = max(0.0, floor(20 * min(row.low for row in rows)) / 20)
-    high = min(1.0, ceil(20 * max(row.high for row in rows)) / 20)
+    low = min(0.95, max(0.0, floor(20 * min(row.low for row in rows)) / 20))
+    high = min(1.0, max(low + 0.05, ceil(20 * max(row.high for row in rows)) / 20))
     axes.set_xlim(low, high)
     apart = (high - low) / 10
     between = (at for at in MaxNLocator(5).tick_values(low, high) if low + apart < at < high - apart)
