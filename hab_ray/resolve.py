@@ -87,8 +87,13 @@ def _pauses(work: Work, earlier: Record, now: datetime) -> tuple[datetime, ...]:
         since, has_more = datetime.fromisoformat(last.at), last.end != LastEnd.by(Exit.COMPLETE)
     has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _OF_THE_ROWS)
     rested = now - max(since, *earlier.pauses, earlier.started)
-    is_pause = rested >= REST and (has_more or _is_another_file(work, earlier))
+    is_pause = rested >= REST and (has_more or _is_another_file(work, earlier)) and _was_judged_again(work)
     return (*earlier.pauses, now) if is_pause else earlier.pauses
+
+
+def _was_judged_again(work: Work) -> bool:
+    """Whether the run has a second reading of some sentinel; where it has none, one reading now is enough."""
+    return any(work.run.count(view) for view in work.run.folder.list("rejudged"))
 
 
 def refuse_other_store(work: Work) -> None:

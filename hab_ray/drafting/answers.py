@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 
+from pydantic import ValidationError
+
 from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, UsdPrice, folder_name, load_catalog
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.files import causes_of
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 MAX_TESTS = 100_000
@@ -125,13 +129,16 @@ def number_of_tests(given: str) -> int | None:
     """
     if given.strip() == "seeds":
         return None
-    if not given.strip().isdecimal() or not int(given):
+    number = 0
+    with suppress(ValueError):
+        number = int(given)
+    if number < 1:
         raise ConfigError(
             "tests: give a whole number above 0 for each dimension, or seeds for the rubrics' own queries"
         )
-    if int(given) > MAX_TESTS:
+    if number > MAX_TESTS:
         raise ConfigError(f"tests: more than {MAX_TESTS:,} of each dimension; the paper asks 500, give fewer")
-    return int(given)
+    return number
 
 
 def variable(given: str) -> str:
@@ -152,12 +159,15 @@ def price_of(given: str) -> UsdPrice:
     """Dollars per million tokens, input/output, such as 0.1/0.5; 0/0 for a server of one's own.
 
     Raises:
-        ConfigError: it is no such pair.
+        ConfigError: it is no such pair, or one of millions.
     """
     found = _PRICE.fullmatch(given.strip())
     if not found:
         raise ConfigError("price: give dollars per million tokens as input/output, such as 0.1/0.5; 0/0 costs nothing")
-    return UsdPrice(input=float(found[1]), output=float(found[2]))
+    try:
+        return UsdPrice(input=float(found[1]), output=float(found[2]))
+    except ValidationError as error:
+        raise ConfigError(f"price: {causes_of(error)}") from None
 
 
 def vendor_like(given: str) -> str:

@@ -51,7 +51,8 @@ class ProviderEngine:
     """
 
     def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, not_before: float) -> None:
-        self._setup, self._writer, self._around, self._not_before = setup, writer, around, not_before
+        self._setup, self._writer, self._around = setup, writer, around
+        self._opens_at = time.monotonic() + not_before - time.time()  # the clock may be set back meanwhile
         self._stopping = threading.Event()
         self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()
@@ -100,7 +101,7 @@ class ProviderEngine:
 
     @asynccontextmanager
     async def _opening(self) -> AsyncIterator[OnlineEngine]:
-        while time.time() < self._not_before and not self._stopping.is_set():
+        while time.monotonic() < self._opens_at and not self._stopping.is_set():
             await asyncio.sleep(WAIT_CHECK_S)
         async with open_engine(self._setup, self._writer, self._around, self._feed) as engine:
             yield engine

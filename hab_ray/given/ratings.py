@@ -249,12 +249,15 @@ def _rows(paths: Sequence[Location], key: Mapping[str, SheetItem]) -> Iterator[t
 
 
 def _rows_of(path: Location, key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
+    number = 0
     for number, record in enumerate(given_records(path, "raters", _COLUMNS), 1):
         where = f"{path}, row {number}"
         if isinstance(record, dict) and record.get("item"):
             record = resolved(record, key, where)
         if record is not None:
             yield where, given_row(GivenRating, record, where)
+    if not number:
+        raise ConfigError(one_line(f"raters: {path}: has no row; check that it is a table of ratings, or leave it out"))
 
 
 def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:

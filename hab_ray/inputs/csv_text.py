@@ -53,7 +53,7 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
     """The rows of a table by `names`, else by those in its first line, each with the number of the line it ends on.
 
     A cell stays as it is, with its white space, but for the ' that keeps a spreadsheet from taking it for a formula.
-    Empty lines are left out.
+    Lines without a text in any cell are left out.
 
     Raises:
         BadInput: as `csv_names`; a row has another number of cells or more than `MAX_ROW_BYTES` characters, a
@@ -66,14 +66,14 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
         next(rows)
     count = empty = 0
     for line, cells in rows:
-        count, empty = count + bool(cells), empty + (not cells)
+        count, empty = count + any(cells), empty + (not any(cells))
         if max(count, empty) > MAX_ROWS:
             raise too_many_rows()
-        if not cells:
+        if not any(cells):
             continue
         if len(cells) != len(names):
             cause = f"line {line}: has {len(cells)} cells, and the first line names {len(names)} columns"
-            raise BadInput(cause, "put texts with commas or line breaks in quotation marks")
+            raise BadInput(cause, "put a comma between cells, and texts with commas or line breaks in quotation marks")
         yield line, dict(zip(names, map(_unguarded, cells), strict=True))
 
 

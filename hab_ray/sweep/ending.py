@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead, Service
@@ -38,7 +39,8 @@ class Ending:
             self._open.update(service.end())
         while self._open and self._clock() <= ends_at + GRACE_S:
             self._take_in_all()
-            report(max(0.0, ends_at - self._clock()))
+            with suppress(OSError):  # a disk too full for a report has room kept for the replies that come
+                report(max(0.0, ends_at - self._clock()))
             if self._open:
                 self._wait(LOOK_EVERY_S)
         for channel in self._open:

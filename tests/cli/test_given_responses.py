@@ -58,6 +58,8 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     assert {row["subject"] for row in scores} == {"sim/alpha", "old", "older"}
     page = (desk.folder / "runs/bridge/report/index.html").read_text()
     assert "answers were given" in page
+    kinds = {row["kind"] for row in run.analysis("findings").to_pylist()}
+    assert "unfinished" not in kinds and "missing" in kinds  # `older` has no answer to one of the tests
     again = desk.hab("run", sweep, "--yes")
     assert again.returncode == 0 and "0 calls sent" in again.stdout
     assert desk.hab("export", "runs/bridge", "--format", "hf", "--out", "out").returncode == 0

@@ -91,8 +91,9 @@ def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(
     assert again.returncode == 0 and asked_of(sim)["judge"] == 2 * 2 * 12 + 16
 
 
+@pytest.mark.parametrize("rest", [WEEK / 2, 2 * WEEK], ids=["days", "weeks"])
 def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Callable[..., Vendor], rest: timedelta
 ) -> None:
     sim = vendor(planted=PLANTED)
     rows = [
@@ -106,10 +107,17 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
     assert desk.hab("run", desk.sweep("s", sim.url, **asked)).returncode == 0
     run = open_run(desk.folder / "runs/s")
     assert run.analysis("drift").num_rows == 0 and asked_of(sim)["judge"] == len(rows)
+    aged(desk.folder / "runs/s", rest)
     more = desk.hab("run", desk.sweep("s", sim.url, **asked, sentinels=7))
     assert more.returncode == 0, more.stdout
     assert asked_of(sim)["judge"] == len(rows) + 12  # two of each subject in each dimension
     assert [row["answers"] for row in run.analysis("drift").to_pylist()] == [12]
+
+
+def test_a_plan_counts_no_more_sentinels_than_there_are_answers(desk: Desk) -> None:
+    sweep = desk.sweep("s", "http://localhost:9", **ASKED, tests=given(desk.folder, 3), sentinels=441)
+    told = desk.hab("plan", sweep, "--long").stdout
+    assert "12 sentinels show a shift of 0.121" in told, told
 
 
 def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Callable[..., Vendor]) -> None:

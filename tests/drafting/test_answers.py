@@ -65,7 +65,15 @@ def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
 def test_what_cannot_be_read_is_refused() -> None:
     assert (number_of_tests("50"), number_of_tests("seeds")) == (50, None)
     assert price_of("0.1/0.5") == UsdPrice(input=0.1, output=0.5)
-    for read, given in ((number_of_tests, "0"), (number_of_tests, "many"), (price_of, "1"), (vendor_like, "nobody")):
+    for read, given in (
+        (number_of_tests, "0"),
+        (number_of_tests, "many"),
+        (number_of_tests, "9" * 5_000),
+        (price_of, "1"),
+        (price_of, "0.1/1000001"),
+        (price_of, f"{'9' * 400}/1"),
+        (vendor_like, "nobody"),
+    ):
         with pytest.raises(ConfigError):
             read(given)
 

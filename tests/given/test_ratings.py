@@ -114,6 +114,16 @@ def test_what_is_wrong_is_named_with_its_row(read: Read, rows: list[dict[str, An
         read(rows)
 
 
+def test_what_a_spreadsheet_leaves_below_a_table_is_passed_over_and_a_file_without_rows_is_not(tmp_path: Path) -> None:
+    path = tmp_path / "R1.csv"
+    path.write_text("dimension,prompt,subject,rater,kind,score\nencourage_learning,How?,a,R1,person,7\n,,,,,\n,,,,,\n")
+    (rating,) = read_given_ratings([Location.of(path)], RUBRICS).ratings
+    assert rating.score == 7
+    path.write_text("<html><body>Log in</body></html>")
+    with pytest.raises(ConfigError, match=r"raters: .*R1\.csv: has no row"):
+        read_given_ratings([Location.of(path)], RUBRICS)
+
+
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_a_failure_has_no_score_and_a_mapped_score_need_not_be_whole(tmp_path: Path, suffix: str) -> None:
     rows = [row(score=None, failed=" no JSON ", scale=None), row(prompt="Why?", score=7.5, failed=None, scale="1:7")]

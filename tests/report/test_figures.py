@@ -98,6 +98,10 @@ def test_the_leaderboards_axis_ends_where_it_says() -> None:
     assert [text.get_text() for text in axes.texts] == ["1", "2-3", "2-3", "rank"]
     (edge,) = draw_leaderboard([replace(BARS[0], high=0.97, low=0.0)]).axes
     assert edge.get_xlim() == (0.0, 1.0)
+    for score in (0.0, 0.5, 1.0):  # a single test has no interval
+        (alone,) = draw_leaderboard([Bar("a", score, score, score, 1, 1)]).axes
+        low, high = alone.get_xlim()
+        assert 0.04 < high - low < 0.11 and f"from {low:.2f} to {high:.2f} of" in alone.get_xlabel()
 
 
 def test_fields_are_where_their_names_are() -> None:

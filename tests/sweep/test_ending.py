@@ -45,3 +45,16 @@ def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:
     service.ending, service.events = [BATCHES], [CountersRead(BATCHES, IN_FLIGHT)]
     counters, _ = ended(service, clock)
     assert counters.of(BATCHES).lost_nanousd == 0
+
+
+def test_what_is_in_flight_is_waited_for_although_a_full_disk_takes_no_report() -> None:
+    service, clock = FakeService(), Clock()
+    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
+    clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
+    counters = RunCounters([])
+
+    def report(left_s: float) -> None:
+        raise OSError(28, "No space left on device")
+
+    Ending([service], counters, lambda: clock.now, clock.wait).run(10.0, report)
+    assert counters.of(LANE) == DONE

@@ -46,8 +46,8 @@ def _what_it_can_show(work: Work) -> Iterator[str]:
         sizes.setdefault(tests, []).append(dimension.replace("_", " "))
     if subjects > 1:
         yield from (Design(subjects, tests).told(", ".join(named)) for tests, named in sizes.items() if tests)
-    if work.sweep.judges:
-        yield _drift_shown(work.sweep.sentinels)
+    answers = subjects * sum(tests * len(named) for tests, named in sizes.items())
+    yield _drift_shown(min(work.sweep.sentinels, answers))
 
 
 def _drift_shown(number: int) -> str:

@@ -13,6 +13,7 @@ from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.row_status import StatusCount
 from hab_ray.analysis.signs import design, judging, rows
 from hab_ray.analysis.signs import drift as signs
 from hab_ray.analysis.signs.finding import Finding, ranked, worst
@@ -57,7 +58,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
             *judging.people_differ(people(summary), asked.panel),
-            *rows.unfinished(summary.statuses),
+            *rows.unfinished(_awaited(summary)),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
             *rows.without_overall(panel),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
@@ -78,6 +79,12 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.not_sent(_unheeded(summary)),
         ]
     )
+
+
+def _awaited(summary: Summary) -> list[StatusCount]:
+    """The rows without the answers of those whose answers are given: no run brings what a file lacks."""
+    asked = {subject.name for subject in summary.run.record.sweep.subjects}
+    return [status for status in summary.statuses if status.judge is not None or status.subject in asked]
 
 
 def _counts(marks: Sequence[ItemScores], count: Callable[[ItemScores], int]) -> list[rows.Counted]:

@@ -1,0 +1,33 @@
+"""When an engine opens after an unclean end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from hab_ray.engine.jobs import Counters
+from hab_ray.executors import provider_engine
+from hab_ray.executors.provider_engine import ProviderEngine
+
+
+def test_a_clock_that_is_set_back_prolongs_no_wait_for_what_a_dead_driver_may_send(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @asynccontextmanager
+    async def opened(*_: object) -> AsyncIterator[Any]:
+        yield SimpleNamespace(snapshot=Counters, in_flight=0)
+
+    monkeypatch.setattr(provider_engine, "open_engine", opened)
+    setup: Any = SimpleNamespace(provider="lab")
+    around: Any = dict
+    now, began = time.time(), time.monotonic()
+    engine = ProviderEngine(setup, "w", around, now + 0.3)
+    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    engine.opened.result(timeout=5)
+    assert time.monotonic() - began >= 0.3 and engine.is_open
+    engine.close().result(timeout=5)
