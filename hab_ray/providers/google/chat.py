@@ -14,7 +14,7 @@ from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
 from hab_ray.providers.google.connection import Connection
-from hab_ray.providers.http import StatusError, json_object
+from hab_ray.providers.http import StatusError
 from hab_ray.providers.numbers import token_count, usage_fields, vector
 
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
@@ -30,7 +30,6 @@ class GoogleProvider:
     list_limits = ListLimits(texts=100, text_bytes=4_000_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
         self._connection = Connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
@@ -51,10 +50,9 @@ class GoogleProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         try:
-            raw = await self._connection.send("POST", self._connection.versioned(wire.path, wire.version), wire.body)
+            return Exchange(await self._connection.ask("POST", wire.path, wire.body, wire.version))
         except StatusError as refused:
             raise refused.error from None
-        return Exchange(json_object(self._endpoint.body_without_key(raw)))
 
     def read_chat(self, body: JsonObject) -> Answer:
         usage = usage_fields(body, "usageMetadata")
