@@ -151,19 +151,6 @@ async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -
                 raise
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """Around the reading of a successful answer's fields.
-
-    Raises:
-        TransientError: the answer is not what the vendor sends.
-    """
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise malformed(repr(error)) from None
-
-
 def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
     """The JSON value in the place of an error body, as an object without the key."""
     return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 
-from hab_ray.providers.base import malformed
-from hab_ray.providers.batch_http import reading
+from hab_ray.providers.base import malformed, reading
 from hab_ray.providers.http import StatusError
 
 _MAX_PAGES = 100

@@ -15,8 +15,8 @@ import aiohttp
 import httpx2
 
 from hab_ray.errors import CallError
-from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, ending, reading
+from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, ending
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
 from hab_ray.providers.http import (

@@ -14,8 +14,8 @@ from typing_extensions import override
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.anthropic.chat import SDK
 from hab_ray.providers.anthropic.errors import blocked, classify
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import asking_for, creating_with_rows, reading, scrubbed, text_field
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
+from hab_ray.providers.batch_http import asking_for, creating_with_rows, scrubbed, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339

@@ -17,7 +17,18 @@ from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.anthropic.errors import blocked, classify
-from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
+from hab_ray.providers.base import (
+    Allowance,
+    Endpoint,
+    Exchange,
+    JsonObject,
+    ListLimits,
+    RateLimits,
+    Wire,
+    given,
+    malformed,
+    reading,
+)
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
 from hab_ray.providers.numbers import token_count, usage_fields
 from hab_ray.providers.sdk import Sdk, SdkAccount
@@ -49,13 +60,8 @@ class AnthropicProvider:
         }
         if call.system:
             body["system"] = clean_text(call.system)
-        if call.params.temperature is not None:
-            body["temperature"] = call.params.temperature
-        if call.params.top_p is not None:
-            body["top_p"] = call.params.top_p
-        output: dict[str, Any] = {}
-        if call.params.effort is not None:
-            output["effort"] = call.params.effort
+        body |= given(temperature=call.params.temperature, top_p=call.params.top_p)
+        output = given(effort=call.params.effort)
         if call.schema_json is not None:
             output["format"] = {"type": "json_schema", "schema": json.loads(call.schema_json)}
         if output:
@@ -85,7 +91,7 @@ class AnthropicProvider:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
         usage = usage_fields(body, "usage")
         used = _usage(usage)
-        try:
+        with reading():
             text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
             finish = _finish(body["stop_reason"], text)
             explanation = (body.get("stop_details") or {}).get("explanation")
@@ -96,8 +102,6 @@ class AnthropicProvider:
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
                 bill_known="input_tokens" in usage and "output_tokens" in usage,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         raise malformed("Anthropic has no embeddings")

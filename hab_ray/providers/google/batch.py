@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from urllib.parse import urlencode
 
 from hab_ray.errors import CallError, FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, reading
 from hab_ray.providers.batch_http import (
     PAGE,
     asking,
@@ -18,7 +18,6 @@ from hab_ray.providers.batch_http import (
     ending,
     made_of,
     made_since,
-    reading,
     scrubbed,
     text_field,
     token_pages,

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from multidict import CIMultiDict
 
-from hab_ray.providers.base import JsonObject, malformed
-from hab_ray.providers.batch_http import asking, asking_for, reading, text_field
+from hab_ray.providers.base import JsonObject, malformed, reading
+from hab_ray.providers.batch_http import asking, asking_for, text_field
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.google.connection import Connection, server_timeout
 from hab_ray.providers.http import StatusError, json_object

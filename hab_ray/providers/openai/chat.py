@@ -16,7 +16,17 @@ from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHt
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
+from hab_ray.providers.base import (
+    Allowance,
+    Endpoint,
+    Exchange,
+    JsonObject,
+    ListLimits,
+    RateLimits,
+    Wire,
+    given,
+    reading,
+)
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, duration_s
 from hab_ray.providers.numbers import stated_nanousd, token_count, usage_fields, vector
 from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
@@ -51,26 +61,17 @@ class OpenAIProvider:
             "messages": messages,
             entry.output_limit_field: entry.output_limit(call.params.max_tokens),
         }
-        if call.params.temperature is not None:
-            body["temperature"] = call.params.temperature
-        if call.params.top_p is not None:
-            body["top_p"] = call.params.top_p
-        if call.params.effort is not None:
-            body["reasoning_effort"] = call.params.effort
+        wanted = call.params
+        body |= given(temperature=wanted.temperature, top_p=wanted.top_p, reasoning_effort=wanted.effort)
         if call.schema_json is not None:
             schema = {"name": "reply", "strict": True, "schema": json.loads(call.schema_json)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return Wire("/chat/completions", body)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        body: dict[str, Any] = {
-            "model": entry.wire,
-            "input": [clean_text(call.text) for call in calls],
-            "encoding_format": "base64",
-        }
-        if calls[0].dimensions is not None:
-            body["dimensions"] = calls[0].dimensions
-        return Wire("/embeddings", body)
+        texts = [clean_text(call.text) for call in calls]
+        body = {"model": entry.wire, "input": texts, "encoding_format": "base64"}
+        return Wire("/embeddings", body | given(dimensions=calls[0].dimensions))
 
     async def send(self, wire: Wire) -> Exchange:
         try:
@@ -93,7 +94,7 @@ class OpenAIProvider:
         used, stated = self.read_usage(usage), stated_nanousd(usage)
         if cut_off(body):
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
-        try:
+        with reading():
             choice = body["choices"][0]
             message = _message(choice)
             text, refusal = _text(message.get("content")), _text(message.get("refusal"))
@@ -106,17 +107,13 @@ class OpenAIProvider:
                 stated_nanousd=stated,
                 bill_known=bool(usage),
             )
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         usage = usage_fields(body, "usage")
         used, stated = Usage(input=token_count(usage, "prompt_tokens")), stated_nanousd(usage)
-        try:
+        with reading():
             by_index = {item["index"]: vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
         return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
 
     def read_usage(self, fields: JsonObject) -> Usage:
