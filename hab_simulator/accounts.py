@@ -108,7 +108,6 @@ class Lengths(StrEnum):
     RARE = "rare"
 
     def drawn(self, rng: Random, low: int, high: int) -> int:
-        """One length."""
         if self is Lengths.LOGNORMAL:
             return min(high, max(low, round(2 * low * rng.lognormvariate(0, 0.8))))
         if self is Lengths.RARE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,7 +20,7 @@ from hab_simulator.limits import Verdict
 from hab_simulator.meter import CallRecord, Outcome, ReceivedRequest, call_label
 from hab_simulator.playing import route
 from hab_simulator.profile import Profile
-from hab_simulator.sending import json_response, response, send
+from hab_simulator.sending import json_response, response, send, serving
 from hab_simulator.state import SimulatorState
 from hab_simulator.vendor import Route
 
@@ -33,7 +34,6 @@ class Server:
         self._state = state
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one HTTP request."""
         if request.path.startswith("/_"):
             return await control.handle(self._state, request)
         found = route(request.path, self._state.profile.kind)
@@ -77,7 +77,11 @@ class Server:
         if refusal is not None:
             raise Refused(refusal)
         account = self._state.profile.account(name)
-        ask = vendor.read(place.path, request.headers, account, raw)
+        try:
+            body = json.loads(raw)
+        except ValueError:
+            raise vendor.no_json(place.path) from None
+        ask = vendor.check(place.path, request.headers, account, body)
         if self._state.exhausted(name):
             raise Refused(vendor.no_quota(ask.name), ask.name)
         verdict: Verdict | None = self._state.limiter.take(name, ask.name, ask.model, ask.reserved_tokens)
@@ -139,12 +143,8 @@ async def simulator(profile: Profile | None = None, port: int = 0) -> AsyncItera
     """Run a simulator in this event loop, on a port of its host (0: a free one); gives its URL."""
     settings = profile or Profile()
     state = SimulatorState(settings, monotonic)
-    server = web.Server(Server(state).handle, access_log=None)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
-    await runner.setup()
     try:
-        await web.TCPSite(runner, settings.host, port, backlog=4096).start()
-        yield f"http://{settings.host}:{runner.addresses[0][1]}"
+        async with serving(Server(state).handle, settings.host, port) as url:
+            yield url
     finally:
-        await runner.cleanup()
         state.close()

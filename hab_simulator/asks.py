@@ -145,7 +145,6 @@ class ChatAsk:
 
     @property
     def input_tokens(self) -> int:
-        """Tokens of everything sent."""
         return tokens(self.transcript) + _MESSAGE_TOKENS * (self.messages + 1)
 
     @property
@@ -167,12 +166,10 @@ class EmbedAsk:
 
     @property
     def input_tokens(self) -> int:
-        """Tokens of all texts."""
         return sum(tokens(text) for text in self.texts)
 
     @property
     def reserved_tokens(self) -> int:
-        """Tokens counted against a rate limit."""
         return self.input_tokens
 
 

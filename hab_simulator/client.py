@@ -6,20 +6,25 @@ import json
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 
 _TIMEOUT_S = 30.0
 
 
-class TrueAnswer(BaseModel):
+class _Reading(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+Read = TypeVar("Read", bound=_Reading)
+
+
+class TrueAnswer(_Reading):
     """What one subject's answer to one test shows: `letters`, "" for none, and the mark that the answer carries.
 
     `prompt` is the sha256 (hex) of the test's prompt. It was given `times` times, asked in the manner of this number.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     subject: str
     dimension: str
@@ -30,10 +35,8 @@ class TrueAnswer(BaseModel):
     times: int = 1
 
 
-class Manner(BaseModel):
+class Manner(_Reading):
     """What requests shared beside their messages; `schema_text` is JSON, "" for none."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str
     system: str
@@ -43,10 +46,8 @@ class Manner(BaseModel):
     schema_text: str = Field(alias="schema")
 
 
-class CheckedQuery(BaseModel):
+class CheckedQuery(_Reading):
     """The letters that a model named of a query, whose texts are known by the marks around them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     manner: int
     parts: Mapping[str, str]
@@ -54,10 +55,8 @@ class CheckedQuery(BaseModel):
     times: int
 
 
-class WrittenQueries(BaseModel):
+class WrittenQueries(_Reading):
     """A request for queries, and the queries that it got, by their fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     manner: int
     asked: str
@@ -65,7 +64,7 @@ class WrittenQueries(BaseModel):
     times: int
 
 
-class TrueVerdict(BaseModel):
+class TrueVerdict(_Reading):
     """What a judge's model meant to say of the answer with this mark, and how often it said it in which form.
 
     `wording` numbers the dimension's wordings, as they were planted, of which the judge was shown one; `parts` are the
@@ -73,8 +72,6 @@ class TrueVerdict(BaseModel):
     as `request`, the digest of a whole request in fixed words. `twice` is the letter that it named twice; `in_braces`
     counts the replies of which what stands from the first brace to the last is the verdict.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge: str
     dimension: str
@@ -89,10 +86,8 @@ class TrueVerdict(BaseModel):
     parts: Mapping[str, str] = {}
 
 
-class MissingEvidence(BaseModel):
+class MissingEvidence(_Reading):
     """What so many requests to a judge's model lacked; `dimension` is "" where no answer was in them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     judge: str
     dimension: str
@@ -104,18 +99,14 @@ class MissingEvidence(BaseModel):
         return f"{self.requests:,} requests to judge {self.judge}{of} lacked {self.what}"
 
 
-class Repeats(BaseModel):
+class Repeats(_Reading, extra="ignore"):
     """Bodies that were billed more than once."""
-
-    model_config = ConfigDict(frozen=True)
 
     bodies: int
 
 
-class BatchTotals(BaseModel):
+class BatchTotals(_Reading, extra="ignore"):
     """What was counted of batches; `cancelled` and `expired` ones brought a part of their lines."""
-
-    model_config = ConfigDict(frozen=True)
 
     created: int
     failed: int
@@ -126,13 +117,11 @@ class BatchTotals(BaseModel):
     nanousd: int
 
 
-class MeterReading(BaseModel):
+class MeterReading(_Reading, extra="ignore"):
     """What was counted of calls online, and of batches apart. Money in nano-dollars.
 
     `lost_after_billing` are replies charged, for `lost_nanousd`, that did not arrive whole.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     received: int
     billed: int
@@ -148,14 +137,6 @@ class MeterReading(BaseModel):
         return self.nanousd + self.batch.nanousd
 
 
-_ANSWERS = TypeAdapter(tuple[TrueAnswer, ...])
-_VERDICTS = TypeAdapter(tuple[TrueVerdict, ...])
-_MANNERS = TypeAdapter(tuple[Manner, ...])
-_CHECKS = TypeAdapter(tuple[CheckedQuery, ...])
-_QUERIES = TypeAdapter(tuple[WrittenQueries, ...])
-_MISSING = TypeAdapter(tuple[MissingEvidence, ...])
-
-
 @dataclass(frozen=True)
 class SimulatorClient:
     """The controls of the simulator that listens at `url`, which has `timeout_s` seconds for each answer."""
@@ -165,27 +146,27 @@ class SimulatorClient:
 
     def answers(self) -> tuple[TrueAnswer, ...]:
         """What every answer shows that was given so far."""
-        return _ANSWERS.validate_json(self._exchange("/_truth/answers"))
+        return self._truth("answers", TrueAnswer)
 
     def verdicts(self) -> tuple[TrueVerdict, ...]:
         """What every judge meant to say so far."""
-        return _VERDICTS.validate_json(self._exchange("/_truth/verdicts"))
+        return self._truth("verdicts", TrueVerdict)
 
     def manners(self) -> tuple[Manner, ...]:
         """What requests shared, by the numbers of the manners."""
-        return _MANNERS.validate_json(self._exchange("/_truth/manners"))
+        return self._truth("manners", Manner)
 
     def checks(self) -> tuple[CheckedQuery, ...]:
         """What was named of every query that was checked so far."""
-        return _CHECKS.validate_json(self._exchange("/_truth/checks"))
+        return self._truth("checks", CheckedQuery)
 
     def queries(self) -> tuple[WrittenQueries, ...]:
         """What was asked of every author of queries so far, and what it wrote."""
-        return _QUERIES.validate_json(self._exchange("/_truth/queries"))
+        return self._truth("queries", WrittenQueries)
 
     def missing(self) -> tuple[MissingEvidence, ...]:
         """What judges were not shown so far."""
-        return _MISSING.validate_json(self._exchange("/_truth/missing"))
+        return self._truth("missing", MissingEvidence)
 
     def meter(self) -> MeterReading:
         """What was received and charged so far."""
@@ -195,6 +176,9 @@ class SimulatorClient:
         """Make tests known: by the sha256 (hex) of each prompt its dimension, and its context where it has one."""
         self._exchange("/_contexts", contexts)
         self._exchange("/_prompts", prompts)
+
+    def _truth(self, name: str, kind: type[Read]) -> tuple[Read, ...]:
+        return tuple(map(kind.model_validate, json.loads(self._exchange(f"/_truth/{name}"))))
 
     def _exchange(self, path: str, body: Any = None) -> bytes:
         data = None if body is None else json.dumps(body).encode()

@@ -10,7 +10,9 @@ known).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
 
 from aiohttp import web
 from pydantic import TypeAdapter, ValidationError
@@ -41,36 +43,29 @@ async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Respons
         return json_response({"error": str(failure)}, 400)
 
 
+_SHOWN: Mapping[str, Callable[[SimulatorState], Any]] = {
+    "/_meter": lambda state: state.meter.reading(),
+    "/_truth": lambda state: state.answered.reading(),
+    "/_truth/answers": lambda state: state.mind.truth.heard.answers(),
+    "/_truth/verdicts": lambda state: state.mind.truth.heard.verdicts(),
+    "/_truth/manners": lambda state: state.mind.truth.heard.manners(),
+    "/_truth/checks": lambda state: state.mind.truth.heard.checks(),
+    "/_truth/queries": lambda state: list(state.mind.truth.heard.written()),
+    "/_truth/missing": lambda state: state.mind.truth.judging.missed(),
+    "/_batches": lambda state: state.batches.reading(),
+}
+
+
 def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
-    match request.path:
-        case "/_meter":
-            return json_response(state.meter.reading())
-        case "/_truth":
-            return json_response(state.answered.reading())
-        case "/_truth/answers":
-            return json_response(state.mind.truth.heard.answers())
-        case "/_truth/verdicts":
-            return json_response(state.mind.truth.heard.verdicts())
-        case "/_truth/manners":
-            return json_response(state.mind.truth.heard.manners())
-        case "/_truth/checks":
-            return json_response(state.mind.truth.heard.checks())
-        case "/_truth/queries":
-            return json_response(list(state.mind.truth.heard.written()))
-        case "/_truth/missing":
-            return json_response(state.mind.truth.judging.missed())
-        case "/_batches":
-            return json_response(state.batches.reading())
-        case "/_calls":
-            after = _NUMBER.validate_python(request.query.get("after", 0))
-            calls = state.meter.calls[after : after + _CALLS_SHOWN]
-            return json_response([call.reading() for call in calls])
-        case "/_requests":
-            after = _NUMBER.validate_python(request.query.get("after", 0))
-            requests = state.meter.requests[after : after + _CALLS_SHOWN]
-            return json_response([one.reading() for one in requests])
-        case path:
-            return _unknown(path)
+    if request.path in _SHOWN:
+        return json_response(_SHOWN[request.path](state))
+    if request.path not in ("/_calls", "/_requests"):
+        return _unknown(request.path)
+    after = _NUMBER.validate_python(request.query.get("after", 0))
+    some = slice(after, after + _CALLS_SHOWN)
+    if request.path == "/_calls":
+        return json_response([call.reading() for call in state.meter.calls[some]])
+    return json_response([asdict(one) for one in state.meter.requests[some]])
 
 
 def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
@@ -85,7 +80,7 @@ def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
             state.quota.update(_QUOTAS.validate_json(raw))
         case "/_prompts":
             prompts = _PROMPTS.validate_json(raw)
-            unknown = _strangers(state, prompts.values())
+            unknown = sorted(set(prompts.values()) - set(state.profile.planted.dimensions))
             if unknown:
                 return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
             state.mind.truth.prompts.update(prompts)
@@ -94,10 +89,6 @@ def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
         case _:
             return _unknown(path)
     return json_response({})
-
-
-def _strangers(state: SimulatorState, names: Iterable[str]) -> list[str]:
-    return sorted(set(names) - set(state.profile.planted.dimensions))
 
 
 def _unknown(path: str) -> web.Response:

@@ -63,7 +63,6 @@ class Heard:
         return self._manners.setdefault(manner, len(self._manners))
 
     def add(self, exchange: MeantReply) -> None:
-        """Count a reply that was delivered."""
         self._exchanges[exchange] += 1
         (self._equal if exchange.is_readable else self._broken)[exchange.label] += 1
 

@@ -17,7 +17,6 @@ class NoLatency(Settings):
     kind: Literal["none"] = "none"
 
     def seconds(self, seed: int, *parts: str | bytes | int) -> float:
-        """No wait at all."""
         return 0.0
 
 
@@ -28,7 +27,6 @@ class FixedLatency(Settings):
     value_s: float = Field(ge=0)
 
     def seconds(self, seed: int, *parts: str | bytes | int) -> float:
-        """The fixed wait in seconds."""
         return self.value_s
 
 

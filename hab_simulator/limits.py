@@ -68,42 +68,28 @@ class RateLimits:
 
     clock: Callable[[], float]
     calendar: Callable[[], datetime]
-    _requests: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
-    _tokens: dict[tuple[str, str], _Bucket] = field(default_factory=dict)
+    _buckets: dict[tuple[str, str, str], _Bucket] = field(default_factory=dict)
 
     def take(self, account: str, name: str, model: SimulatedModel, tokens: int) -> Verdict | None:
         """Take one request of so many tokens, if both limits allow; None where the model has no limits."""
-        if model.requests_per_minute is None and model.tokens_per_minute is None:
-            return None
         now = self.clock()
-        requests = self._bucket(self._requests, (account, name), model.requests_per_minute, now)
-        amounts = self._bucket(self._tokens, (account, name), model.tokens_per_minute, now)
-        waits = {
-            "requests": requests.wait_s(1) if requests else 0.0,
-            "tokens": amounts.wait_s(tokens) if amounts else 0.0,
+        limits = {"requests": (model.requests_per_minute, 1), "tokens": (model.tokens_per_minute, tokens)}
+        asked = {
+            unit: (self._bucket((account, name, unit), limit, now), amount)
+            for unit, (limit, amount) in limits.items()
+            if limit is not None
         }
-        short = max(waits, key=lambda limit: waits[limit])
-        if waits[short] == 0:
-            if requests:
-                requests.left -= 1
-            if amounts:
-                amounts.left -= tokens
-        return Verdict(
-            requests=requests.level() if requests else None,
-            tokens=amounts.level() if amounts else None,
-            wait_s=waits[short],
-            short=short,
-            at=self.calendar(),
-        )
-
-    @staticmethod
-    def _bucket(
-        buckets: dict[tuple[str, str], _Bucket], key: tuple[str, str], limit: int | None, now: float
-    ) -> _Bucket | None:
-        if limit is None:
+        if not asked:
             return None
-        bucket = buckets.get(key)
-        if bucket is None:
-            bucket = buckets[key] = _Bucket(limit, float(limit), now)
+        waits = {unit: bucket.wait_s(amount) for unit, (bucket, amount) in asked.items()}
+        short = max(waits, key=waits.__getitem__)
+        if waits[short] == 0:
+            for bucket, amount in asked.values():
+                bucket.left -= amount
+        levels = {unit: bucket.level() for unit, (bucket, _) in asked.items()}
+        return Verdict(levels.get("requests"), levels.get("tokens"), waits[short], short, self.calendar())
+
+    def _bucket(self, key: tuple[str, str, str], limit: int, now: float) -> _Bucket:
+        bucket = self._buckets.setdefault(key, _Bucket(limit, float(limit), now))
         bucket.refill(now)
         return bucket

@@ -6,9 +6,9 @@ so that a body charged twice shows wherever it was charged.
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any
@@ -50,7 +50,6 @@ class Counts:
     nanousd: int = 0
 
     def add(self, outcome: Outcome, bill: Bill | None) -> None:
-        """Count one request."""
         self.received += 1
         if outcome is Outcome.REFUSED:
             self.refused += 1
@@ -64,7 +63,6 @@ class Counts:
         self.charge(bill)
 
     def charge(self, bill: Bill) -> None:
-        """Count what was charged."""
         self.billed += 1
         self.input_tokens += bill.usage.input
         self.cached_tokens += bill.usage.cached
@@ -72,10 +70,6 @@ class Counts:
         self.output_tokens += bill.usage.output
         self.reasoning_tokens += bill.usage.reasoning
         self.nanousd += bill.nanousd
-
-    def reading(self) -> dict[str, int]:
-        """The counters by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
@@ -97,10 +91,6 @@ class BatchCounts:
     lines_undone: int = 0
     lines_missing: int = 0
     nanousd: int = 0
-
-    def reading(self) -> dict[str, int]:
-        """The counters by name."""
-        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,27 +137,18 @@ class ReceivedRequest:
     method: str
     path: str
 
-    def reading(self) -> dict[str, Any]:
-        """Wire JSON of `GET /_requests`."""
-        return {"at": self.at, "account": self.account, "method": self.method, "path": self.path}
-
 
 def call_label(account: str, path: str, body: bytes) -> bytes:
     """What makes two requests the same: account, path (Gemini's holds the model) and the body's `identity`."""
     return f"{account} {path} ".encode() + body
 
 
-@dataclass(frozen=True, slots=True)
-class Double:
-    """A body that was charged more than once: where it went the second time."""
-
-    account: str
-    path: str
-
-
 @dataclass(slots=True)
 class Meter:
-    """All counters of one simulator; `clock` gives monotonic seconds."""
+    """All counters of one simulator; `clock` gives monotonic seconds.
+
+    `_doubles` are the bodies that were charged more than once: account and path that the second went to.
+    """
 
     clock: Callable[[], float]
     in_flight: int = 0
@@ -175,15 +156,14 @@ class Meter:
     unread: int = 0
     calls: list[CallRecord] = field(default_factory=list)
     requests: list[ReceivedRequest] = field(default_factory=list)
-    _models: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
     _charged: Counter[bytes] = field(default_factory=Counter)
-    _doubles: dict[bytes, Double] = field(default_factory=dict)
-    _batches: dict[str, BatchCounts] = field(default_factory=dict)
-    _batch_models: dict[tuple[str, str], Counts] = field(default_factory=dict)
+    _doubles: dict[bytes, tuple[str, str]] = field(default_factory=dict)
+    _batches: defaultdict[str, BatchCounts] = field(default_factory=lambda: defaultdict(BatchCounts))
+    _batch_models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
     _seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_SECONDS_SHOWN))
 
     def enter(self) -> None:
-        """A request began."""
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
         second = int(self.clock())
@@ -193,28 +173,22 @@ class Meter:
             self._seconds.append([second, 1])
 
     def leave(self) -> None:
-        """A request ended, however it ended."""
         self.in_flight -= 1
 
     def record(self, call: CallRecord, bill: Bill | None) -> None:
         """Count a request whose fate is decided; its number is its place in `calls`, from 1."""
         self.calls.append(call)
-        counts = self._models.get((call.account, call.model))
-        if counts is None:
-            counts = self._models[call.account, call.model] = Counts()
-        counts.add(call.outcome, bill)
+        self._models[call.account, call.model].add(call.outcome, bill)
         if bill is not None:
             self._note(call.label, call.account, call.path)
 
     def batch(self, account: str) -> BatchCounts:
         """The counters of an account's batches."""
-        return self._batches.setdefault(account, BatchCounts())
+        return self._batches[account]
 
     def record_line(self, account: str, path: str, model: str, label: bytes, bill: Bill) -> None:
         """Count a line of a batch that is charged."""
-        counts = self._batch_models.get((account, model))
-        if counts is None:
-            counts = self._batch_models[account, model] = Counts()
+        counts = self._batch_models[account, model]
         counts.received += 1
         counts.charge(bill)
         total = self.batch(account)
@@ -225,13 +199,13 @@ class Meter:
     def _note(self, label: bytes, account: str, path: str) -> None:
         self._charged[label] += 1
         if self._charged[label] == 2:
-            self._doubles[label] = Double(account, path)
+            self._doubles[label] = account, path
 
     def reading(self) -> dict[str, Any]:
         """Wire JSON of `GET /_meter`."""
-        total: Counter[str] = Counter(Counts().reading())
+        total: Counter[str] = Counter(asdict(Counts()))
         for counts in self._models.values():
-            total.update(counts.reading())
+            total.update(asdict(counts))
         now = int(self.clock())
         return {
             **total,
@@ -245,28 +219,28 @@ class Meter:
                 "bodies": len(self._doubles),
                 "first": [
                     {
-                        "account": double.account,
-                        "path": double.path,
+                        "account": account,
+                        "path": path,
                         "identity": label[-_IDENTITY_BYTES:].hex(),
                         "times": self._charged[label],
                     }
-                    for label, double in islice(self._doubles.items(), _DOUBLES_SHOWN)
+                    for label, (account, path) in islice(self._doubles.items(), _DOUBLES_SHOWN)
                 ],
             },
             "models": [
-                {"account": account, "model": model, **counts.reading()}
+                {"account": account, "model": model, **asdict(counts)}
                 for (account, model), counts in sorted(self._models.items())
             ],
             "batch": self._batch_reading(),
         }
 
     def _batch_reading(self) -> dict[str, Any]:
-        total: Counter[str] = Counter(BatchCounts().reading())
+        total: Counter[str] = Counter(asdict(BatchCounts()))
         for counts in self._batches.values():
-            total.update(counts.reading())
+            total.update(asdict(counts))
         return {
             **total,
-            "accounts": [{"account": name, **counts.reading()} for name, counts in sorted(self._batches.items())],
+            "accounts": [{"account": name, **asdict(counts)} for name, counts in sorted(self._batches.items())],
             "models": [
                 {"account": account, "model": model, **_charges(counts)}
                 for (account, model), counts in sorted(self._batch_models.items())
@@ -276,5 +250,5 @@ class Meter:
 
 def _charges(counts: Counts) -> dict[str, int]:
     """The counters that a batch's lines have too."""
-    shown = counts.reading()
-    return {name: shown[name] for name in shown if name == "billed" or name.endswith(("_tokens", "nanousd"))}
+    names = ("_tokens", "nanousd")
+    return {name: count for name, count in asdict(counts).items() if name == "billed" or name.endswith(names)}

@@ -11,14 +11,17 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import parse_qsl
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, ValidationError
+
+from hab_simulator.sending import serving
+from hab_simulator.settings import first_problem
 
 FORMAT = "hab-doctor-1"
 UNRECORDED = "x-hab-unrecorded"
@@ -84,9 +87,8 @@ def parse_recording(text: str) -> list[Recorded]:
         try:
             found.append(Recorded.model_validate_json(line))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(map(str, first["loc"])) or "the line"
-            raise RecordingUnusable(f"line {number}: {where}: {first['msg']}") from None
+            where, problem, _ = first_problem(error)
+            raise RecordingUnusable(f"line {number}: {where or 'the line'}: {problem}") from None
     return found
 
 
@@ -127,7 +129,6 @@ class Replay:
         return sorted(self._accounts)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer one HTTP request."""
         body = (await request.read()).decode("utf-8", "replace")
         for account, path in self._below(request.path_qs):
             place = self._places.get((account, request.method, self._recorded_name(_known(path))))
@@ -187,14 +188,6 @@ def _pairs(recorded: str, asked: str) -> dict[str, str]:
     return dict(zip(old, new, strict=True)) if len(old) == len(new) else {}
 
 
-@asynccontextmanager
-async def replaying(recorded: list[Recorded], port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
+def replaying(recorded: list[Recorded], port: int = 0, host: str = "127.0.0.1") -> AbstractAsyncContextManager[str]:
     """Serve a recording in this event loop, on a port of a host (0: a free one); gives its URL."""
-    server = web.Server(Replay(recorded).handle, access_log=None)
-    runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, host, port).start()
-        yield f"http://{host}:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return serving(Replay(recorded).handle, host, port)

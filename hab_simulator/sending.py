@@ -1,10 +1,12 @@
-"""Sending an answer as the fault of the call allows."""
+"""Serving HTTP, and sending an answer as the fault of the call allows."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import web
@@ -17,6 +19,20 @@ _PIECES = 10
 _PIECE_BYTES = 65_536
 _HANG_POLL_S = 0.1
 _DISCARD = struct.pack("ii", 1, 0)
+
+
+@asynccontextmanager
+async def serving(
+    handle: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], host: str = "127.0.0.1", port: int = 0
+) -> AsyncIterator[str]:
+    """Serve in this event loop, on a port of a host (0: a free one); gives the URL."""
+    runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, host, port, backlog=4096).start()
+        yield f"http://{host}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
 
 
 def response(answer: WireAnswer) -> web.Response:
@@ -55,11 +71,6 @@ def send_reset(request: web.BaseRequest) -> web.Response:
     if transport is not None:
         transport.abort()
     return web.Response()
-
-
-def send_file(path: Path, content_type: str) -> web.FileResponse:
-    """A file, sent without passing through memory."""
-    return web.FileResponse(path, headers={"Content-Type": content_type})
 
 
 async def send_half_file(request: web.BaseRequest, path: Path, content_type: str) -> web.StreamResponse:

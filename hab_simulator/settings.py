@@ -1,10 +1,10 @@
-"""What all settings have in common."""
+"""What all settings have in common, and how a body is told that is none."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Glob = str
@@ -14,3 +14,9 @@ class Settings(BaseModel):
     """A frozen model that refuses unknown keys, and numbers that are none or infinite."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def first_problem(failure: ValidationError) -> tuple[str, str, str]:
+    """The first thing wrong in a body: its place, dots between the steps, what is wrong, and pydantic's type of it."""
+    first = failure.errors(include_url=False, include_context=False)[0]
+    return ".".join(map(str, first["loc"])), first["msg"], first["type"]

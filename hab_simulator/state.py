@@ -51,7 +51,6 @@ class SimulatorState:
         return quota is not None and self._billed[account] >= quota
 
     def hear(self, exchange: MeantReply | None) -> None:
-        """Note a reply that was delivered."""
         if exchange is not None:
             self.mind.truth.heard.add(exchange)
             if exchange.sighting is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from hab_simulator.accounts import SimulatedAccount
-from hab_simulator.asks import Ask, WireAnswer
+from hab_simulator.asks import Ask, Refused, WireAnswer
 from hab_simulator.limits import Verdict
 from hab_simulator.truth.answers import Mind
 
@@ -24,8 +24,8 @@ class Vendor(Protocol):
     def models(self, account: SimulatedAccount) -> WireAnswer:
         """The list of models."""
 
-    def read(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
-        """Check a request. Raises Refused with the vendor's answer."""
+    def no_json(self, path: str) -> Refused:
+        """The refusal of a body that is none."""
 
     def check(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:
         """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""

@@ -23,11 +23,12 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _ELSEWHERE = ("10.255.255.255", 1)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Headers of one connection, and those that the client itself writes to say what it sends.
-_NOT_OURS_TO_SET = {
+# Headers of one connection; and beside them those that the client itself writes to say what it sends.
+ONE_HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
-    *("transfer-encoding", "upgrade", "host", "content-length", "content-type", "content-encoding", "expect"),
+    *("transfer-encoding", "upgrade", "host", "content-length"),
 }
+_NOT_OURS_TO_SET = ONE_HOP | {"content-type", "content-encoding", "expect"}
 
 
 def outside_address() -> str | None:

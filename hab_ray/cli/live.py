@@ -19,11 +19,12 @@ from hab_ray.cli.machine import of_sweep, show
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.doctor.bounds import bound
 from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
+from hab_ray.doctor.examination import Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.visit import Visit, asked_on_record, pay
+from hab_ray.doctor.visit import asked_on_record, pay
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
 from hab_ray.executors.serving import Endpoints
@@ -78,13 +79,12 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, stop: St
         refuse_unwritable_file(file)
         versions, asked_before = asyncio.run(asked_on_record(work))
         work = under(work, versions)
-        asked = questions(work)
-        visit = Visit(work, asked, Endpoints(work, stack).url, options.by_batch, options.wait_s, options.max_usd)
-        _agree(asyncio.run(bound(work, asked, options.by_batch, visit.url)), visit, options)
+        visit = Visit(work, questions(work), Endpoints(work, stack).url, options.by_batch, options.wait_s)
+        _agree(asyncio.run(bound(visit)), visit, options)
         say("asking the simulator, which costs nothing, then the vendors")
         reference = asyncio.run(at_simulator(work, options.by_batch, now))
         stop.check()
-        found = pay(visit, stop, warn)
+        found = pay(visit, options.max_usd, stop, warn)
         found = replace(found, exchanges=[*asked_before, *found.exchanges])
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
     for left in found.examined.left_open:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.catalog.prices import Mode, rate
-from hab_ray.doctor.examination import ROWS_OF_A_BATCH
+from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Visit
 from hab_ray.doctor.questions import Question
 from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Provider
-from hab_ray.work import Work
 
 # A line of a batch is the request and its name.
 _LINE_BYTES = 256
 
 
-async def bound(work: Work, questions: Sequence[Question], by_batch: bool, url: Callable[[str], str]) -> int:
-    """The most that these questions can cost, in nano-dollars.
+async def bound(visit: Visit) -> int:
+    """The most that a visit can cost, in nano-dollars.
 
     Raises:
         ConfigError: a key is not set, or a model has no price.
     """
     total = 0
-    for name in dict.fromkeys(question.provider for question in questions):
-        provider = connect(endpoint_of(name, work.catalog.providers[name], url(name)))
+    for name in dict.fromkeys(question.provider for question in visit.questions):
+        provider = connect(endpoint_of(name, visit.work.catalog.providers[name], visit.url(name)))
         try:
-            for question in questions:
+            for question in visit.questions:
                 if question.provider == name:
-                    total += _bound(question, work.models[question.model].entry, provider, by_batch)
+                    total += _bound(question, visit.work.models[question.model].entry, provider, visit.by_batch)
         finally:
             await provider.close()
     return total

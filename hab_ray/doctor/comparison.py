@@ -81,7 +81,6 @@ class ComparedProtocols:
         return [one for one in self.differences if one.rank is not Rank.COSMETIC]
 
     def note(self, label: str, verb: str, words: Iterable[str]) -> None:
-        """Add notes."""
         self.notes += [ProtocolDifference(label, verb, what) for what in words]
 
 

@@ -7,16 +7,15 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from datetime import datetime
 
 import aiohttp
-import httpx2
 
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import endpoint_of, has_secret, variables_of
+from hab_ray.providers.http import http_date, new_session
 from hab_ray.visible import one_line
 
 WITHIN_S = 5.0
@@ -38,9 +37,7 @@ class EndpointAnswer:
 
 async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
     """Ask every endpoint that has an address, all at once, each within so many seconds."""
-    connector = aiohttp.TCPConnector(ssl=httpx2.create_ssl_context())
-    jar = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(connector=connector, cookie_jar=jar, trust_env=True) as session:
+    async with new_session() as session:
         asked = [_ask(session, name, entry.url, within_s) for name, entry in providers.items() if entry.url]
         return list(await asyncio.gather(*asked))
 
@@ -51,20 +48,14 @@ async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s
         async with asyncio.timeout(within_s):
             async with session.get(url, allow_redirects=False) as response:
                 seconds = time.monotonic() - started
-                return EndpointAnswer(provider, url, response.status, seconds, _date(response.headers.get("Date")))
+                return EndpointAnswer(
+                    provider, url, response.status, seconds, http_date(response.headers.get("Date", ""))
+                )
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         problem = one_line(str(error) or type(error).__name__, _MAX_CAUSE)
     return EndpointAnswer(provider, url, None, time.monotonic() - started, problem=problem)
-
-
-def _date(text: str | None) -> datetime | None:
-    try:
-        moment = parsedate_to_datetime(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def reachable(answered: EndpointAnswer) -> Finding:

@@ -78,21 +78,28 @@ class Examined:
         self.bills += billing_notes([counters.billing])
 
 
-@dataclass
-class Examination:
-    """Asks questions of a sweep's vendors, from the budget of a session's run.
+@dataclass(frozen=True)
+class Visit:
+    """What is asked of a sweep's vendors, and where they are.
 
     `url` finds an endpoint; a batch is waited for `wait_s` seconds.
     """
 
     work: Work
     questions: Sequence[Question]
-    session: Session
-    budget: BudgetService
-    tap: Tap
     url: Callable[[str], str]
     by_batch: bool
     wait_s: float
+
+
+@dataclass
+class Examination:
+    """Makes a visit, from the budget of a session's run."""
+
+    visit: Visit
+    session: Session
+    budget: BudgetService
+    tap: Tap
     _examined: Examined = field(default_factory=Examined)
     _engines: set[OnlineEngine] = field(default_factory=set)
     _is_stopped: bool = False
@@ -104,7 +111,7 @@ class Examination:
             LeaseLost, ConfigError, OSError: spending had to end; what was answered by then is in the store.
         """
         of_provider: dict[str, list[Question]] = defaultdict(list)
-        for question in self.questions:
+        for question in self.visit.questions:
             of_provider[question.provider].append(question)
         await asyncio.gather(*(self._ask_provider(name, some) for name, some in of_provider.items()))
         return self._examined
@@ -116,8 +123,8 @@ class Examination:
             await engine.stop(drain_s)
 
     async def _ask_provider(self, provider: str, some: Sequence[Question]) -> None:
-        entry = self.work.catalog.providers[provider]
-        real = endpoint_of(provider, entry, self.url(provider))
+        entry = self.visit.work.catalog.providers[provider]
+        real = endpoint_of(provider, entry, self.visit.url(provider))
         plays = account(provider, load_vendor(entry.kind).protocol)
 
         def tapped(label: str) -> Endpoint:
@@ -128,12 +135,12 @@ class Examination:
         chats = [question for question in some if isinstance(question.call, ChatCall)]
         if chats and not self._is_stopped:
             await self._ask_malformed(chats[0], tapped(f"{MALFORMED} {provider}"))
-        if self.by_batch:
+        if self.visit.by_batch:
             batched = [question for question in some if self._entry(question).batch]
             await self._ask_by_batch(batched, entry, tapped, len(some))
 
     def _entry(self, question: Question) -> ModelEntry:
-        return self.work.models[question.model].entry
+        return self.visit.work.models[question.model].entry
 
     async def _ask_online(self, question: Question, entry: ProviderEntry, url: str, number: int) -> None:
         lease, store = self.session.lease, self.session.work.sweep.store
@@ -196,7 +203,7 @@ class Examination:
         engine = self._batch_engine(question, endpoint, policy, ledger)
         problems: list[str] = []
         async with engine:
-            end = time.monotonic() + self.wait_s
+            end = time.monotonic() + self.visit.wait_s
             asking = asyncio.create_task(engine.complete(question.model, iter(jobs)))
             is_over = False
             while not is_over and time.monotonic() < end and not self._is_stopped:
@@ -213,7 +220,7 @@ class Examination:
         last = engine.snapshot()
         self._examined.count(last)
         if not is_over and not self._is_stopped:
-            problems.append(f"the batch has not ended after {self.wait_s:g} s")
+            problems.append(f"the batch has not ended after {self.visit.wait_s:g} s")
         if not is_over:
             left = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
             self._examined.left_open += [self._of_left(label, batch) for batch in left]
@@ -228,7 +235,8 @@ class Examination:
         name = f"batch {batch.name} ({batch.batch_id or 'its id is not known yet'})"
         return (
             f"{label}: {name} is left at the vendor; the next `hab run` collects it, and `hab batches cancel "
-            f"{self.work.run_path} {batch.name}` ends it (where the sweep has no run yet: at the vendor, by its id)"
+            f"{self.visit.work.run_path} {batch.name}` ends it (where the sweep has no run yet: at the vendor, by its "
+            "id)"
         )
 
     def _batch_engine(self, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger) -> BatchEngine:

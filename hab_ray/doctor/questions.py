@@ -37,7 +37,6 @@ class Question:
 
     @property
     def model(self) -> str:
-        """The model's name in the sweep."""
         return self.call.model
 
     def numbered(self, epoch: int, number: int) -> Call:

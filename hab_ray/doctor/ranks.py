@@ -19,7 +19,6 @@ class Rank(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """It in the user's words."""
         return _MEANINGS[self]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hab_ray.doctor.comparison import Recording
-from hab_ray.doctor.examination import Examination
+from hab_ray.doctor.examination import Examination, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.tap import tapping
 from hab_ray.engine.budget.budget import unlimited
@@ -39,8 +39,6 @@ async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
             async with simulator(profile) as url, tapping() as tap:
                 copy = at(copy, url)
                 addresses = {name: entry.url or "" for name, entry in copy.catalog.providers.items()}
-                examination = Examination(
-                    copy, questions(copy), session, unlimited(), tap, addresses.__getitem__, by_batch, _WAIT_S
-                )
-                examined = await examination.run()
+                visit = Visit(copy, questions(copy), addresses.__getitem__, by_batch, _WAIT_S)
+                examined = await Examination(visit, session, unlimited(), tap).run()
                 return Recording(tap.exchanges, examined)

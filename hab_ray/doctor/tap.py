@@ -16,18 +16,16 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 import aiohttp
-import httpx2
 from aiohttp import web
 
+from hab_ray.catalog.addresses import ONE_HOP
 from hab_ray.doctor.recording import Exchange
 from hab_ray.providers.base import NO_KEY, Endpoint
+from hab_ray.providers.http import new_session
 from hab_ray.providers.redaction import Redactor
 
-_ONE_HOP = {
-    *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
-    *("transfer-encoding", "upgrade", "host", "content-length", "accept-encoding"),
-}
-_RECODED = _ONE_HOP | {"content-encoding"}
+_UNSENT = ONE_HOP | {"accept-encoding"}
+_RECODED = _UNSENT | {"content-encoding"}
 _UPLOAD_URL = "x-goog-upload-url"
 _UPLOADS = "uploads"
 _HOST = "127.0.0.1"
@@ -95,7 +93,7 @@ class Tap:
     async def _handle(self, request: web.BaseRequest, tapped: Tapped, address: str, below: str) -> web.StreamResponse:
         url, is_elsewhere = self._target(tapped, below)
         left_out = {name.lower() for name in tapped.endpoint.headers} if is_elsewhere else set()
-        sent = {name: value for name, value in request.headers.items() if name.lower() not in _ONE_HOP | left_out}
+        sent = {name: value for name, value in request.headers.items() if name.lower() not in _UNSENT | left_out}
         content = await request.read()
         started = time.monotonic()
         try:
@@ -204,11 +202,7 @@ def _reached_without_proxy() -> Iterator[None]:
 
 @asynccontextmanager
 async def _listening() -> AsyncIterator[Tap]:
-    connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
-    jar = aiohttp.DummyCookieJar()
-    async with aiohttp.ClientSession(
-        connector=connector, cookie_jar=jar, trust_env=True, timeout=aiohttp.ClientTimeout(total=None)
-    ) as session:
+    async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
         tap = Tap(session)
         runner = web.ServerRunner(web.Server(tap.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
         await runner.setup()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.doctor.comparison import Recording
-from hab_ray.doctor.examination import Examination
-from hab_ray.doctor.questions import Question
+from hab_ray.doctor.examination import Examination, Visit
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
 from hab_ray.executors.api_versions import asked_at, endpoint, unsure
@@ -20,21 +19,6 @@ from hab_ray.stopping import Stop
 from hab_ray.storage.registry import new_run_id
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
-
-
-@dataclass(frozen=True)
-class Visit:
-    """What is asked of a sweep's vendors, where they are, and what it may cost in dollars.
-
-    A batch is waited for `wait_s` seconds.
-    """
-
-    work: Work
-    questions: Sequence[Question]
-    url: Callable[[str], str]
-    by_batch: bool
-    wait_s: float
-    max_usd: float
 
 
 async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
@@ -50,8 +34,8 @@ async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Excha
         return versions, tap.exchanges
 
 
-def pay(visit: Visit, stop: Stop, say: Say) -> Recording:
-    """Ask everything once.
+def pay(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Recording:
+    """Ask everything once, for at most so many dollars.
 
     What it costs counts as a run's of its own, in the store's books and not in the sweep's budget.
 
@@ -63,14 +47,11 @@ def pay(visit: Visit, stop: Stop, say: Say) -> Recording:
     run = visit.work.run_path.beside(f"doctor-{visit.work.run_path.name}")
     with spending(replace(visit.work, run_path=run, run_id=new_run_id()), stop, say) as session:
         session.register_run()
-        return asyncio.run(_asked(visit, session))
+        return asyncio.run(_asked(visit, session, max_usd))
 
 
-async def _asked(visit: Visit, session: Session) -> Recording:
-    budget = session.budget(SpendingLimit(usd=visit.max_usd))
+async def _asked(visit: Visit, session: Session, max_usd: float) -> Recording:
+    budget = session.budget(SpendingLimit(usd=max_usd))
     async with tapping() as tap:
-        examination = Examination(
-            visit.work, visit.questions, session, budget, tap, visit.url, visit.by_batch, visit.wait_s
-        )
-        examined = await session.ask(examination)
+        examined = await session.ask(Examination(visit, session, budget, tap))
         return Recording(tap.exchanges, examined)

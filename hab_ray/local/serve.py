@@ -15,13 +15,13 @@ from aiohttp import web
 from hab_ray.local.chat import load_chat
 from hab_ray.local.embed import Embedder
 from hab_ray.local.front import Front
-from hab_ray.local.server import TOKEN, Ready
+from hab_ray.local.server import TOKEN
 
 
 async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
-    """Serve on a listening socket; the first line on standard output is the `Ready` message.
+    """Serve on a listening socket; the first line on standard output is the URL.
 
-    Its URL holds a token that nobody else on the machine can know: elsewhere there is nothing.
+    It holds a token that nobody else on the machine can know: elsewhere there is nothing.
 
     Raises:
         LocalError: if a model cannot be loaded.
@@ -36,7 +36,7 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int,
     await runner.setup()
     await web.SockSite(runner, listener).start()
     host, port = runner.addresses[0][:2]
-    os.write(announce, Ready(url=f"http://{host}:{port}/{token}/v1").model_dump_json().encode() + b"\n")
+    os.write(announce, f"http://{host}:{port}/{token}/v1\n".encode())
     await asyncio.Event().wait()
 
 

@@ -17,8 +17,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pydantic import BaseModel, ConfigDict
-
 from hab_ray.local.errors import LocalError
 from hab_ray.local.pidfile import PidFile, end_stale
 
@@ -31,14 +29,6 @@ _LOG_LINES = 15
 _THREADS = {"GOMP_SPINCOUNT": "2000", "TOKENIZERS_PARALLELISM": "false"}
 
 Process = subprocess.Popen[bytes]
-
-
-class Ready(BaseModel):
-    """The one line the server writes to its standard output, once it answers requests."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    url: str
 
 
 class LocalServer:
@@ -157,7 +147,7 @@ class LocalServer:
             process = self._process = _spawn(self._command, self._log, self._listener.fileno(), self._token)
             PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
         try:
-            return process, _await_ready(process, self._log, timeout_s).url
+            return process, _await_ready(process, self._log, timeout_s)
         except BaseException:
             _end(process)
             raise
@@ -187,13 +177,14 @@ def _spawn(command: Sequence[str], log: Path, listener: int, token: str) -> Proc
         )
 
 
-def _await_ready(process: Process, log: Path, timeout_s: float) -> Ready:
+def _await_ready(process: Process, log: Path, timeout_s: float) -> str:
+    """The server's URL: the one line that it writes to its standard output, once it answers requests."""
     assert process.stdout is not None
     with process.stdout:
         readable, _, _ = select.select([process.stdout], [], [], timeout_s)
         line = process.stdout.readline() if readable else b""
     if line:
-        return Ready.model_validate_json(line)
+        return line.decode().strip()
     happened = f"is not ready after {timeout_s:g} s"
     if readable:
         with suppress(subprocess.TimeoutExpired):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
@@ -174,3 +175,21 @@ class Provider(Protocol):
 def malformed(problem: object) -> TransientError:
     """The error for a successful response whose body cannot be used."""
     return TransientError(FailureKind.MALFORMED, f"the response body is not as documented: {problem}")
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Around the reading of a successful answer's fields.
+
+    Raises:
+        TransientError: the answer is not what the vendor sends.
+    """
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise malformed(repr(error)) from None
+
+
+def given(**fields: Any) -> dict[str, Any]:
+    """The fields that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -8,9 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 
-import aiohttp
-import httpx2
-
 from hab_ray.errors import CallError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.batching import (
@@ -23,7 +20,7 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import StatusError, broken, error_object
+from hab_ray.providers.http import StatusError, error_object
 
 # 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
 MAX_UPLOAD_S = 2400.0
@@ -154,37 +151,9 @@ async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -
                 raise
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """Around the reading of a successful answer's fields.
-
-    Raises:
-        TransientError: the answer is not what the vendor sends.
-    """
-    try:
-        yield
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise malformed(repr(error)) from None
-
-
 def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
     """The JSON value in the place of an error body, as an object without the key."""
     return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))
-
-
-async def chunks_of(response: httpx2.Response) -> AsyncGenerator[bytes, None]:
-    """A streamed body as it arrives.
-
-    Raises:
-        TransientError: it broke off.
-    """
-    try:
-        async for chunk in response.aiter_bytes():
-            yield chunk
-    except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
-        raise broken(error) from None
-    finally:
-        await response.aclose()
 
 
 async def token_pages(

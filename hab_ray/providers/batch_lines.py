@@ -11,8 +11,7 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
 from hab_ray.errors import CallError, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batch_http import reading
+from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
 from hab_ray.providers.batching import Line
 from hab_ray.providers.http import json_object
 

@@ -50,54 +50,55 @@ class ErrorReport:
 Meaning = Callable[[ErrorReport], CallError]
 
 
-def no_quota(report: ErrorReport) -> CallError:
-    """The account's money or quota is used up."""
-    return ProviderError(
-        FailureKind.NO_QUOTA,
-        f"{report}; add credit or raise the account's spend limit, then give the same command again",
-    )
+def _stops_provider(kind: FailureKind, remedy: str) -> Meaning:
+    return lambda report: ProviderError(kind, f"{report}; {remedy}")
 
 
-def bad_key(report: ErrorReport) -> CallError:
-    """The vendor does not let this key or account in."""
-    return ProviderError(
-        FailureKind.BAD_KEY, f"{report}; check the key in the environment variable that the provider's key_env names"
-    )
+def _passes(kind: FailureKind) -> Meaning:
+    return lambda report: TransientError(kind, str(report), report.retry_after_s)
 
 
-def closed(report: ErrorReport) -> CallError:
-    """The vendor has closed or restricted the account."""
-    return ProviderError(
-        FailureKind.BAD_KEY,
-        f"{report}; the vendor has closed or restricted this account: see its console or ask its support, or use the "
-        "key of another account",
-    )
+def _of_the_row(kind: FailureKind) -> Meaning:
+    return lambda report: RowError(kind, str(report))
 
 
-def not_served_here(report: ErrorReport) -> CallError:
-    """The vendor does not serve the country or region that the requests come from."""
-    return ProviderError(
-        FailureKind.BAD_KEY,
-        f"{report}; the vendor serves neither key nor model from where this machine is: run from a region that it "
-        "serves, or ask the model through another provider",
-    )
-
-
-def bad_url(report: ErrorReport) -> CallError:
-    """There is a web site where the API should be."""
-    return ProviderError(
-        FailureKind.BAD_REQUEST, f"{report}; no API is at the provider's url: correct it (providers.<name>.url)"
-    )
-
-
-def redirected(report: ErrorReport) -> CallError:
-    """The url sends requests elsewhere. None is followed: keys, headers and prompts would go where nobody chose."""
-    return ProviderError(
-        FailureKind.BAD_REQUEST,
-        f"{report}; the provider's url redirects to another address, and redirects are not followed, because key and "
-        "prompts would go along: give the address that is meant (providers.<name>.url), or see what stands in between "
-        "(a proxy, a login page of the network)",
-    )
+no_quota = _stops_provider(
+    FailureKind.NO_QUOTA, "add credit or raise the account's spend limit, then give the same command again"
+)
+"""The account's money or quota is used up."""
+bad_key = _stops_provider(
+    FailureKind.BAD_KEY, "check the key in the environment variable that the provider's key_env names"
+)
+"""The vendor does not let this key or account in."""
+closed = _stops_provider(
+    FailureKind.BAD_KEY,
+    "the vendor has closed or restricted this account: see its console or ask its support, or use the key of another "
+    "account",
+)
+"""The vendor has closed or restricted the account."""
+not_served_here = _stops_provider(
+    FailureKind.BAD_KEY,
+    "the vendor serves neither key nor model from where this machine is: run from a region that it serves, or ask the "
+    "model through another provider",
+)
+"""The vendor does not serve the country or region that the requests come from."""
+bad_url = _stops_provider(FailureKind.BAD_REQUEST, "no API is at the provider's url: correct it (providers.<name>.url)")
+"""There is a web site where the API should be."""
+redirected = _stops_provider(
+    FailureKind.BAD_REQUEST,
+    "the provider's url redirects to another address, and redirects are not followed, because key and prompts would go "
+    "along: give the address that is meant (providers.<name>.url), or see what stands in between (a proxy, a login "
+    "page of the network)",
+)
+"""The url sends requests elsewhere. None is followed: keys, headers and prompts would go where nobody chose."""
+timed_out = _passes(FailureKind.TIMEOUT)
+"""The vendor gave up before the model was done."""
+server_fault = _passes(FailureKind.SERVER)
+"""The vendor's own failure."""
+too_long = _of_the_row(FailureKind.TOO_LONG)
+"""This request is longer than the model or the account ever takes."""
+bad_request = _of_the_row(FailureKind.BAD_REQUEST)
+"""This request will never be accepted."""
 
 
 def no_model(report: ErrorReport) -> CallError:
@@ -122,11 +123,6 @@ def not_taken(report: ErrorReport) -> CallError:
     )
 
 
-def too_long(report: ErrorReport) -> CallError:
-    """This request is longer than the model or the account ever takes."""
-    return RowError(FailureKind.TOO_LONG, str(report))
-
-
 def context_full(report: ErrorReport) -> CallError:
     """Request and answer do not fit into the context together.
 
@@ -147,11 +143,6 @@ def _first_number(pattern: re.Pattern[str], report: ErrorReport) -> int | None:
     return int(next(group for group in found.groups() if group)) if found else None
 
 
-def bad_request(report: ErrorReport) -> CallError:
-    """This request will never be accepted."""
-    return RowError(FailureKind.BAD_REQUEST, str(report))
-
-
 def too_fast(report: ErrorReport) -> CallError:
     """Over a limit that time heals."""
     return RateLimited(str(report), report.retry_after_s)
@@ -160,16 +151,6 @@ def too_fast(report: ErrorReport) -> CallError:
 def overloaded(report: ErrorReport) -> CallError:
     """The vendor has no capacity at the moment."""
     return Overloaded(str(report), report.retry_after_s)
-
-
-def timed_out(report: ErrorReport) -> CallError:
-    """The vendor gave up before the model was done."""
-    return TransientError(FailureKind.TIMEOUT, str(report), report.retry_after_s)
-
-
-def server_fault(report: ErrorReport) -> CallError:
-    """The vendor's own failure."""
-    return TransientError(FailureKind.SERVER, str(report), report.retry_after_s)
 
 
 def page(report: ErrorReport) -> CallError:

@@ -41,10 +41,9 @@ Headers = Mapping[str, str]
 class StatusError(Exception):
     """An answer other than 2xx, on its way to the request that alone knows what this status means for it."""
 
-    def __init__(self, status: int, error: CallError) -> None:
+    def __init__(self, status: int, error: CallError, body: JsonObject, headers: Headers) -> None:
         super().__init__(str(error))
-        self.status = status
-        self.error = error
+        self.status, self.error, self.body, self.headers = status, error, body, headers
 
 
 class CheckedClient(httpx2.AsyncClient):
@@ -73,6 +72,12 @@ class _CheckedBody(httpx2.AsyncByteStream):
 
 def _has_body(request: httpx2.Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
+
+
+def new_session(**options: Any) -> aiohttp.ClientSession:
+    """Connections without an SDK, whose certificates and proxies are those of the SDKs' clients; without cookies."""
+    connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
+    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True, **options)
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
@@ -171,7 +176,7 @@ def retry_after_s(headers: Headers) -> float | None:
         number = _number(value)
         if number is not None:
             return _wait(number * scale)
-    return until_s(_http_date(wait), headers)
+    return until_s(http_date(wait), headers)
 
 
 def _wait(seconds: float) -> float | None:
@@ -181,7 +186,7 @@ def _wait(seconds: float) -> float | None:
 
 def until_s(moment: datetime | None, headers: Headers) -> float | None:
     """Seconds from the response's own date to a moment; None where either is missing."""
-    sent = _http_date(headers.get("date", ""))
+    sent = http_date(headers.get("date", ""))
     if moment is None or sent is None:
         return None
     return _wait((moment - sent).total_seconds())
@@ -214,7 +219,8 @@ def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -
 
 
 @lru_cache(maxsize=16)
-def _http_date(text: str) -> datetime | None:
+def http_date(text: str) -> datetime | None:
+    """A moment such as Sat, 21 Nov 2026 12:00:00 GMT; None where it is not one."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

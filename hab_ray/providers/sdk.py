@@ -8,50 +8,87 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import aiohttp
 import httpx2
 
 from hab_ray.errors import CallError
-from hab_ray.providers.base import Endpoint, JsonObject, malformed
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, chunks_of, ending, reading
+from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, ending
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
-from hab_ray.providers.http import Headers, StatusError, broken, error_object, json_object, retry_after_s
+from hab_ray.providers.http import (
+    CONNECTIONS,
+    Headers,
+    StatusError,
+    broken,
+    error_object,
+    json_object,
+    retry_after_s,
+    time_limits,
+)
 
 Query = Mapping[str, object]
-Classify = Callable[[int, JsonObject, float | None], CallError]
 
 
 @dataclass(frozen=True)
-class SdkErrors:
-    """What an SDK raises: for an answer with an error status, its `response`, and for no whole answer."""
+class Sdk:
+    """What is used of an SDK: its client, with which HTTP client, and what that raises.
 
-    status: type[Any]
-    connection: type[Exception]
+    `refused` is raised for an answer with an error status, its `response`, whose body `classify` reads; `broken` for no
+    whole answer.
+    """
+
+    client: Callable[..., Any]
+    http_client: Callable[..., httpx2.AsyncClient]
+    refused: type[Any]
+    broken: type[Exception]
+    classify: Callable[[int, JsonObject, float | None], CallError]
 
 
 class SdkAccount:
     """An account. Every request is sent once; it raises StatusError for a refusal, TransientError for no answer."""
 
-    def __init__(self, endpoint: Endpoint, client: Any, errors: SdkErrors, classify: Classify) -> None:
+    def __init__(self, endpoint: Endpoint, sdk: Sdk) -> None:
         self.endpoint = endpoint
-        self._client, self._errors, self._classify = client, errors, classify
+        self._sdk = sdk
+        self._client = sdk.client(
+            base_url=endpoint.url,
+            api_key=endpoint.key,
+            default_headers=endpoint.headers,
+            max_retries=0,
+            timeout=time_limits(endpoint),
+            http_client=sdk.http_client(limits=CONNECTIONS, follow_redirects=False),
+        )
 
     async def get(self, path: str, query: Query | None = None) -> httpx2.Response:
         """A GET with its answer read."""
         return await self.ask(self._client.get(path, cast_to=httpx2.Response, options={"params": query or {}}))
 
-    async def stream(self, path: str, headers: Headers | None = None) -> httpx2.Response:
-        """A GET whose body is still to be read."""
-        options = {"headers": headers or {}}
-        return await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
+    async def download(self, name: str, path: str, headers: Headers | None = None) -> AsyncGenerator[bytes, None]:
+        """A GET for the batch or file of this name, its body as it arrives.
 
-    async def post(self, path: str, body: JsonObject | None = None) -> httpx2.Response:
+        Raises:
+            ResultsGone: the vendor no longer has it.
+            CallError: the vendor could not be asked, or the stream broke.
+        """
+        options = {"headers": headers or {}}
+        with asking_for(name):
+            response = await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
+        try:
+            async for chunk in response.aiter_bytes():
+                yield chunk
+        except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
+            raise broken(error) from None
+        finally:
+            await response.aclose()
+
+    async def post(self, path: str, body: JsonObject | None = None, headers: Headers | None = None) -> httpx2.Response:
         """A POST of JSON."""
-        return await self.ask(self._client.post(path, body=body, cast_to=httpx2.Response))
+        options = {"headers": headers or {}}
+        return await self.ask(self._client.post(path, body=body, options=options, cast_to=httpx2.Response))
 
     async def send(self, path: str, content: AsyncIterator[bytes], headers: Headers) -> httpx2.Response:
         """A POST of a long body in pieces."""
@@ -60,7 +97,6 @@ class SdkAccount:
         return await self.ask(request, MAX_UPLOAD_S)
 
     async def delete(self, path: str) -> None:
-        """A DELETE."""
         await self.ask(self._client.delete(path, cast_to=httpx2.Response))
 
     async def ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
@@ -73,21 +109,23 @@ class SdkAccount:
         try:
             async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
                 return await request
-        except self._errors.status as error:
-            status, headers = error.response.status_code, error.response.headers
+        except self._sdk.refused as error:
             body = error_object(self.endpoint.without_key(error.response.text))
-            raise StatusError(status, self._classify(status, body, retry_after_s(headers))) from None
-        except (self._errors.connection, TimeoutError) as error:
+            raise self.refusal(error.response.status_code, body, error.response.headers) from None
+        except (self._sdk.broken, TimeoutError) as error:
             raise broken(error) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it named a batch or file by what no address can hold") from None
 
+    def refusal(self, status: int, body: JsonObject, headers: Headers) -> StatusError:
+        """The error for a body that says what is wrong."""
+        return StatusError(status, self._sdk.classify(status, body, retry_after_s(headers)), body, headers)
+
     def read(self, response: httpx2.Response) -> JsonObject:
         """The JSON object of a successful answer, without the key."""
-        return json_object(self.endpoint.without_key(response.text))
+        return json_object(self.endpoint.body_without_key(response.content))
 
     async def close(self) -> None:
-        """Close connections."""
         await self._client.close()
 
 
@@ -164,13 +202,10 @@ class SdkBatches(ABC):
         with asking_for(batch_id):
             return self._account.read(await self._account.get(f"{self.path}/{batch_id}"))
 
-    async def lines(self, batch_id: str, path: str, headers: Headers | None = None) -> AsyncGenerator[Line, None]:
+    def lines(self, batch_id: str, path: str, headers: Headers | None = None) -> AsyncGenerator[Line, None]:
         """The results of a batch in a file."""
-        with asking_for(batch_id):
-            chunks = chunks_of(await self._account.stream(path, headers))
-        async with aclosing(read_lines(self._endpoint, chunks, _custom_id, self.body)) as lines:
-            async for line in lines:
-                yield line
+        chunks = self._account.download(batch_id, path, headers)
+        return read_lines(self._endpoint, chunks, lambda record: record.get("custom_id"), self.body)
 
     async def _page(self, query: Query) -> JsonObject:
         with asking():
@@ -178,7 +213,3 @@ class SdkBatches(ABC):
             organisation, part = (response.headers.get(name) for name in self.owner_headers)
             self._owner = self._endpoint.without_key("/".join(name for name in (organisation, part) if name))
             return self._account.read(response)
-
-
-def _custom_id(record: JsonObject) -> object:
-    return record.get("custom_id")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from pkgutil import resolve_name
 from typing import Any
 
 from hab_ray.providers.base import Endpoint, JsonObject, Provider
@@ -40,7 +41,6 @@ class AtMost:
     whole: str
 
     def problem(self, counts: JsonObject) -> str | None:
-        """The same."""
         part, whole = count(counts, self.part), count(counts, self.whole)
         if part is None or whole is None or part <= whole:
             return None
@@ -75,14 +75,19 @@ class WireProtocol:
     is_open: Callable[[JsonObject], bool] | None = None
 
 
+def later(name: str) -> Callable[[Endpoint], Any]:
+    """What a name ("module:attribute") stands for, imported when it is first called: an SDK takes about a second."""
+    return lambda endpoint: resolve_name(name)(endpoint)
+
+
 @dataclass(frozen=True)
 class Vendor:
     """A vendor's clients, each made for one endpoint.
 
-    `connect` and `connect_batch` import the vendor's SDK when they are called, not before. Without `connect_batch`
-    the vendor is used online only. `protocol` is what the simulator answers in when a sweep is rehearsed.
-    `list_models` gives the names of the models that an account can call today, from the vendor's free list of them
-    (raises CallError); without it nobody can be asked.
+    `connect` and `connect_batch` import the vendor's SDK when they are called, not before: see `later`. Without
+    `connect_batch` the vendor is used online only. `protocol` is what the simulator answers in when a sweep is
+    rehearsed. `list_models` gives the names of the models that an account can call today, from the vendor's free list
+    of them (raises CallError); without it nobody can be asked.
     """
 
     connect: Callable[[Endpoint], Provider]

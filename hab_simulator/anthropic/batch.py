@@ -14,7 +14,7 @@ from hab_simulator.asks import Refused, WireAnswer
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.jobs import BatchState, Job, Order
 from hab_simulator.batch.pacing import Pacer
-from hab_simulator.batch.replies import create, download, ok, page, poll_refusal
+from hab_simulator.batch.replies import create, download, listing, ok, page_after, poll
 from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.service import BatchService
 from hab_simulator.sending import response
@@ -54,8 +54,7 @@ async def _about(
 ) -> web.StreamResponse:
     match method, rest:
         case "GET", []:
-            refusal = poll_refusal(job, _LINES, _missing(_name(job)))
-            return response(refusal) if refusal else ok(_view(job, request))
+            return poll(job, _LINES, _missing(_name(job)), lambda job: _view(job, request))
         case "POST", ["cancel"] if job.state.ended:
             return response(_invalid(f"{_name(job)} has ended and cannot be canceled."))
         case "POST", ["cancel"]:
@@ -161,15 +160,11 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(_invalid(f"limit: must be between 1 and {_MOST}"))
     count = int(limit)
+    items, more = page_after(jobs, ids, after, count)
     if before is not None:
         end = ids.index(before)
         items, more = jobs[max(0, end - count) : end], end > count
-    else:
-        part = page(jobs, 0 if after is None else ids.index(after) + 1, count)
-        items, more = list(part.items), part.more
-    data = [_view(job, request) for job in items]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    answer = ok({"data": data, "has_more": more, "first_id": first, "last_id": last})
+    answer = ok(listing([_view(job, request) for job in items], more))
     answer.headers.update(_OWNER)
     return answer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 
 from hab_simulator.anthropic import online
 from hab_simulator.asks import WireAnswer, compact
@@ -14,17 +15,6 @@ _OK = 200
 _UNDONE = {BatchState.EXPIRED: b"expired", BatchState.CANCELLED: b"canceled"}
 
 
-class AnthropicIntake:
-    """Nothing left to check: the create request was."""
-
-    def __init__(self, order: Order) -> None:
-        self.model = order.model
-
-    def check(self, line: bytes) -> None: ...
-
-    def finish(self) -> None: ...
-
-
 class AnthropicLines:
     """Anthropic's requests and results."""
 
@@ -33,8 +23,9 @@ class AnthropicLines:
     error_file = False
     fails_whole = False
 
-    def intake(self, order: Order) -> AnthropicIntake:
-        return AnthropicIntake(order)
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Nothing is left to check: the create request was."""
+        return (order.model for _ in lines)
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = json.loads(line.decode())

@@ -15,6 +15,7 @@ from hab_simulator import schemas
 from hab_simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
 from hab_simulator.anthropic.requests import Messages, Text
 from hab_simulator.asks import Caching, ChatAsk, Refused, WireAnswer, compact, identity
+from hab_simulator.settings import first_problem
 
 WITHOUT_SAMPLING = "2026-10-21"
 VERSIONS = ("2023-06-01", WITHOUT_SAMPLING)
@@ -77,15 +78,9 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
 
 
 def _first_problem(failure: ValidationError) -> str:
-    first = failure.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(step) for step in first["loc"])
-    match first["type"]:
-        case "extra_forbidden":
-            return f"{place}: Extra inputs are not permitted"
-        case "missing":
-            return f"{place}: Field required"
-        case _:
-            return f"{place}: {first['msg']}"
+    place, message, kind = first_problem(failure)
+    known = {"extra_forbidden": "Extra inputs are not permitted", "missing": "Field required"}
+    return f"{place}: {known.get(kind, message)}"
 
 
 def _find(account: SimulatedAccount, name: str) -> SimulatedModel:

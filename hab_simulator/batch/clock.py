@@ -24,7 +24,6 @@ class VendorClock:
         return cls(began, monotonic(), speed, monotonic)
 
     def now(self) -> float:
-        """The time, in seconds since 1970."""
         return self.began + (self.monotonic() - self.zero) * self.speed
 
     async def until(self, at: float, sooner: asyncio.Event) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,18 +33,6 @@ class LineAsk:
     body: Any
 
 
-class Intake(Protocol):
-    """Checks the lines of one batch, one after the other, before any is answered; `model` is what they share."""
-
-    model: str
-
-    def check(self, line: bytes) -> None:
-        """Raises BadInput."""
-
-    def finish(self) -> None:
-        """Check what only all lines together show. Raises BadInput."""
-
-
 class Dialect(Protocol):
     """A vendor's batch lines. All functions are pure.
 
@@ -56,8 +45,11 @@ class Dialect(Protocol):
     error_file: bool
     fails_whole: bool
 
-    def intake(self, order: Order) -> Intake:
-        """A check of all lines of a new batch."""
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Check the lines of a new batch before any is answered; after each one, the model that they share.
+
+        Raises BadInput: for the next line, or at last for what only all lines together show.
+        """
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         """The request in a line. Raises BadInput."""

@@ -22,7 +22,6 @@ class StoredFile:
 
     @property
     def size(self) -> int:
-        """Bytes."""
         return self.path.stat().st_size
 
 
@@ -42,11 +41,9 @@ class FileStore:
         return name, self.folder / name
 
     def add(self, file: StoredFile) -> None:
-        """Keep a file that was written."""
         self._files[file.account, file.id] = file
 
     def find(self, account: str, name: str) -> StoredFile | None:
-        """The file of this id."""
         return self._files.get((account, name))
 
     def delete(self, account: str, name: str) -> StoredFile | None:

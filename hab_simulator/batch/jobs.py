@@ -118,7 +118,6 @@ class Job:
 
     @property
     def account(self) -> str:
-        """The account it belongs to."""
         return self.order.account
 
     @property
@@ -159,7 +158,6 @@ class Job:
         return late is not None and self.state.ended and (late.polls is None or self.polls_after_end <= late.polls)
 
     def enter(self, state: BatchState, at: float) -> None:
-        """Go over to a state."""
         self.state = state
         self.times[state] = at
 

@@ -16,7 +16,6 @@ class Pacer:
     _until: float = field(default_factory=lambda: perf_counter() + _SLICE_S)
 
     async def pause(self) -> None:
-        """Give way if the slice is used up."""
         if perf_counter() > self._until:
             await asyncio.sleep(0)
             self._until = perf_counter() + _SLICE_S

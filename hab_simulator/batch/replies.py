@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -15,7 +14,7 @@ from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.faults import CutResults, LostCreate, PollError, RefusedCreate, SlowCreate
 from hab_simulator.batch.jobs import Job, Order
 from hab_simulator.batch.service import BatchService
-from hab_simulator.sending import response, send_file, send_half_file, send_reset
+from hab_simulator.sending import response, send_half_file, send_reset
 
 Item = TypeVar("Item")
 
@@ -44,20 +43,20 @@ async def create(
     return ok(view(job))
 
 
-def poll_refusal(job: Job, dialect: Dialect, missing: WireAnswer) -> WireAnswer | None:
-    """Count a poll; the error it is answered with, if any. `missing` is the vendor's 404."""
+def poll(job: Job, dialect: Dialect, missing: WireAnswer, view: Callable[[Job], object]) -> web.Response:
+    """Count a poll and answer with the batch's view, or with an error. `missing` is the vendor's 404."""
     job.polls += 1
     job.polls_after_end += job.state.ended
     fault = job.struck.find(PollError)
     if fault is None or job.polls > fault.polls:
-        return None
-    return missing if fault.status == missing.status else dialect.vendor.fault(fault.status, None)
+        return ok(view(job))
+    return response(missing if fault.status == missing.status else dialect.vendor.fault(fault.status, None))
 
 
 async def download(request: web.BaseRequest, path: Path, job: Job | None, content_type: str) -> web.StreamResponse:
     """Send a file; half of it if it holds the results of a batch whose downloads break off."""
     if job is None or not breaks_off(job):
-        return send_file(path, content_type)
+        return web.FileResponse(path, headers={"Content-Type": content_type})
     return await send_half_file(request, path, content_type)
 
 
@@ -70,14 +69,17 @@ def breaks_off(job: Job) -> bool:
     return job.downloads <= fault.downloads
 
 
-@dataclass(frozen=True, slots=True)
-class Page(Generic[Item]):
-    """A part of a list."""
-
-    items: Sequence[Item]
-    more: bool
+def page(items: Sequence[Item], start: int, limit: int) -> tuple[Sequence[Item], bool]:
+    """The part of a list from `start` with at most `limit` items, and whether there are more."""
+    return items[start : start + limit], len(items) > start + limit
 
 
-def page(items: Sequence[Item], start: int, limit: int) -> Page[Item]:
-    """The part from `start` with at most `limit` items."""
-    return Page(items[start : start + limit], len(items) > start + limit)
+def page_after(items: Sequence[Item], ids: Sequence[str], after: str | None, limit: int) -> tuple[Sequence[Item], bool]:
+    """The same from the item behind an id on, which must be one of theirs."""
+    return page(items, 0 if after is None else ids.index(after) + 1, limit)
+
+
+def listing(data: Sequence[dict[str, Any]], more: bool) -> dict[str, Any]:
+    """A page of a list whose next one is asked for by the last id."""
+    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+    return {"data": data, "first_id": first, "last_id": last, "has_more": more}

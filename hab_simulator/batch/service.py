@@ -51,7 +51,6 @@ class BatchService:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Make room for files."""
         self.rules = self.profile.batch_faults
         self.files = FileStore(self.profile.seed, self.folder / "files")
         self.files.folder.mkdir(parents=True)
@@ -64,7 +63,6 @@ class BatchService:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def settings(self, account: str) -> BatchSettings:
-        """How the account's batches go."""
         return self.profile.account(account).batch or self.profile.batch
 
     def account(self, name: str) -> SimulatedAccount:
@@ -161,7 +159,6 @@ class BatchService:
 
 
 def _count(counts: BatchCounts, job: Job) -> None:
-    """Count a batch that has ended."""
     tally = job.tally
     match job.state:
         case BatchState.COMPLETED:

@@ -96,7 +96,6 @@ class Spool:
         self.draws = array("d")
 
     def add(self, draw: float, entry: Entry) -> None:
-        """Put an answered line in."""
         size = self._file.write(entry.packed())
         self._ends.append(self._ends[-1] + size)
         self.draws.append(draw)
@@ -114,5 +113,4 @@ class Spool:
                 yield self.draws[number], Entry.unpacked(data[self._ends[number] : self._ends[number + 1]])
 
     def remove(self) -> None:
-        """Delete it."""
         self._path.unlink()

@@ -36,20 +36,17 @@ class Fate(Enum):
 
 async def check(job: Job, dialect: Dialect, lines: Lines) -> None:
     """Check all lines of a new batch; the first problem goes to `job.problems`."""
-    pacer = Pacer()
-    intake = dialect.intake(job.order)
+    pacer, passed, shared = Pacer(), 0, job.model
     try:
-        for number, line in enumerate(lines, 1):
-            try:
-                intake.check(line)
-            except BadInput as bad:
-                job.problems = (bad.at(number),)
-                return
+        for model in dialect.checked(job.order, lines):
+            passed, shared = passed + 1, model
             await pacer.pause()
-        intake.finish()
     except BadInput as bad:
+        if passed < len(lines):
+            job.problems = (bad.at(passed + 1),)
+            return
         job.problems = (bad.at(None),)
-    job.model = intake.model
+    job.model = shared
 
 
 async def count_tokens(dialect: Dialect, account: SimulatedAccount, order: Order, lines: Lines) -> Mapping[str, int]:
@@ -78,7 +75,6 @@ class Answerer:
     attempts: Counter[bytes]
 
     async def answer(self, job: Job, dialect: Dialect, lines: Lines) -> Spool:
-        """Answer all lines of a batch."""
         pacer = Pacer()
         spool = Spool(job.folder / "answered")
         for line in lines:

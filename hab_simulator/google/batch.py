@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, ValidationError
-from pydantic.alias_generators import to_camel
+from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch, Service
 from hab_simulator.asks import Refused, WireAnswer, compact
@@ -18,21 +17,23 @@ from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.dialect import BadInput
 from hab_simulator.batch.jobs import BatchState, Job, Order
 from hab_simulator.batch.pacing import Pacer
-from hab_simulator.batch.replies import create, ok, page, poll_refusal
+from hab_simulator.batch.replies import create, ok, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.batch.work import count_tokens
 from hab_simulator.google import batch_files
 from hab_simulator.google.batch_lines import GoogleLines
 from hab_simulator.google.bodies import error, find_model
+from hab_simulator.google.requests import Body
 from hab_simulator.sending import response
+from hab_simulator.settings import first_problem
 from hab_simulator.truth.draws import unit
 from hab_simulator.vendor import Route
 
 _TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
 _MAX_INLINE_BYTES = 20 * 1024**2
 _LINES = GoogleLines()
-_LIMIT, _MOST = 50, 100
+_LIMIT = 50
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
 _STATE = {
@@ -48,32 +49,28 @@ _STATE = {
 _METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
 
 
-class _Loose(BaseModel):
-    model_config = ConfigDict(extra="forbid", alias_generator=to_camel, populate_by_name=True)
-
-
-class _Inline(_Loose):
+class _Inline(Body):
     request: dict[str, Any]
     metadata: dict[str, Any] | None = None
 
 
-class _Inlines(_Loose):
+class _Inlines(Body):
     requests: list[_Inline]
 
 
-class _Input(_Loose):
+class _Input(Body):
     file_name: str | None = None
     requests: _Inlines | None = None
 
 
-class _Batch(_Loose):
+class _Batch(Body):
     display_name: str | None = None
     input_config: _Input
     model: str | None = None
     priority: str | None = None
 
 
-class _CreateBatch(_Loose):
+class _CreateBatch(Body):
     batch: _Batch
 
 
@@ -89,7 +86,7 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
             name, _, method = call.rpartition(":")
             return await _create(service, place, request, name, method)
         case "GET", ["batches"]:
-            return _list(service, place, request)
+            return batch_files.listed(request, "operations", service.listed(place.account), _view, _LIMIT)
         case method, ["batches", call]:
             name, _, verb = call.partition(":")
             job = service.find(place.account, name)
@@ -103,8 +100,7 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
 def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:
     match method, verb:
         case "GET", "":
-            refusal = poll_refusal(job, _LINES, _missing(job.id))
-            return response(refusal) if refusal else ok(_view(job))
+            return poll(job, _LINES, _missing(job.id), _view)
         case "POST", "cancel" if job.state.ended:
             return response(error(400, "Operation has already ended and cannot be cancelled."))
         case "POST", "cancel":
@@ -139,15 +135,12 @@ async def _create(
 
 async def _check_lines(service: BatchService, order: Order) -> None:
     """Raises Refused where a line is malformed: then there is no batch, and nothing says which line it was."""
-    faults, pacer = service.settings(order.account).lines, Pacer()
-    intake = _LINES.intake(order)
+    faults, pacer, lines = service.settings(order.account).lines, Pacer(), Lines(order.source)
     try:
-        for line in Lines(order.source):
-            intake.check(line)
+        for _, line in zip(_LINES.checked(order, lines), lines, strict=True):
             await pacer.pause()
             if faults.malformed and unit(service.profile.seed, "malformed", line) < faults.malformed:
                 raise BadInput("INVALID_ARGUMENT", "Request contains an invalid argument.")
-        intake.finish()
     except BadInput as bad:
         raise _refused(str(bad)) from None
 
@@ -161,8 +154,8 @@ def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes
     try:
         wanted = _CreateBatch.model_validate_json(raw).batch
     except ValidationError as failure:
-        first = failure.errors(include_url=False, include_context=False)[0]
-        raise _refused(f"Invalid value at '{'.'.join(map(str, first['loc']))}': {first['msg']}") from None
+        where, message, _ = first_problem(failure)
+        raise _refused(f"Invalid value at '{where}': {message}") from None
     given = wanted.input_config
     if (given.file_name is None) == (given.requests is None):
         raise _refused("Exactly one of fileName and requests must be given.")
@@ -204,17 +197,6 @@ async def _check_room(service: BatchService, place: Route, order: Order) -> Orde
     return replace(order, tokens=tokens)
 
 
-def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
-    if not (start.isdecimal() and size.isdecimal()):
-        return response(error(400, "Request contains an invalid argument."))
-    part = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
-    body: dict[str, Any] = {"operations": [_view(job) for job in part.items]}
-    if part.more:
-        body["nextPageToken"] = str(int(start) + len(part.items))
-    return ok(body)
-
-
 def _refused(message: str) -> Refused:
     return Refused(error(400, message))
 
@@ -224,7 +206,6 @@ def _missing(name: str) -> WireAnswer:
 
 
 def _view(job: Job) -> dict[str, Any]:
-    """The operation as JSON."""
     embeds = job.order.path.endswith(":embedContent")
     kind = "EmbedContentBatch" if embeds else "GenerateContentBatch"
     metadata: dict[str, Any] = {

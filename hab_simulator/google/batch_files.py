@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -10,7 +11,7 @@ from aiohttp import web
 from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import download, ok, page
+from hab_simulator.batch.replies import Item, download, ok, page
 from hab_simulator.batch.service import BatchService
 from hab_simulator.google.bodies import error
 from hab_simulator.sending import response
@@ -67,7 +68,8 @@ async def _start(service: BatchService, place: Route, request: web.BaseRequest) 
 async def handle(service: BatchService, place: Route, request: web.BaseRequest, call: str) -> web.StreamResponse:
     """Answer a request about uploaded files and files of results; `call` is empty for the list."""
     if not call and request.method == "GET":
-        return _list(service, place, request)
+        files = service.files.of(place.account)
+        return listed(request, "files", files, lambda file: _view(file, request), _LIMIT)
     name, _, verb = call.partition(":")
     file = service.files.find(place.account, name)
     if file is None:
@@ -86,19 +88,19 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest, 
             return response(error(404, f"Requested entity {request.path} was not found."))
 
 
-def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
+def listed(
+    request: web.BaseRequest, name: str, items: Sequence[Item], view: Callable[[Item], Any], limit: int
+) -> web.StreamResponse:
+    """A page of a list that stands under a name, of `limit` items where the request names no size."""
+    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(limit))
     if not (start.isdecimal() and size.isdecimal()):
         return response(error(400, "Request contains an invalid argument."))
-    part = page(service.files.of(place.account), int(start), min(int(size), _MOST))
-    body: dict[str, Any] = {"files": [_view(file, request) for file in part.items]}
-    if part.more:
-        body["nextPageToken"] = str(int(start) + len(part.items))
-    return ok(body)
+    some, more = page(items, int(start), min(int(size) or limit, _MOST))
+    token = {"nextPageToken": str(int(start) + len(some))} if more else {}
+    return ok({name: [view(one) for one in some], **token})
 
 
 def _view(file: StoredFile, request: web.BaseRequest) -> dict[str, Any]:
-    """The file as JSON."""
     uri = f"http://{request.host}/google/v1beta/{PREFIX}{file.id}"
     shown: dict[str, Any] = {
         "name": f"{PREFIX}{file.id}",

@@ -6,6 +6,7 @@ An error stands in a line as a google.rpc.Status, whose code is gRPC's and not H
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 
 from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.dialect import BadInput, LineAsk
@@ -27,27 +28,6 @@ _GRPC = {
 }
 
 
-class GoogleIntake:
-    """Every line must be a JSON object with a request."""
-
-    def __init__(self, order: Order) -> None:
-        self.model = order.model
-        self._rows = 0
-
-    def check(self, line: bytes) -> None:
-        self._rows += 1
-        try:
-            value = json.loads(line.decode())
-        except ValueError:
-            raise BadInput("INVALID_ARGUMENT", "Failed to parse the input file as JSONL.") from None
-        if not isinstance(value, dict) or not isinstance(value.get("request"), dict):
-            raise BadInput("INVALID_ARGUMENT", "A line of the input file has no request.")
-
-    def finish(self) -> None:
-        if not self._rows:
-            raise BadInput("INVALID_ARGUMENT", "The input file holds no request.")
-
-
 class GoogleLines:
     """Google's lines: requests and results in files."""
 
@@ -56,8 +36,20 @@ class GoogleLines:
     error_file = False
     fails_whole = True
 
-    def intake(self, order: Order) -> GoogleIntake:
-        return GoogleIntake(order)
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Every line must be a JSON object with a request."""
+        empty = True
+        for line in lines:
+            empty = False
+            try:
+                value = json.loads(line.decode())
+            except ValueError:
+                raise BadInput("INVALID_ARGUMENT", "Failed to parse the input file as JSONL.") from None
+            if not isinstance(value, dict) or not isinstance(value.get("request"), dict):
+                raise BadInput("INVALID_ARGUMENT", "A line of the input file has no request.")
+            yield order.model
+        if empty:
+            raise BadInput("INVALID_ARGUMENT", "The input file holds no request.")
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = json.loads(line.decode())

@@ -22,6 +22,7 @@ from hab_simulator.asks import (
     tokens,
 )
 from hab_simulator.google.requests import Body, Content, Embed, EmbedMany, Generate, Generation
+from hab_simulator.settings import first_problem
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -164,16 +165,12 @@ def _validate(kind: type[Request], body: Any, name: str) -> Request:
     try:
         return kind.model_validate(body)
     except ValidationError as failure:
-        first = failure.errors(include_url=False, include_context=False)[0]
-    place = ".".join(str(step) for step in first["loc"][:-1])
-    field = str(first["loc"][-1]) if first["loc"] else ""
-    if first["type"] == "extra_forbidden":
-        where = f" at '{place}'" if place else ""
-        message = f'Invalid JSON payload received. Unknown name "{field}"{where}: Cannot find field.'
-    else:
-        path = ".".join(str(step) for step in first["loc"])
-        message = f"* {path}: {first['msg']}"
-    raise _refuse(message, name)
+        path, message, sort = first_problem(failure)
+    if sort != "extra_forbidden":
+        raise _refuse(f"* {path}: {message}", name)
+    place, _, field = path.rpartition(".")
+    where = f" at '{place}'" if place else ""
+    raise _refuse(f'Invalid JSON payload received. Unknown name "{field}"{where}: Cannot find field.', name)
 
 
 def _check_tools(request: Generate, name: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from math import ceil, isinf
 from typing import Any
@@ -73,14 +72,9 @@ def models(account: SimulatedAccount) -> WireAnswer:
     return WireAnswer(200, compact({"models": listed}))
 
 
-def read(path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
-    """Check a request as the vendor does. Raises Refused with the vendor's answer."""
-    try:
-        body = json.loads(raw)
-    except ValueError:
-        name = path.removeprefix("models/").rpartition(":")[0]
-        raise Refused(error(400, "Invalid JSON payload received."), name) from None
-    return check(path, headers, account, body)
+def no_json(path: str) -> Refused:
+    """400, for a body that is no JSON."""
+    return Refused(error(400, "Invalid JSON payload received."), path.removeprefix("models/").rpartition(":")[0])
 
 
 def check(path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:

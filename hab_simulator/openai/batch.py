@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, ok, page, poll_refusal
+from hab_simulator.batch.replies import create, listing, ok, page_after, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.openai import batch_files
 from hab_simulator.openai.bodies import error
+from hab_simulator.openai.requests import Body
 from hab_simulator.sending import response
+from hab_simulator.settings import first_problem
 from hab_simulator.truth.draws import unit
 from hab_simulator.vendor import Route
 
@@ -34,16 +37,12 @@ _STAMPS = {
 _ENDPOINTS = Literal["/v1/chat/completions", "/v1/embeddings"]
 
 
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Keeping(_Strict):
+class _Keeping(Body):
     anchor: Literal["created_at"]
     seconds: int = Field(ge=3600, le=2_592_000)
 
 
-class _Create(_Strict):
+class _Create(Body):
     completion_window: Literal["24h"]
     endpoint: _ENDPOINTS
     input_file_id: str
@@ -62,21 +61,34 @@ async def handle(lines: Dialect, service: BatchService, place: Route, request: w
             return await _create(lines, service, place, request)
         case "GET", ["batches"]:
             return _list(service, place, request)
-        case "GET", ["batches", name]:
-            return _poll(lines, service, place, name)
-        case "POST", ["batches", name, "cancel"]:
-            return _cancel(service, place, name)
+        case method, ["batches", name, *rest]:
+            job = service.find(place.account, name.removeprefix("batch_"))
+            if job is None:
+                return response(_missing(name))
+            return _about(lines, service, job, method, rest)
         case _:
             return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
+
+
+def _about(lines: Dialect, service: BatchService, job: Job, method: str, rest: list[str]) -> web.StreamResponse:
+    match method, rest:
+        case "GET", []:
+            return poll(job, lines, _missing(_name(job)), lambda job: _view(service, job))
+        case "POST", ["cancel"] if job.state.ended:
+            return response(error(409, f"Cannot cancel a batch with status '{job.state}'."))
+        case "POST", ["cancel"]:
+            job.cancel(service.clock.now())
+            return ok(_view(service, job))
+        case _:
+            return response(error(404, f"Invalid URL ({method} /v1/batches/{'/'.join([_name(job), *rest])})"))
 
 
 async def _create(lines: Dialect, service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     try:
         wanted = _Create.model_validate_json(await request.content.read())
     except ValidationError as failure:
-        first = failure.errors(include_url=False, include_context=False)[0]
-        param = ".".join(str(step) for step in first["loc"])
-        return response(error(400, f"Invalid value for '{param}': {first['msg']}.", param=param, code="invalid_value"))
+        param, message, _ = first_problem(failure)
+        return response(error(400, f"Invalid value for '{param}': {message}.", param=param, code="invalid_value"))
     file = service.files.find(place.account, wanted.input_file_id.removeprefix(batch_files.PREFIX))
     if file is None or file.purpose != "batch":
         message = f"Invalid input_file_id: no such file {wanted.input_file_id} with purpose batch."
@@ -100,29 +112,8 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
         return response(error(400, f"No batch found with id '{after}'.", param="after"))
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(error(400, f"'limit' must be between 1 and {_MOST}.", param="limit"))
-    part = page(jobs, 0 if after is None else ids.index(after) + 1, int(limit))
-    data = [_view(service, job) for job in part.items]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return ok({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": part.more})
-
-
-def _poll(lines: Dialect, service: BatchService, place: Route, name: str) -> web.StreamResponse:
-    job = service.find(place.account, name.removeprefix("batch_"))
-    missing = _missing(name)
-    if job is None:
-        return response(missing)
-    refusal = poll_refusal(job, lines, missing)
-    return response(refusal) if refusal else ok(_view(service, job))
-
-
-def _cancel(service: BatchService, place: Route, name: str) -> web.StreamResponse:
-    job = service.find(place.account, name.removeprefix("batch_"))
-    if job is None:
-        return response(_missing(name))
-    if job.state.ended:
-        return response(error(409, f"Cannot cancel a batch with status '{job.state}'."))
-    job.cancel(service.clock.now())
-    return ok(_view(service, job))
+    items, more = page_after(jobs, ids, after, int(limit))
+    return ok({"object": "list", **listing([_view(service, job) for job in items], more)})
 
 
 def _missing(name: str) -> WireAnswer:
@@ -134,7 +125,6 @@ def _name(job: Job) -> str:
 
 
 def _view(service: BatchService, job: Job) -> dict[str, Any]:
-    """The batch as JSON."""
     ordered = job.order.details
     view: dict[str, Any] = {
         "id": _name(job),
@@ -154,10 +144,7 @@ def _view(service: BatchService, job: Job) -> dict[str, Any]:
     }
     view |= {stamp: int(job.times[state]) if state in job.times else None for state, stamp in _STAMPS.items()}
     if job.problems:
-        problems = [
-            {"code": one.code, "message": one.message, "line": one.line, "param": one.param} for one in job.problems
-        ]
-        view["errors"] = {"object": "list", "data": problems}
+        view["errors"] = {"object": "list", "data": [asdict(one) for one in job.problems]}
     elif job.state.ended:
         view |= _results(service, job)
     return view

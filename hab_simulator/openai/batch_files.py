@@ -10,7 +10,7 @@ from aiohttp import BodyPartReader, web
 
 from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import download, ok, page
+from hab_simulator.batch.replies import download, listing, ok, page_after
 from hab_simulator.batch.service import BatchService
 from hab_simulator.openai.bodies import error
 from hab_simulator.sending import response
@@ -115,14 +115,11 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     ids = [PREFIX + file.id for file in files]
     if after is not None and after not in ids:
         return response(error(400, f"No such File object: {after}", param="after"))
-    part = page(files, 0 if after is None else ids.index(after) + 1, int(request.query.get("limit", _LIMIT)))
-    data = [_view(file) for file in part.items]
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return ok({"object": "list", "data": data, "first_id": first, "last_id": last, "has_more": part.more})
+    items, more = page_after(files, ids, after, int(request.query.get("limit", _LIMIT)))
+    return ok({"object": "list", **listing([_view(file) for file in items], more)})
 
 
 def _view(file: StoredFile) -> dict[str, Any]:
-    """The file as JSON."""
     return {
         "id": PREFIX + file.id,
         "object": "file",

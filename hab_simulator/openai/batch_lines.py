@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
 
@@ -29,46 +30,23 @@ def _parse(line: bytes) -> dict[str, Any]:
     return value
 
 
-class OpenAiIntake:
-    """Everything that makes a whole file fail, by the vendor's codes."""
-
-    def __init__(self, order: Order) -> None:
-        self._endpoint = order.details["endpoint"]
-        self._ids: set[str] = set()
-        self.model = ""
-        self._tasks = 0
-
-    def check(self, line: bytes) -> None:
-        value = _parse(line)
-        for name in _NEEDED:
-            if name not in value:
-                raise BadInput("missing_required_parameter", f"Missing required parameter: '{name}'.", param=name)
-        unknown = value.keys() - set(_NEEDED)
-        name, body = value["custom_id"], value["body"]
-        if unknown or not isinstance(name, str) or not isinstance(body, dict):
-            param = min(unknown, default="body" if isinstance(name, str) else "custom_id")
-            raise BadInput("invalid_request", f"Invalid value for '{param}'.", param=param)
-        if name in self._ids:
-            raise BadInput("duplicate_custom_id", f"The custom_id '{name}' stands in two lines.", param="custom_id")
-        if value["method"] != "POST" or value["url"] != self._endpoint:
-            message = f"The URL provided for this request does not match the batch endpoint {self._endpoint}."
-            raise BadInput("invalid_url", message, param="url")
-        if body.get("stream"):
-            raise BadInput("streaming_unsupported", "Streaming is not supported in the Batch API.", param="body.stream")
-        model = str(body.get("model"))
-        if self._ids and self.model != model:
-            message = f"The model '{model}' does not match that of the first line, '{self.model}'."
-            raise BadInput("mismatched_model", message, param="body.model")
-        self._ids.add(name)
-        self.model = model
-        inputs = body.get("input")
-        self._tasks += len(inputs) if isinstance(inputs, list) else 1
-
-    def finish(self) -> None:
-        if not self._ids:
-            raise BadInput("empty_file", "The input file is empty.")
-        if self._tasks > _MAX_TASKS:
-            raise BadInput("too_many_tasks", f"At most {_MAX_TASKS} tasks are allowed, the file has {self._tasks}.")
+def _checked(line: bytes, endpoint: str) -> tuple[str, dict[str, Any]]:
+    """The custom id and the body of a line that is in order by itself."""
+    value = _parse(line)
+    for name in _NEEDED:
+        if name not in value:
+            raise BadInput("missing_required_parameter", f"Missing required parameter: '{name}'.", param=name)
+    unknown = value.keys() - set(_NEEDED)
+    name, body = value["custom_id"], value["body"]
+    if unknown or not isinstance(name, str) or not isinstance(body, dict):
+        param = min(unknown, default="body" if isinstance(name, str) else "custom_id")
+        raise BadInput("invalid_request", f"Invalid value for '{param}'.", param=param)
+    if value["method"] != "POST" or value["url"] != endpoint:
+        message = f"The URL provided for this request does not match the batch endpoint {endpoint}."
+        raise BadInput("invalid_url", message, param="url")
+    if body.get("stream"):
+        raise BadInput("streaming_unsupported", "Streaming is not supported in the Batch API.", param="body.stream")
+    return name, body
 
 
 class OpenAiLines:
@@ -81,8 +59,27 @@ class OpenAiLines:
     def __init__(self, vendor: Vendor) -> None:
         self.vendor = vendor
 
-    def intake(self, order: Order) -> OpenAiIntake:
-        return OpenAiIntake(order)
+    def checked(self, order: Order, lines: Iterable[bytes]) -> Iterator[str]:
+        """Everything that makes a whole file fail, by the vendor's codes."""
+        ids: set[str] = set()
+        first, tasks = "", 0
+        for line in lines:
+            name, body = _checked(line, order.details["endpoint"])
+            if name in ids:
+                raise BadInput("duplicate_custom_id", f"The custom_id '{name}' stands in two lines.", param="custom_id")
+            model = str(body.get("model"))
+            if ids and model != first:
+                message = f"The model '{model}' does not match that of the first line, '{first}'."
+                raise BadInput("mismatched_model", message, param="body.model")
+            ids.add(name)
+            first = model
+            inputs = body.get("input")
+            tasks += len(inputs) if isinstance(inputs, list) else 1
+            yield model
+        if not ids:
+            raise BadInput("empty_file", "The input file is empty.")
+        if tasks > _MAX_TASKS:
+            raise BadInput("too_many_tasks", f"At most {_MAX_TASKS} tasks are allowed, the file has {tasks}.")
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = _parse(line)

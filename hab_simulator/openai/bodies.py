@@ -25,6 +25,7 @@ from hab_simulator.asks import (
     tokens,
 )
 from hab_simulator.openai.requests import Chat, Embeddings, Media
+from hab_simulator.settings import first_problem
 
 _MAX_INPUTS = 2048
 _MAX_INPUT_TOKENS = 300_000
@@ -71,17 +72,16 @@ def _model_name(body: Any) -> str:
 
 def _invalid(failure: ValidationError, name: str) -> Refused:
     """The vendor's words for the first thing wrong in a body."""
-    first = failure.errors(include_url=False, include_context=False)[0]
-    param = ".".join(str(step) for step in first["loc"])
-    match first["type"]:
+    param, message, sort = first_problem(failure)
+    match sort:
         case "extra_forbidden":
             answer = error(400, f"Unknown parameter: '{param}'.", param=param, code="unknown_parameter")
         case "missing":
             message = f"Missing required parameter: '{param}'."
             answer = error(400, message, param=param, code="missing_required_parameter")
-        case kind:
-            code = "invalid_type" if kind.endswith("_type") else "invalid_value"
-            answer = error(400, f"Invalid value for '{param}': {first['msg']}.", param=param, code=code)
+        case _:
+            code = "invalid_type" if sort.endswith("_type") else "invalid_value"
+            answer = error(400, f"Invalid value for '{param}': {message}.", param=param, code=code)
     return Refused(answer, name)
 
 

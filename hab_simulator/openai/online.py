@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from collections.abc import Mapping
 from math import ceil, isinf
@@ -34,7 +33,6 @@ class OpenAiOnline:
     """The protocol; a compatible vendor's inherits from it and changes what differs. All methods are pure."""
 
     def key(self, headers: Mapping[str, str], query: Mapping[str, str]) -> str:
-        """The key sent, or an empty text."""
         return headers.get("Authorization", "").removeprefix("Bearer ").strip()
 
     def bad_key(self, sent: str) -> WireAnswer:
@@ -49,13 +47,8 @@ class OpenAiOnline:
         data = [{"id": name, "object": "model", "created": CREATED, "owned_by": "simulator"} for name in names]
         return WireAnswer(200, compact({"object": "list", "data": data}))
 
-    def read(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, raw: bytes) -> Ask:
-        """Check a request as the vendor does. Raises Refused with the vendor's answer."""
-        try:
-            body = json.loads(raw)
-        except ValueError:
-            raise Refused(error(400, "We could not parse the JSON body of your request.")) from None
-        return self.check(path, headers, account, body)
+    def no_json(self, path: str) -> Refused:
+        return Refused(error(400, "We could not parse the JSON body of your request."))
 
     def check(self, path: str, headers: Mapping[str, str], account: SimulatedAccount, body: Any) -> Ask:
         """Check a request's body, sent online or in a batch. Raises Refused with the vendor's answer."""
@@ -66,7 +59,6 @@ class OpenAiOnline:
         raise Refused(error(404, f"Invalid URL (POST /v1/{path})"))
 
     def reply(self, mind: Mind, ask: Ask) -> WireAnswer:
-        """The vendor's answer to a request that passed."""
         return self._chat(mind, ask) if isinstance(ask, ChatAsk) else _embeddings(mind, ask)
 
     def usage(self, bill: Bill) -> dict[str, Any]:
@@ -96,7 +88,6 @@ class OpenAiOnline:
         return headers
 
     def too_fast(self, name: str, verdict: Verdict, says_retry_after: bool) -> WireAnswer:
-        """429 for a request over a limit a minute."""
         level = verdict.requests if verdict.short == "requests" else verdict.tokens
         limit = 0 if level is None else level.limit
         unit = "requests per min (RPM)" if verdict.short == "requests" else "tokens per min (TPM)"
@@ -117,7 +108,6 @@ class OpenAiOnline:
         return error(429, message, kind="insufficient_quota", code="insufficient_quota")
 
     def fault(self, status: int, retry_after_s: float | None) -> WireAnswer:
-        """The vendor's words for a status that the fault plan asks for."""
         message, kind, code = _FAULTS[status]
         headers = {} if retry_after_s is None else {"retry-after": f"{retry_after_s:g}"}
         return error(status, message, kind=kind, code=code, headers=headers)
@@ -150,7 +140,6 @@ class OpenAiOnline:
 
 
 def _embeddings(mind: Mind, ask: EmbedAsk) -> WireAnswer:
-    """Vectors of texts."""
     vectors = (embed(text, ask.model.vector, ask.dimensions) for text in ask.texts)
     data = [
         {

@@ -10,16 +10,18 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
-class _Body(BaseModel):
+class Body(BaseModel):
+    """Any part of a request."""
+
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class _Breakpoint(_Body):
+class _Breakpoint(Body):
     mode: Literal["explicit"]
     ttl: Literal["30m", "12h"] | None = None
 
 
-class Text(_Body):
+class Text(Body):
     """A part of text."""
 
     type: Literal["text"]
@@ -27,12 +29,12 @@ class Text(_Body):
     prompt_cache_breakpoint: _Breakpoint | None = None
 
 
-class _Refusal(_Body):
+class _Refusal(Body):
     type: Literal["refusal"]
     refusal: str
 
 
-class Media(_Body):
+class Media(Body):
     """A part that is no text: its fields are the vendor's business, for it is refused as a whole."""
 
     model_config = ConfigDict(extra="allow", strict=True)
@@ -43,7 +45,7 @@ class Media(_Body):
 _Part = Annotated[Text | _Refusal | Media, Field(discriminator="type")]
 
 
-class Message(_Body):
+class Message(Body):
     """One message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -57,30 +59,29 @@ class Message(_Body):
 
     @property
     def text(self) -> str:
-        """All its text."""
         if isinstance(self.content, list):
             return "".join(part.text for part in self.content if isinstance(part, Text))
         return self.content or ""
 
 
-class _NamedSchema(_Body):
+class _NamedSchema(Body):
     name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")
     description: str | None = None
     strict: bool | None = None
     schema_: dict[str, Any] | None = Field(default=None, alias="schema")
 
 
-class _Format(_Body):
+class _Format(Body):
     type: Literal["text", "json_schema", "json_object"]
     json_schema: _NamedSchema | None = None
 
 
-class _CacheOptions(_Body):
+class _CacheOptions(Body):
     mode: Literal["implicit", "explicit"] | None = None
     ttl: Literal["30m"] | None = None
 
 
-class Chat(_Body):
+class Chat(Body):
     """The body of POST /v1/chat/completions."""
 
     model: str
@@ -125,7 +126,7 @@ class Chat(_Body):
 _TokenId = Annotated[int, Field(ge=0, lt=1_000_000)]
 
 
-class Embeddings(_Body):
+class Embeddings(Body):
     """The body of POST /v1/embeddings."""
 
     model: str

@@ -10,6 +10,7 @@ simulator writes is known to it too, even after a restart.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -138,7 +139,6 @@ class Truth:
 
     @classmethod
     def of(cls, seed: int, planted: Planted) -> Truth:
-        """The truth a profile plants."""
         return cls(seed, planted, dict(planted.prompts), Judging(dict(planted.contexts)))
 
     def sighting(self, ask: ChatAsk, draw: int) -> Sighting | None:
@@ -340,7 +340,6 @@ class AnsweredPrompts:
         self._seen: dict[tuple[str, str], dict[bytes, Sighting]] = {}
 
     def add(self, sighting: Sighting) -> None:
-        """Count an answer that was sent."""
         self._seen.setdefault((sighting.subject, sighting.dimension), {})[sighting.prompt] = sighting
 
     def reading(self) -> list[Mapping[str, object]]:
@@ -352,14 +351,7 @@ class AnsweredPrompts:
                 "n": len(seen),
                 "numerator": sum(one.score for one in seen.values()),
                 "denominator": TOP * len(seen),
-                "issues": _tally(seen),
+                "issues": dict(sorted(Counter("".join(one.letters for one in seen.values())).items())),
             }
             for (subject, dimension), seen in sorted(self._seen.items())
         ]
-
-
-def _tally(seen: Mapping[bytes, Sighting]) -> dict[str, int]:
-    tally: dict[str, int] = {}
-    for letter in sorted("".join(one.letters for one in seen.values())):
-        tally[letter] = tally.get(letter, 0) + 1
-    return tally

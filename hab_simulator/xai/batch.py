@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch
 from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.faults import RevertedCancel
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import breaks_off, create, ok, page, poll_refusal
+from hab_simulator.batch.replies import breaks_off, create, ok, page, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.openai import batch_files
 from hab_simulator.openai.bodies import error
+from hab_simulator.openai.requests import Body
 from hab_simulator.sending import response, send_half
+from hab_simulator.settings import first_problem
 from hab_simulator.vendor import Route
 from hab_simulator.xai.batch_lines import XaiLines
 from hab_simulator.xai.online import XaiOnline
@@ -32,9 +34,7 @@ _KEPT_S = 30 * 86_400
 _STOPPED = (BatchState.CANCELLING, BatchState.CANCELLED, BatchState.FAILED)
 
 
-class _Create(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _Create(Body):
     name: str
     input_file_id: str
 
@@ -63,8 +63,7 @@ async def _about(
 ) -> web.StreamResponse:
     match wanted:
         case "GET", "":
-            refusal = poll_refusal(job, _LINES, _missing(job.id))
-            return response(refusal) if refusal else ok(_view(service, job))
+            return poll(job, _LINES, _missing(job.id), lambda job: _view(service, job))
         case "GET", "", "results":
             return await _results(job, request)
         case "POST", "cancel":
@@ -78,8 +77,8 @@ async def _create(service: BatchService, place: Route, request: web.BaseRequest)
     try:
         wanted = _Create.model_validate_json(await request.content.read())
     except ValidationError as failure:
-        first = failure.errors(include_url=False, include_context=False)[0]
-        return response(error(400, f"Invalid request: {first['loc']}: {first['msg']}"))
+        where, problem, _ = first_problem(failure)
+        return response(error(400, f"Invalid request: {where}: {problem}"))
     file = service.files.find(place.account, wanted.input_file_id.removeprefix(batch_files.PREFIX))
     if file is None:
         return response(error(400, f"No file {wanted.input_file_id}."))
@@ -111,9 +110,9 @@ def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.
     asked = _asked_page(request)
     if asked is None:
         return response(error(400, "Invalid pagination."))
-    part = page(service.listed(place.account)[::-1], *asked)
-    token = str(asked[0] + len(part.items)) if part.more else None
-    return ok({"batches": [_view(service, job) for job in part.items], "pagination_token": token})
+    items, more = page(service.listed(place.account)[::-1], *asked)
+    token = str(asked[0] + len(items)) if more else None
+    return ok({"batches": [_view(service, job) for job in items], "pagination_token": token})
 
 
 def _first_model(source: Path) -> str:

@@ -25,10 +25,7 @@ REFUSED = {
     f"https://me:{SECRET}@llm.example.org/v1": "headers_env",
     f"https://{SECRET}@llm.example.org/v1": "key_env",
     f"https://:{SECRET}@llm.example.org": "key_env",
-    **{
-        f"https://llm.example.org/v1?{name}={SECRET}": "key_env"
-        for name in ("key", "api_key", "apikey", "token", "access_token", "sig", "password", "KEY", "x-api-key")
-    },
+    f"https://llm.example.org/v1?key={SECRET}": "key_env",
     "https://llm.example.org/v1?version=2": "has a query",
     "https://llm.example.org/v1?": "has a query",
     f"https://llm.example.org/v1#token={SECRET}": "has a fragment",
@@ -37,9 +34,7 @@ REFUSED = {
     "   ": "is empty",
     "llm.example.org/v1": "no web address",
     "ftp://llm.example.org": "no web address",
-    "file:///etc/passwd": "no web address",
     "https://": "no web address",
-    "https:///v1": "no web address",
     "https://[::1": "no web address",
     "https://llm.example.org:99999": "no web address",
     "https://llm.example.org:port": "no web address",

@@ -13,6 +13,8 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 
+from hab_simulator.sending import serving
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -62,12 +64,8 @@ async def diverging(upstream: str, divergences: Sequence[Divergence]) -> AsyncIt
                 reply = one.rewrite(reply)
         return web.Response(status=reply.status, headers=reply.headers, body=reply.body.encode())
 
-    async with aiohttp.ClientSession() as session:
-        runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        await runner.cleanup()
+    async with aiohttp.ClientSession() as session, serving(handle) as url:
+        yield url
 
 
 def in_json(change: Callable[[Any], None]) -> Callable[[Reply], Reply]:

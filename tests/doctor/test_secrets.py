@@ -16,6 +16,7 @@ from hab_ray.doctor.tap import tapping
 from hab_ray.errors import CallError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
+from hab_simulator.sending import serving
 
 KEY = 'sk-own+Key/Zx81 "&Qw72=='
 TEAM = "team/Secret+Rt63<Yu54>"
@@ -60,12 +61,8 @@ async def test_forty_planted_secrets_are_in_no_file(tmp_path: Path) -> None:
         body = {"id": "r", "echo": secret, "error": {"message": f"refused: {secret}"} if in_error else None}
         return web.json_response(body, status=400 if in_error else 200, headers=headers)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
-    endpoint = Endpoint("lab", "google", url, KEY, 5.0, {"X-Team": TEAM})
-    async with tapping() as tap:
+    async with serving(handle) as url, tapping() as tap:
+        endpoint = Endpoint("lab", "google", f"{url}/v1", KEY, 5.0, {"X-Team": TEAM})
         provider = connect(replace(endpoint, url=tap.address("question", "x/lab", endpoint)))
         for secret in secrets:
             for _ in range(2):
@@ -76,7 +73,6 @@ async def test_forty_planted_secrets_are_in_no_file(tmp_path: Path) -> None:
                     assert not any(core in str(error) for core in CORES)
         await provider.close()
         exchanges = tap.exchanges
-    await runner.cleanup()
     file = tmp_path / "doctor.jsonl"
     write_exchanges(file, {"sweep": "secrets"}, exchanges)
     assert len(exchanges) == 2 * len(secrets) > 40

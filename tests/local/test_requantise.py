@@ -7,11 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from gguf import GGMLQuantizationType as Coding
-from gguf import GGUFReader, GGUFWriter, LlamaFileType
+from gguf import GGUFReader, LlamaFileType
 from gguf.quants import dequantize, quantize
 
 from hab_ray.local import LocalError
 from hab_ray.local.requantise import requantise
+from tests.local.conftest import written
 
 WORDS = ["one", "zwei", "três"]
 
@@ -25,19 +26,15 @@ def values() -> npt.NDArray[np.float32]:
 def original(tmp_path: Path, values: npt.NDArray[np.float32]) -> Path:
     """Weights in Q4_1 but for a norm in F32 and an embedding in Q8_0 already, as SmolLM2's are."""
     path = tmp_path / "original.gguf"
-    writer = GGUFWriter(path, arch="llama")
-    writer.add_file_type(LlamaFileType.MOSTLY_Q4_1)
-    writer.add_block_count(30)
-    writer.add_token_list(WORDS)
-    writer.add_bool("tokenizer.ggml.add_bos_token", False)
-    writer.add_float32("llama.rope.freq_base", 100000.0)
-    for name, coding in (("layer", Coding.Q4_1), ("embedding", Coding.Q8_0)):
-        writer.add_tensor(name, quantize(values, coding), raw_dtype=coding)
-    writer.add_tensor("norm", values[0])
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+    with written(path) as writer:
+        writer.add_file_type(LlamaFileType.MOSTLY_Q4_1)
+        writer.add_block_count(30)
+        writer.add_token_list(WORDS)
+        writer.add_bool("tokenizer.ggml.add_bos_token", False)
+        writer.add_float32("llama.rope.freq_base", 100000.0)
+        for name, coding in (("layer", Coding.Q4_1), ("embedding", Coding.Q8_0)):
+            writer.add_tensor(name, quantize(values, coding), raw_dtype=coding)
+        writer.add_tensor("norm", values[0])
     return path
 
 

@@ -211,3 +211,16 @@ def jsonl(*records: object) -> bytes:
 def sent_results(kind: str, *records: object) -> bytes | dict[str, Any]:
     """Results as the vendor sends them: a file of lines, or xAI's only page."""
     return {"results": list(records), "pagination_token": None} if kind == "xai" else jsonl(*records)
+
+
+def answered(kind: str, custom_id: str, body: dict[str, Any]) -> dict[str, Any]:
+    """A result line with the body that the request would have brought online."""
+    match kind:
+        case "openai":
+            return {"id": "r", "custom_id": custom_id, "response": {"status_code": 200, "body": body}, "error": None}
+        case "anthropic":
+            return {"custom_id": custom_id, "result": {"type": "succeeded", "message": body}}
+        case "google":
+            return {"key": custom_id, "response": body}
+        case _:
+            return {"batch_request_id": custom_id, "batch_result": {"response": {"chat_get_completion": body}}}

@@ -19,6 +19,7 @@ from hab_ray.catalog.models import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
 from hab_simulator import Profile, simulator
+from hab_simulator.sending import serving
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
@@ -47,6 +48,31 @@ def chat_call(params: Params | None = None, schema_json: str | None = None, syst
 
 def entry(wire: str = "some-model", **more: Any) -> ModelEntry:
     return ModelEntry(provider="p", wire=wire, **more)
+
+
+@cache
+def reader(kind: str) -> Provider:
+    """A provider that only reads: it never connects, so that one a vendor is enough."""
+    return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
+
+
+def choice(content: object = "Hello.", reason: str | None = "stop", **more: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "content": content, **more}
+    usage = {"prompt_tokens": 9, "completion_tokens": 5}
+    return {"model": "m-1", "choices": [{"index": 0, "message": message, "finish_reason": reason}], "usage": usage}
+
+
+def message(text: str | None = "Hello.", reason: str = "end_turn", **more: Any) -> dict[str, Any]:
+    thought = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
+    content = [thought] + ([] if text is None else [{"type": "text", "text": text}])
+    usage = {"input_tokens": 9, "output_tokens": 5}
+    return {"type": "message", "model": "m-1", "content": content, "stop_reason": reason, "usage": usage, **more}
+
+
+def candidate(text: str | None = "Hello.", reason: str | None = "STOP", **more: Any) -> dict[str, Any]:
+    parts = {} if text is None else {"parts": [{"text": "Hm.", "thought": True}, {"text": text}]}
+    found = {"content": {"role": "model", **parts}, "finishReason": reason, "index": 0, **more}
+    return {"candidates": [found], "modelVersion": "m-1", "usageMetadata": {"promptTokenCount": 9}}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -135,9 +161,5 @@ class Script:
 @pytest.fixture
 async def script() -> AsyncIterator[Script]:
     state = Script()
-    runner = web.ServerRunner(web.Server(state.handle, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    state.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    yield state
-    await runner.cleanup()
+    async with serving(state.handle) as state.url:
+        yield state

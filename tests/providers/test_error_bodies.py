@@ -18,9 +18,13 @@ from hab_ray.errors import (
     RowError,
     TransientError,
 )
-from tests.providers.conftest import Connect, Script, chat_call, entry
+from hab_ray.providers.openai.errors import classify
+from tests.providers.conftest import Connect, Script, Simulate, chat_call, entry
 
 Kind = FailureKind
+RETRY_17 = {"retryDelay": "17s"}
+PER_MINUTE = "GenerateRequestsPerMinutePerProjectPerModel-FreeTier"
+PER_DAY = "GenerateRequestsPerDayPerProjectPerModel-FreeTier"
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 DENIED = "The caller does not have permission to execute the specified operation"
 SPENT = (
@@ -37,12 +41,21 @@ def openai(message: str, code: str | int | None = None, kind: str | None = "inva
     return {"error": {"message": message, "type": kind, "param": None, "code": code, **more}}
 
 
-def anthropic(message: str, kind: str = "invalid_request_error") -> Any:
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_011CV"}
+def anthropic(message: str, kind: str = "invalid_request_error", code: str | None = None) -> Any:
+    details = {"details": {"error_code": code}} if code else {}
+    return {"type": "error", "error": {"type": kind, "message": message, **details}, "request_id": "req_011CV"}
 
 
 def google(code: int, status: str, message: str, *details: Any) -> Any:
     return {"error": {"code": code, "message": message, "status": status, "details": list(details)}}
+
+
+def quota(name: str, size: str = "50") -> Any:
+    return {"violations": [{"quotaId": name, "quotaValue": size}]}
+
+
+def exhausted(message: str, *details: Any) -> Any:
+    return google(429, "RESOURCE_EXHAUSTED", message, *details)
 
 
 def xai(code: str, error: str) -> Any:
@@ -69,8 +82,8 @@ def vllm_full(answer: int, context: int, asked: int) -> Any:
 
 
 ACCOUNTS = [
-    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted. Please go to AI Studio")),
-    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap.")),
+    (GOOGLE, 429, exhausted("Your prepayment credits are depleted. Please go to AI Studio")),
+    (GOOGLE, 429, exhausted("Your project has exceeded its monthly spending cap.")),
     (GOOGLE, 403, google(403, "PERMISSION_DENIED", "billing off", {"reason": "BILLING_DISABLED"})),
     (XAI, 429, xai("Some resource has been exhausted", SPENT)),
     (XAI, 403, xai(DENIED, SPENT)),
@@ -81,6 +94,13 @@ ACCOUNTS = [
         openai("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings", 403, None),
     ),
     (OPENAI, 402, openai("This request requires more credits, or fewer max_tokens.", 402, None)),
+    (OPENAI, 429, openai("Over quota", None, "insufficient_quota")),
+    (OPENAI, 400, openai("Billing hard limit", "billing_hard_limit_reached")),
+    (ANTHROPIC, 402, anthropic("words", "billing_error")),
+    (ANTHROPIC, 429, anthropic("words", "rate_limit_error", "enforced_spend_limit_reached")),
+    (GOOGLE, 400, google(400, "FAILED_PRECONDITION", "please enable billing")),
+    (GOOGLE, 429, exhausted("words", quota("GenerateRequestsPerDayPerProject"))),
+    (GOOGLE, 429, exhausted("limit: 0")),
     (OPENAI, 402, openai("Insufficient Balance", "invalid_request_error", "unknown_error")),
     (OPENAI, 429, openai("You exceeded your current quota", "insufficient_quota", "insufficient_quota")),
     (OPENAI, 429, openai("No credits remain", "credit_balance_exhausted", None)),
@@ -104,6 +124,15 @@ CLOSED = [
     (OPENAI, 401, openai("Your access was terminated due to violation of our policies", "access_terminated")),
     (GOOGLE, 403, google(403, "PERMISSION_DENIED", "Consumer suspended", {"reason": "CONSUMER_SUSPENDED"})),
     (XAI, 400, xai("Client specified an invalid argument", "Incorrect API key provided. You can obtain an API key")),
+    (OPENAI, 401, openai("Incorrect API key provided: sk-x", "invalid_api_key")),
+    (OPENAI, 401, openai("You didn't provide an API key")),
+    (OPENAI, 403, openai("Country not supported", "unsupported_country_region_territory")),
+    (ANTHROPIC, 401, anthropic("invalid x-api-key", "authentication_error")),
+    (ANTHROPIC, 400, anthropic("on hold", code="organization_on_hold")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "words", {"reason": "API_KEY_INVALID"})),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "API key expired. Please renew")),
+    (GOOGLE, 403, google(403, "PERMISSION_DENIED", "words")),
+    (GOOGLE, 400, google(400, "FAILED_PRECONDITION", "User location is not supported")),
     (ANTHROPIC, 403, anthropic("Request not allowed", "forbidden")),
     (ANTHROPIC, 403, anthropic("Access from unsupported countries or regions is not allowed.", "permission_error")),
     (OPENAI, 404, NGINX),
@@ -124,10 +153,23 @@ UNKNOWN_MODELS = [
     (OPENAI, 400, openai("acme/x is not a valid model ID", 400, None)),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.model: unexpected model name format")),
     (ANTHROPIC, 404, anthropic("model: claude-9", "not_found_error")),
+    (OPENAI, 404, openai("The model `m` does not exist", "model_not_found")),
+    (OPENAI, 404, {"object": "error", "message": "The model `m` does not exist.", "code": 404}),
+    (OPENAI, 403, openai("Your plan has no access to this model")),
+    (ANTHROPIC, 403, anthropic("words", "permission_error")),
+    (GOOGLE, 404, google(404, "NOT_FOUND", "models/m is not found for API version v1")),
     (ANTHROPIC, 403, anthropic("The model claude-9 is not available in your region.", "permission_error")),
     (OPENAI, 400, {"detail": "Model voyage-9 is not supported. Supported models are ['voyage-3.5', 'voyage-4']."}),
 ]
+RETIRED = [
+    (OPENAI, 404, openai("The model `m` has been deprecated", "model_not_found")),
+    (ANTHROPIC, 404, anthropic("model: x was retired on 2026-01-05", "not_found_error")),
+    (GOOGLE, 404, google(404, "NOT_FOUND", "m is no longer available")),
+]
 SETTINGS = [
+    (ANTHROPIC, 400, anthropic("top_k: Extra inputs are not permitted")),
+    (OPENAI, 400, openai("'max_tokens' is not supported", "unsupported_parameter")),
+    (OPENAI, 400, openai("max_tokens is too large: 99999.", "invalid_value")),
     (ANTHROPIC, 400, anthropic("temperature: range: 0..1")),
     (ANTHROPIC, 400, anthropic("This model does not support effort level 'xhigh'.")),
     (ANTHROPIC, 400, anthropic("max_tokens: 200000 > 64000, which is the maximum allowed number of output tokens")),
@@ -184,8 +226,13 @@ TOO_LONG = [
     ),
     (ANTHROPIC, 400, anthropic("input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000")),
     (ANTHROPIC, 400, anthropic("prompt is too long: 215000 tokens > 200000 maximum")),
+    (OPENAI, 429, openai("Request too large for m on TPM: Limit 30000", "rate_limit_exceeded")),
+    (OPENAI, 413, "<html>too large</html>"),
+    (ANTHROPIC, 413, anthropic("words", "request_too_large")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "exceeds the maximum number of tokens")),
 ]
 BAD_ROWS = [
+    (OPENAI, 400, openai("'$.input' is invalid")),
     (OPENAI, 422, detail("messages", "0", "content", msg="Field required")),
     (ANTHROPIC, 400, anthropic("messages.0.content: Input should be a valid string")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "* GenerateContentRequest.contents: contents is not specified")),
@@ -194,7 +241,26 @@ PAGES = [
     (kind, status, page) for kind in (OPENAI, ANTHROPIC, GOOGLE) for status, page in ((403, CHALLENGE), (400, NGINX))
 ]
 PAGES += [(XAI, 403, "error code: 1020"), (OPENAI, 401, "\n\n<HTML><HEAD><TITLE>Log in to the network</TITLE>")]
+OF_THE_MODEL = [
+    (GOOGLE, 429, exhausted("words", quota(PER_DAY), RETRY_17)),
+    (GOOGLE, 429, exhausted("words", quota(PER_MINUTE, "0"))),
+    (GOOGLE, 429, exhausted("limit: 0, model: m", quota(PER_MINUTE))),
+]
 FAULTS = [
+    (OPENAI, 408, openai("Timeout"), TransientError, Kind.TIMEOUT),
+    (OPENAI, 409, openai("Locked"), TransientError, Kind.SERVER),
+    (OPENAI, 500, openai("The model `m` does not exist here", None, "server_error"), TransientError, Kind.SERVER),
+    (OPENAI, 504, "upstream timed out", TransientError, Kind.TIMEOUT),
+    (OPENAI, 522, "cloud", TransientError, Kind.SERVER),
+    (ANTHROPIC, 429, anthropic("words", "rate_limit_error", "ramp_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
+    (ANTHROPIC, 500, anthropic("words", "api_error"), TransientError, Kind.SERVER),
+    (ANTHROPIC, 504, anthropic("words", "timeout_error"), TransientError, Kind.TIMEOUT),
+    (ANTHROPIC, 529, anthropic("words", "overloaded_error"), Overloaded, Kind.OVERLOADED),
+    (ANTHROPIC, 529, "overloaded", Overloaded, Kind.OVERLOADED),
+    (GOOGLE, 429, exhausted("words", quota(PER_MINUTE), RETRY_17), RateLimited, Kind.RATE_LIMITED),
+    (GOOGLE, 500, google(500, "INTERNAL", "words"), TransientError, Kind.SERVER),
+    (GOOGLE, 503, google(503, "UNAVAILABLE", "The model is overloaded"), Overloaded, Kind.OVERLOADED),
+    (GOOGLE, 504, google(504, "DEADLINE_EXCEEDED", "words"), TransientError, Kind.TIMEOUT),
     (OPENAI, 503, CHALLENGE, Overloaded, Kind.OVERLOADED),
     (ANTHROPIC, 520, CHALLENGE, TransientError, Kind.SERVER),
     (GOOGLE, 502, NGINX, TransientError, Kind.SERVER),
@@ -202,7 +268,7 @@ FAULTS = [
     (OPENAI, 429, openai("Rate limit reached", "rate_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 429, openai("Too many requests", None, "rate_limit_reached_error"), RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 429, openai("Usage quota for tokens per minute exceeded"), RateLimited, Kind.RATE_LIMITED),
-    (GOOGLE, 429, google(429, "RESOURCE_EXHAUSTED", "You exceeded your current quota"), RateLimited, Kind.RATE_LIMITED),
+    (GOOGLE, 429, exhausted("You exceeded your current quota"), RateLimited, Kind.RATE_LIMITED),
     (OPENAI, 503, openai("The engine is overloaded", "server_overloaded", None), Overloaded, Kind.OVERLOADED),
     (GOOGLE, 429, {"error": {"code": 429, "details": "none", "status": "X"}}, RateLimited, Kind.RATE_LIMITED),
 ]
@@ -211,14 +277,22 @@ TABLE = [
     *((*row, ProviderError, Kind.BAD_KEY) for row in CLOSED[:-1]),
     (*CLOSED[-1], ProviderError, Kind.BAD_REQUEST),
     *((*row, ProviderError, Kind.BAD_REQUEST) for row in ADDRESSES),
-    *((*row, ModelError, None) for row in UNKNOWN_MODELS),
+    *((*row, ModelError, Kind.MODEL_UNKNOWN) for row in UNKNOWN_MODELS),
+    *((*row, ModelError, Kind.MODEL_RETIRED) for row in RETIRED),
+    *((*row, ModelError, Kind.NO_QUOTA) for row in OF_THE_MODEL),
     *((*row, ModelError, Kind.BAD_REQUEST) for row in SETTINGS),
     *((*row, RowError, Kind.TOO_LONG) for row in TOO_LONG),
     *((*row, RowError, Kind.BAD_REQUEST) for row in BAD_ROWS),
     *((*row, Intercepted, Kind.SERVER) for row in PAGES),
     *FAULTS,
 ]
-REMEDY = {Kind.NO_QUOTA: "add credit", Kind.BAD_KEY: "key", Kind.BAD_REQUEST: "providers.<name>"}
+REMEDY = {
+    (ProviderError, Kind.NO_QUOTA): "add credit",
+    (ModelError, Kind.NO_QUOTA): "midnight Pacific time",
+    (ProviderError, Kind.BAD_KEY): "key",
+    (ProviderError, Kind.BAD_REQUEST): "providers.<name>",
+    (ModelError, Kind.BAD_REQUEST): "providers.<name>",
+}
 
 
 @pytest.mark.parametrize(("kind", "status", "body", "expected", "failure"), TABLE)
@@ -227,7 +301,7 @@ async def test_a_recorded_error_means_what_its_vendor_means(
     status: int,
     body: object,
     expected: type[CallError],
-    failure: FailureKind | None,
+    failure: FailureKind,
     script: Script,
     provider_of: Connect,
 ) -> None:
@@ -235,10 +309,10 @@ async def test_a_recorded_error_means_what_its_vendor_means(
     provider = provider_of(kind, script.url)
     with pytest.raises(CallError) as caught:
         await provider.send(provider.chat(chat_call(), entry()))
-    assert type(caught.value) is expected, caught.value
-    assert failure is None or caught.value.kind is failure
-    if expected in (ProviderError, ModelError) and failure:
-        assert REMEDY[failure] in str(caught.value)
+    assert (type(caught.value), caught.value.kind) == (expected, failure), caught.value
+    assert REMEDY.get((expected, failure), "") in str(caught.value)
+    if isinstance(body, dict) and isinstance(body.get("error"), dict):
+        assert body["error"].get("message", "")[:200] in str(caught.value)
 
 
 BLOCKS = [
@@ -274,27 +348,33 @@ async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_know
     assert answer.usage == Usage(input=9, output=500)
 
 
-@pytest.mark.parametrize(
-    ("kind", "status", "body"),
-    [
-        (OPENAI, 503, openai("Overloaded", "server_error", "server_error")),
-        (OPENAI, 500, openai("The server had an error", None, "server_error")),
-        (ANTHROPIC, 529, anthropic("Overloaded", "overloaded_error")),
-        (GOOGLE, 503, google(503, "UNAVAILABLE", "The model is overloaded")),
-        (OPENAI, 503, CHALLENGE),
-    ],
-)
-@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("1e30", None), ("nan", None), ("-5", 0.0)])
-async def test_the_wait_is_kept_beside_other_refusals_than_429(
+BUSY = openai("Overloaded", "server_error", "server_error")
+WAITS: list[tuple[str, int, Any, dict[str, str], float | None]] = [
+    (OPENAI, 429, openai("Rate limit reached"), {"retry_after": "3", "retry_after_ms": "2500"}, 2.5),
+    (OPENAI, 429, openai("Rate limit reached"), {}, None),
+    (OPENAI, 500, openai("The server had an error", None, "server_error"), {"retry_after": "7"}, 7.0),
+    *((OPENAI, 503, BUSY, {"retry_after": header}, wait) for header, wait in (("7", 7.0), ("1e30", None), ("-5", 0.0))),
+    (OPENAI, 503, CHALLENGE, {"retry_after": "7"}, 7.0),
+    (ANTHROPIC, 429, anthropic("words", "rate_limit_error"), {"retry_after": "41"}, 41.0),
+    (ANTHROPIC, 529, anthropic("Overloaded", "overloaded_error"), {"retry_after": "7"}, 7.0),
+    (GOOGLE, 429, exhausted("words", quota(PER_MINUTE), RETRY_17), {}, 17.0),
+    (GOOGLE, 429, exhausted("words"), {"retry_after": "9"}, 9.0),
+    (GOOGLE, 429, exhausted("words"), {}, None),
+    (GOOGLE, 503, google(503, "UNAVAILABLE", "The model is overloaded"), {"retry_after": "nan"}, None),
+]
+
+
+@pytest.mark.parametrize(("kind", "status", "body", "headers", "seconds"), WAITS)
+async def test_the_wait_a_vendor_asks_for_is_kept(
     kind: str,
     status: int,
     body: object,
-    header: str,
+    headers: dict[str, str],
     seconds: float | None,
     script: Script,
     provider_of: Connect,
 ) -> None:
-    script.says(status, body, retry_after=header)
+    script.says(status, body, **headers)
     provider = provider_of(kind, script.url)
     with pytest.raises(TransientError) as caught:
         await provider.send(provider.chat(chat_call(), entry()))
@@ -313,3 +393,59 @@ async def test_a_filtered_answer_needs_no_message(
     assert (answer.finish, answer.usage.input, answer.usage.output) == (Finish.REFUSED, 7, 2)
     with pytest.raises(TransientError, match="not as documented"):
         provider.read_chat({"choices": [{"finish_reason": "stop"}], "usage": usage})
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "wire", "expected"),
+    [
+        ("openai", {"keys": ["other"]}, "gpt-4.1", ProviderError),
+        ("openai", {"quota_calls": 0, "models": {"*": {}}}, "gpt-4.1", ProviderError),
+        ("openai", {"models": {"gpt-4.1": {}}}, "gpt-9", ModelError),
+        ("openai", {"models": {"o": {"thinking": "always"}}}, "o", ModelError),
+        ("openai", {"models": {"o": {"context_tokens": 3}}}, "o", RowError),
+        ("openai", {"models": {"o": {"output_tokens": 50}}}, "o", ModelError),
+        ("anthropic", {"keys": ["other"]}, "claude-m", ProviderError),
+        ("anthropic", {"quota_calls": 0, "models": {"*": {}}}, "claude-m", ProviderError),
+        ("anthropic", {"models": {"*": {"retired": True}}}, "claude-m", ModelError),
+        ("anthropic", {"models": {"*": {"context_tokens": 3}}}, "claude-m", RowError),
+        ("anthropic", {"models": {"*": {"output_tokens": 50}}}, "claude-m", ModelError),
+        ("google", {"keys": ["other"]}, "gemini-m", ProviderError),
+        ("google", {"quota_calls": 0, "models": {"*": {}}}, "gemini-m", ModelError),
+        ("google", {"models": {"*": {"retired": True}}}, "gemini-m", ModelError),
+        ("google", {"models": {"*": {"context_tokens": 3}}}, "gemini-m", RowError),
+        ("google", {"models": {"*": {"output_tokens": 50}}}, "gemini-m", ModelError),
+    ],
+)
+async def test_what_the_simulated_vendors_refuse(
+    kind: str,
+    settings: dict[str, object],
+    wire: str,
+    expected: type[CallError],
+    simulate: Simulate,
+    provider_of: Connect,
+) -> None:
+    line = await simulate(accounts={kind: settings})
+    provider = provider_of(kind, line.url)
+    with pytest.raises(CallError) as caught:
+        await provider.send(provider.chat(chat_call(), entry(wire)))
+    assert type(caught.value) is expected, caught.value
+
+
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_limits_and_waits_of_the_simulated_vendors(kind: str, simulate: Simulate, provider_of: Connect) -> None:
+    line = await simulate(accounts={kind: {"models": {"*": {"requests_per_minute": 2, "tokens_per_minute": 9000}}}})
+    provider = provider_of(kind, line.url)
+    wire = provider.chat(chat_call(), entry("m"))
+    limits = [(await provider.send(wire)).limits for _ in range(2)]
+    assert all(told and told.requests and told.tokens for told in limits)
+    assert [told.requests.limit for told in limits if told and told.requests] == [2, 2]
+    assert [told.requests.remaining for told in limits if told and told.requests] == [1, 0]
+    with pytest.raises(RateLimited) as caught:
+        await provider.send(wire)
+    assert 20 < (caught.value.retry_after_s or 0) <= 30
+
+
+def test_messages_name_a_remedy_and_stay_short() -> None:
+    error = classify(401, openai("no " * 1000, "invalid_api_key"), None)
+    assert "key_env" in str(error)
+    assert len(str(error)) < 700

@@ -6,7 +6,7 @@ import pytest
 
 from hab_ray.providers.base import Allowance, RateLimits
 from hab_ray.providers.http import allowance, duration_s, retry_after_s
-from tests.providers.conftest import KINDS, Connect, Script, chat_call, entry
+from tests.providers.conftest import Connect, Script, chat_call, entry
 
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
 
@@ -114,8 +114,7 @@ ALL_TOKENS = {
 async def test_limits_are_learnt_from_a_whole_exchange(
     kind: str, headers: dict[str, str], limits: RateLimits | None, script: Script, provider_of: Connect
 ) -> None:
-    protocol = next(known for known in KINDS if known == kind)
-    provider = provider_of(protocol, script.url)
+    provider = provider_of(kind, script.url)
     script.says(200, {"some": "answer"}, **headers)
     exchange = await provider.send(provider.chat(chat_call(), entry()))
     assert exchange.body == {"some": "answer"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 from typing import Any
 
 import pytest
@@ -11,37 +10,32 @@ import pytest
 from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.catalog.prices import Price
 from hab_ray.errors import BadUsage, RowError
-from hab_ray.providers import connect
-from hab_ray.providers.base import Endpoint, Provider, RateLimits
+from hab_ray.providers.base import RateLimits
 from hab_ray.providers.http import json_object
-from tests.providers.conftest import KEY, Connect, Script, Simulate, chat_call, entry
+from tests.providers.conftest import (
+    KEY,
+    Connect,
+    Script,
+    Simulate,
+    candidate,
+    chat_call,
+    choice,
+    entry,
+    message,
+    reader,
+)
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 HUGE = 10**30
 
 
-@cache
-def reader(kind: str) -> Provider:
-    return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
-
-
-def openai(usage: Any, content: Any = "Yes.") -> dict[str, Any]:
-    choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
-    return {"model": "m-1", "choices": [choice], "usage": usage}
-
-
-def anthropic(usage: Any) -> dict[str, Any]:
-    return {"model": "m-1", "content": [{"type": "text", "text": "Yes."}], "stop_reason": "end_turn", "usage": usage}
-
-
-def google(usage: Any) -> dict[str, Any]:
-    candidate = {"content": {"parts": [{"text": "Yes."}]}, "finishReason": "STOP"}
-    return {"modelVersion": "m-1", "candidates": [candidate], "usageMetadata": usage}
+def body(kind: str, usage: Any) -> dict[str, Any]:
+    wrap = {OPENAI: choice, XAI: choice, ANTHROPIC: message, GOOGLE: candidate}[kind]
+    return wrap() | {"usageMetadata" if kind == GOOGLE else "usage": usage}
 
 
 def read(kind: str, usage: Any) -> Answer:
-    wrap = {OPENAI: openai, XAI: openai, ANTHROPIC: anthropic, GOOGLE: google}[kind]
-    return reader(kind).read_chat(json_object(json.dumps(wrap(usage))))
+    return reader(kind).read_chat(json_object(json.dumps(body(kind, usage))))
 
 
 def chat(prompt: int, completion: int, reasoning: int, total: int | None, **more: Any) -> dict[str, Any]:
@@ -134,9 +128,9 @@ def test_a_price_that_is_none_is_told_with_its_field(field: str, value: object) 
 
 
 def test_a_number_of_more_digits_than_python_converts_is_one_rows_failure() -> None:
-    body = json.dumps(openai({"prompt_tokens": 7})).replace("7", "9" * 5000)
+    text = json.dumps(body(OPENAI, {"prompt_tokens": 7})).replace("7", "9" * 5000)
     with pytest.raises(BadUsage, match="prompt_tokens is inf"):
-        reader(OPENAI).read_chat(json_object(body))
+        reader(OPENAI).read_chat(json_object(text))
 
 
 @pytest.mark.parametrize("usage", [5, "many", [1], True])
@@ -165,9 +159,9 @@ def test_parts_beyond_the_whole_take_nothing_off() -> None:
     assert not Usage(11).fits(10, 0) and not Usage(0, output=1).fits(10, 0)
 
 
-@pytest.mark.parametrize(("kind", "body"), [(OPENAI, openai(None)), (ANTHROPIC, anthropic({})), (GOOGLE, google(None))])
-def test_an_answer_without_usage_has_no_known_bill(kind: str, body: dict[str, Any]) -> None:
-    assert not reader(kind).read_chat(body).bill_known
+@pytest.mark.parametrize(("kind", "usage"), [(OPENAI, None), (ANTHROPIC, {}), (GOOGLE, None)])
+def test_an_answer_without_usage_has_no_known_bill(kind: str, usage: object) -> None:
+    assert not read(kind, usage).bill_known
     assert read(kind, {"input_tokens": 1, "output_tokens": 1}).bill_known
 
 
@@ -184,9 +178,9 @@ def test_typed_parts_are_read_without_the_thoughts() -> None:
     """As Mistral's reasoning models answer."""
     thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
     parts = [thought, {"type": "text", "text": "Yes, "}, {"type": "text", "text": "do."}]
-    answer = reader(OPENAI).read_chat(openai(chat(9, 5, 0, 14), content=parts))
+    answer = reader(OPENAI).read_chat(choice(parts))
     assert (answer.text, answer.finish) == ("Yes, do.", Finish.OK)
-    assert reader(OPENAI).read_chat(openai(chat(9, 5, 0, 14), content=[thought])).finish is Finish.EMPTY
+    assert reader(OPENAI).read_chat(choice([thought])).finish is Finish.EMPTY
 
 
 HOSTILE_HEADERS = [
@@ -219,7 +213,7 @@ async def test_a_date_beyond_every_calendar_is_no_wait(script: Script, provider_
 
 
 async def _limits(script: Script, provider_of: Connect, headers: dict[str, str]) -> RateLimits | None:
-    script.says(200, openai(chat(9, 5, 0, 14)), **headers)
+    script.says(200, choice(), **headers)
     provider = provider_of(OPENAI, script.url)
     return (await provider.send(provider.chat(chat_call(), entry()))).limits
 
@@ -229,10 +223,10 @@ async def test_the_simulated_xai_bills_as_xai_does(simulate: Simulate, provider_
     line = await simulate(accounts={"xai": {"models": {"grok": {"thinking": "always", "price": price}}}})
     provider = provider_of(XAI, line.url)
     grok = entry("grok", thinking="always", output_limit_field="max_completion_tokens")
-    body = (await provider.send(provider.chat(chat_call(), grok))).body
-    answer = provider.read_chat(body)
+    said = (await provider.send(provider.chat(chat_call(), grok))).body
+    answer = provider.read_chat(said)
     async with line.session.get(f"{line.url}/_meter") as response:
         meter = await response.json()
-    assert body["usage"]["completion_tokens"] + answer.usage.reasoning == answer.usage.output == meter["output_tokens"]
-    assert body["usage"]["total_tokens"] == answer.usage.input + answer.usage.output and answer.usage.reasoning > 0
+    assert said["usage"]["completion_tokens"] + answer.usage.reasoning == answer.usage.output == meter["output_tokens"]
+    assert said["usage"]["total_tokens"] == answer.usage.input + answer.usage.output and answer.usage.reasoning > 0
     assert Price.usd(**price).cost(answer.usage) == answer.stated_nanousd == meter["nanousd"] > 0

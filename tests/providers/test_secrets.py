@@ -9,7 +9,6 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from hab_ray.calls import Answer
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
@@ -26,6 +25,7 @@ from tests.providers.batch_vendor import (
     UPLOAD,
     Scripted,
     all_lines,
+    answered,
     job,
     sent_results,
     vendor,
@@ -92,10 +92,6 @@ REFUSED: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def told(answer: Answer) -> str:
-    return repr(answer)
-
-
 @pytest.mark.parametrize("bodies", [BODIES, REFUSED], ids=["answer", "refusal"])
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_key_in_a_good_answer_is_not_stored(
@@ -106,20 +102,8 @@ async def test_a_key_in_a_good_answer_is_not_stored(
     for spelling in (str, SPELLINGS["URL"], SPELLINGS["HTML"]):
         script.says(200, bodies[kind](spelling(ODD)))
         answer = provider.read_chat((await provider.send(wire)).body)
-        assert "[key]" in answer.text and "Ab12cd34" not in told(answer)
+        assert "[key]" in answer.text and "Ab12cd34" not in repr(answer)
     assert "Ab12cd34" in str(script.sent_headers)
-
-
-def line_of(kind: str, body: dict[str, Any]) -> dict[str, Any]:
-    match kind:
-        case "openai":
-            return {"custom_id": "1", "response": {"status_code": 200, "body": body}}
-        case "anthropic":
-            return {"custom_id": "1", "result": {"type": "succeeded", "message": body}}
-        case "google":
-            return {"key": "1", "response": body}
-        case _:
-            return {"batch_request_id": "1", "batch_result": {"response": {"chat_get_completion": body}}}
 
 
 @pytest.mark.parametrize("kind", BATCH_KINDS)
@@ -127,11 +111,11 @@ async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: str) -> None:
     spoken = "openai" if kind == "xai" else kind
     async with vendor(kind) as line:
         line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], sent_results(kind, line_of(kind, BODIES[spoken](KEY))))
+        line.says(RESULTS[kind], sent_results(kind, answered(kind, "1", BODIES[spoken](KEY))))
         (found,) = await all_lines(line.api, await line.api.poll(IDS[kind]))
     assert found.body is not None
     answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
-    assert answer.text == "It is [key]." and KEY not in told(answer)
+    assert answer.text == "It is [key]." and KEY not in repr(answer)
 
 
 @pytest.mark.parametrize("name", ["\x1b[31m", "a\nb", "half \ud800", "x" * 70_000, "\u202e"])

@@ -29,6 +29,14 @@ def generation(**settings: Any) -> dict[str, Any]:
     return body(generationConfig=settings)
 
 
+def as_json(schema: dict[str, Any]) -> dict[str, Any]:
+    return generation(responseMimeType="application/json", responseSchema=schema)
+
+
+def embedded(text: str, **more: Any) -> dict[str, Any]:
+    return {"content": {"parts": [{"text": text}]}, **more}
+
+
 async def test_generate_in_both_transports(start: Start) -> None:
     google = client(await start())
     config = types.GenerateContentConfig(
@@ -112,7 +120,7 @@ async def test_embeddings(start: Start) -> None:
     assert reply.embeddings and [len(one.values or []) for one in reply.embeddings] == [256, 256]
     one = await line.post(
         "/google/v1/models/gemini-embedding-001:embedContent",
-        {"content": {"parts": [{"text": "my dog is unwell"}]}, "output_dimensionality": 256},
+        embedded("my dog is unwell", output_dimensionality=256),
     )
     assert one[2]["embedding"]["values"] == reply.embeddings[0].values
 
@@ -138,28 +146,18 @@ REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
     (GENERATE, generation(thinkingConfig={"thinkingBudget": 500, "thinkingLevel": "LOW"}), 400, "only one of"),
     (FLASH, generation(thinkingConfig={"thinking_level": "LOW"}), 400, "level is not supported"),
     (GENERATE, generation(responseSchema=OBJECT), 400, "responseMimeType"),
-    (
-        GENERATE,
-        generation(responseMimeType="application/json", responseSchema=OBJECT | {"additionalProperties": False}),
-        400,
-        "additionalProperties",
-    ),
-    (GENERATE, generation(responseMimeType="application/json", responseSchema={"type": "TEXT"}), 400, "'text'"),
+    (GENERATE, as_json(OBJECT | {"additionalProperties": False}), 400, "additionalProperties"),
+    (GENERATE, as_json({"type": "TEXT"}), 400, "'text'"),
     (GENERATE, body(contents=[{"parts": [{"text": "a" * 4_100_000}]}]), 400, "exceeds the maximum number"),
     ("/google/v1/models/gemini-1.5-flash:generateContent", body(), 404, "models/gemini-1.5-flash is not found"),
     ("/google/v1/models/gemini-embedding-001:generateContent", body(), 404, "not supported for this method"),
     ("/google/v1/models/gemini-3.8-flash:guess", body(), 404, "not found"),
     (EMBED, {"requests": []}, 400, "requests"),
-    (EMBED, {"requests": [{"content": {"parts": [{"text": ""}]}}]}, 400, "empty Part"),
-    (EMBED, {"requests": [{"content": {"parts": [{"text": "a"}]}, "model": "models/b"}]}, 400, "name the model"),
-    (EMBED, {"requests": [{"content": {"parts": [{"text": "a"}]}}] * 101}, 400, "at most 100"),
-    (EMBED, {"requests": [{"content": {"parts": [{"text": "a" * 9000}]}}]}, 400, "longer than 2048"),
-    (
-        EMBED,
-        {"requests": [{"content": {"parts": [{"text": "a"}]}, "outputDimensionality": 4}]},
-        400,
-        "not in 128..3072",
-    ),
+    (EMBED, {"requests": [embedded("")]}, 400, "empty Part"),
+    (EMBED, {"requests": [embedded("a", model="models/b")]}, 400, "name the model"),
+    (EMBED, {"requests": [embedded("a")] * 101}, 400, "at most 100"),
+    (EMBED, {"requests": [embedded("a" * 9000)]}, 400, "longer than 2048"),
+    (EMBED, {"requests": [embedded("a", outputDimensionality=4)]}, 400, "not in 128..3072"),
 ]
 
 

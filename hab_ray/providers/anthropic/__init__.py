@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from hab_ray.providers.base import Endpoint, Provider
-from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import AtMost, Vendor, WireProtocol
-
-
-def _connect(endpoint: Endpoint) -> Provider:
-    from hab_ray.providers.anthropic.chat import AnthropicProvider
-
-    return AnthropicProvider(endpoint)
-
-
-def _connect_batch(endpoint: Endpoint) -> BatchApi:
-    from hab_ray.providers.anthropic.batch import AnthropicBatches
-
-    return AnthropicBatches(endpoint)
-
-
-async def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    from hab_ray.providers.anthropic.models import list_models
-
-    return await list_models(endpoint)
-
+from hab_ray.providers.vendor import AtMost, Vendor, WireProtocol, later
 
 PROTOCOL = WireProtocol(
     played_as="anthropic",
@@ -33,4 +12,9 @@ PROTOCOL = WireProtocol(
     open_states=frozenset({"in_progress"}),
     same_ends=frozenset({"end_turn", "stop_sequence"}),
 )
-VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)
+VENDOR = Vendor(
+    later("hab_ray.providers.anthropic.chat:AnthropicProvider"),
+    later("hab_ray.providers.anthropic.batch:AnthropicBatches"),
+    PROTOCOL,
+    later("hab_ray.providers.anthropic.models:list_models"),
+)

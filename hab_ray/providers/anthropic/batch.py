@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 
-from anthropic import APIConnectionError, APIStatusError
 from typing_extensions import override
 
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.anthropic.chat import connection
+from hab_ray.providers.anthropic.chat import SDK
 from hab_ray.providers.anthropic.errors import blocked, classify
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import asking_for, creating_with_rows, reading, scrubbed, text_field
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
+from hab_ray.providers.batch_http import asking_for, creating_with_rows, scrubbed, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339
-from hab_ray.providers.sdk import SdkAccount, SdkBatches, SdkErrors
+from hab_ray.providers.sdk import SdkAccount, SdkBatches
 
 _BEGIN, _END = b'{"requests":[', b"]}"
 _PIECE = 1 << 20
@@ -29,11 +28,6 @@ _ENDED = "ended"
 _LEFT_UNDONE = {"expired": FailureKind.TIMEOUT, "canceled": FailureKind.STOPPED}
 # An errored result carries an error's type and no status; where the type says nothing, the request was at fault.
 _STATUS_OF_RESULTS = 400
-
-
-def account_of(endpoint: Endpoint) -> SdkAccount:
-    """The account of an endpoint."""
-    return SdkAccount(endpoint, connection(endpoint), SdkErrors(APIStatusError, APIConnectionError), classify)
 
 
 class AnthropicBatches(SdkBatches):
@@ -45,7 +39,7 @@ class AnthropicBatches(SdkBatches):
     owner_headers = "anthropic-organization-id", "anthropic-workspace-id"
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(account_of(endpoint))
+        super().__init__(SdkAccount(endpoint, SDK))
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         return compact({"custom_id": custom_id, "params": wire.body})

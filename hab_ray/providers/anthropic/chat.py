@@ -7,12 +7,10 @@ sampling parameters; a model whose catalogue entry names an older `api_version` 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
 
-import httpx2
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
@@ -27,22 +25,13 @@ from hab_ray.providers.base import (
     ListLimits,
     RateLimits,
     Wire,
+    given,
     malformed,
+    reading,
 )
-from hab_ray.providers.http import (
-    CONNECTIONS,
-    CheckedClient,
-    Headers,
-    allowance,
-    broken,
-    error_object,
-    json_object,
-    retry_after_s,
-    rfc3339,
-    time_limits,
-    until_s,
-)
+from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
 from hab_ray.providers.numbers import token_count, usage_fields
+from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
 
@@ -51,16 +40,7 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
     """The SDK's HTTP client over aiohttp."""
 
 
-def connection(endpoint: Endpoint) -> AsyncAnthropic:
-    """The SDK's client, which sends everything once."""
-    return AsyncAnthropic(
-        base_url=endpoint.url,
-        api_key=endpoint.key,
-        default_headers=endpoint.headers,
-        max_retries=0,
-        timeout=time_limits(endpoint),
-        http_client=_HttpClient(limits=CONNECTIONS, follow_redirects=False),
-    )
+SDK = Sdk(AsyncAnthropic, _HttpClient, APIStatusError, APIConnectionError, classify)
 
 
 class AnthropicProvider:
@@ -70,7 +50,7 @@ class AnthropicProvider:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._client = connection(endpoint)
+        self._account = SdkAccount(endpoint, SDK)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         body: dict[str, Any] = {
@@ -80,13 +60,8 @@ class AnthropicProvider:
         }
         if call.system:
             body["system"] = clean_text(call.system)
-        if call.params.temperature is not None:
-            body["temperature"] = call.params.temperature
-        if call.params.top_p is not None:
-            body["top_p"] = call.params.top_p
-        output: dict[str, Any] = {}
-        if call.params.effort is not None:
-            output["effort"] = call.params.effort
+        body |= given(temperature=call.params.temperature, top_p=call.params.top_p)
+        output = given(effort=call.params.effort)
         if call.schema_json is not None:
             output["format"] = {"type": "json_schema", "schema": json.loads(call.schema_json)}
         if output:
@@ -103,21 +78,12 @@ class AnthropicProvider:
         version = wire.version or self._endpoint.api_version
         headers = {"anthropic-version": version} if version else {}
         try:
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                response = await self._client.post(
-                    wire.path, body=wire.body, cast_to=httpx2.Response, options={"headers": headers}
-                )
-        except APIStatusError as error:
-            return self._refused(error.response)
-        except (APIConnectionError, TimeoutError) as error:
-            raise broken(error) from None
-        return Exchange(json_object(self._endpoint.body_without_key(response.content)), _rate_limits(response.headers))
-
-    def _refused(self, response: httpx2.Response) -> Exchange:
-        body = error_object(self._endpoint.without_key(response.text))
-        if blocked(body) is None:
-            raise classify(response.status_code, body, retry_after_s(response.headers)) from None
-        return Exchange(body, _rate_limits(response.headers))
+            response = await self._account.post(wire.path, wire.body, headers)
+        except StatusError as refused:
+            if blocked(refused.body) is None:
+                raise refused.error from None
+            return Exchange(refused.body, _rate_limits(refused.headers))
+        return Exchange(self._account.read(response), _rate_limits(response.headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         reason = blocked(body)
@@ -125,7 +91,7 @@ class AnthropicProvider:
             return Answer(Finish.REFUSED, Usage(), model_reported="", text=reason)
         usage = usage_fields(body, "usage")
         used = _usage(usage)
-        try:
+        with reading():
             text = "".join(block["text"] for block in body["content"] if block["type"] == "text")
             finish = _finish(body["stop_reason"], text)
             explanation = (body.get("stop_details") or {}).get("explanation")
@@ -136,14 +102,12 @@ class AnthropicProvider:
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
                 bill_known="input_tokens" in usage and "output_tokens" in usage,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         raise malformed("Anthropic has no embeddings")
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._account.close()
 
 
 def _finish(reason: str | None, text: str) -> Finish:

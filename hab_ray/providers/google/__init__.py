@@ -2,28 +2,8 @@
 
 from __future__ import annotations
 
-from hab_ray.providers.base import Endpoint, JsonObject, Provider
-from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol
-
-
-def _connect(endpoint: Endpoint) -> Provider:
-    from hab_ray.providers.google.chat import GoogleProvider
-
-    return GoogleProvider(endpoint)
-
-
-def _connect_batch(endpoint: Endpoint) -> BatchApi:
-    from hab_ray.providers.google.batch import GoogleBatches
-
-    return GoogleBatches(endpoint)
-
-
-async def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    from hab_ray.providers.google.models import list_models
-
-    return await list_models(endpoint)
-
+from hab_ray.providers.base import JsonObject
+from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol, later
 
 _OPEN = frozenset({"BATCH_STATE_PENDING", "BATCH_STATE_RUNNING"})
 
@@ -49,4 +29,9 @@ PROTOCOL = WireProtocol(
     same_ends=frozenset({"STOP"}),
     is_open=_is_open,
 )
-VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)
+VENDOR = Vendor(
+    later("hab_ray.providers.google.chat:GoogleProvider"),
+    later("hab_ray.providers.google.batch:GoogleBatches"),
+    PROTOCOL,
+    later("hab_ray.providers.google.models:list_models"),
+)

@@ -10,7 +10,7 @@ from contextlib import aclosing, suppress
 from urllib.parse import urlencode
 
 from hab_ray.errors import CallError, FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, Wire
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, reading
 from hab_ray.providers.batch_http import (
     PAGE,
     asking,
@@ -18,7 +18,6 @@ from hab_ray.providers.batch_http import (
     ending,
     made_of,
     made_since,
-    reading,
     scrubbed,
     text_field,
     token_pages,
@@ -61,7 +60,7 @@ class GoogleBatches:
 
     async def newest(self) -> str | None:
         with asking():
-            page = await self._account.json("GET", "batches?pageSize=1")
+            page = await self._account.ask("GET", "batches?pageSize=1")
         with reading():
             operations = page.get("operations") or []
             return str(operations[0]["name"]) if operations else None
@@ -79,7 +78,7 @@ class GoogleBatches:
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
         async with made_of(file, self._account.delete):
             with creating_with_rows(job):
-                created = await self._account.json("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
+                created = await self._account.ask("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
                 return text_field(created, "name")
 
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -103,7 +102,7 @@ class GoogleBatches:
 
     async def cancel(self, batch_id: str) -> None:
         async with ending(batch_id, self.poll):
-            await self._account.cancel(batch_id)
+            await self._account.send("POST", f"{batch_id}:cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
         with suppress(ResultsGone):
@@ -122,7 +121,7 @@ class GoogleBatches:
     async def _listed(self) -> AsyncIterator[SeenBatch]:
         async def page_at(token: str) -> JsonObject:
             query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
-            return await self._account.json("GET", f"batches?{urlencode(query)}")
+            return await self._account.ask("GET", f"batches?{urlencode(query)}")
 
         async for page in token_pages(page_at, "nextPageToken"):
             with reading():

@@ -12,9 +12,9 @@ from typing import Any
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, ProviderError
-from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, malformed
+from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, given, malformed, reading
 from hab_ray.providers.google.connection import Connection
-from hab_ray.providers.http import StatusError, json_object
+from hab_ray.providers.http import StatusError
 from hab_ray.providers.numbers import token_count, usage_fields, vector
 
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
@@ -30,7 +30,6 @@ class GoogleProvider:
     list_limits = ListLimits(texts=100, text_bytes=4_000_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
         self._connection = Connection(endpoint)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
@@ -44,34 +43,29 @@ class GoogleProvider:
         return Wire(f"/models/{entry.wire}:generateContent", body, entry.api_version)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        size = {} if calls[0].dimensions is None else {"outputDimensionality": calls[0].dimensions}
+        size = given(outputDimensionality=calls[0].dimensions)
         model = f"models/{entry.wire}"
         requests = [{"model": model, "content": {"parts": [{"text": clean_text(call.text)}]}, **size} for call in calls]
         return Wire(f"/{model}:batchEmbedContents", {"requests": requests}, entry.api_version)
 
     async def send(self, wire: Wire) -> Exchange:
         try:
-            raw = await self._connection.send("POST", self._connection.versioned(wire.path, wire.version), wire.body)
+            return Exchange(await self._connection.ask("POST", wire.path, wire.body, wire.version))
         except StatusError as refused:
             raise refused.error from None
-        return Exchange(json_object(self._endpoint.body_without_key(raw)))
 
     def read_chat(self, body: JsonObject) -> Answer:
         usage = usage_fields(body, "usageMetadata")
         used = _usage(usage)
-        try:
+        with reading():
             finish, text = _said(body)
             known = bool(usage) or finish is Finish.REFUSED
             return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         usage = _usage(usage_fields(body, "usageMetadata"))
-        try:
+        with reading():
             vectors = tuple(vector(item["values"]) for item in body["embeddings"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
         if len(vectors) != count:
             raise malformed(f"{len(vectors)} vectors for {count} texts")
         return Answer(Finish.OK, usage, model_reported="", vectors=vectors)
@@ -82,10 +76,7 @@ class GoogleProvider:
 
 def _generation(call: ChatCall, entry: ModelEntry) -> dict[str, Any]:
     config: dict[str, Any] = {"maxOutputTokens": entry.output_limit(call.params.max_tokens)}
-    if call.params.temperature is not None:
-        config["temperature"] = call.params.temperature
-    if call.params.top_p is not None:
-        config["topP"] = call.params.top_p
+    config |= given(temperature=call.params.temperature, topP=call.params.top_p)
     if call.schema_json is not None:
         config["responseMimeType"] = "application/json"
         config["responseJsonSchema"] = json.loads(call.schema_json)

@@ -5,37 +5,28 @@ Source: the API reference, and the captures of the vendor's answers that others 
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
+from urllib.parse import urlsplit
 
-from hab_ray.providers.base import Endpoint, JsonObject
-from hab_ray.providers.batch_http import asking, asking_for, reading, text_field
+from multidict import CIMultiDict
+
+from hab_ray.providers.base import JsonObject, malformed, reading
+from hab_ray.providers.batch_http import asking, asking_for, text_field
 from hab_ray.providers.batching import BatchJob, ResultsGone
-from hab_ray.providers.google.connection import Connection
+from hab_ray.providers.google.connection import Connection, server_timeout
 from hab_ray.providers.http import StatusError, json_object
 
 _LINES_TYPE = "application/jsonl"
+_PIECE = 8 << 20
+_UPLOAD_STATUS = "x-goog-upload-status"
 _NOT_OURS_TO_DELETE = {400, 403, 404}
 _FORBIDDEN, _MAY_BE_GONE = 403, "may not exist"
 
 
-class FileAccount:
+class FileAccount(Connection):
     """An account with files and batches, by their names (`files/...`, `batches/...`)."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._connection = Connection(endpoint)
-
-    async def json(
-        self, method: str, path: str, body: JsonObject | None = None, version: str | None = None
-    ) -> JsonObject:
-        """The JSON object that comes back for a request.
-
-        Raises:
-            StatusError: the answer has an error status.
-            TransientError: no whole JSON object came back.
-        """
-        return self._read(await self._connection.send(method, self._connection.versioned(path, version), body))
 
     async def batch(self, batch_id: str) -> JsonObject:
         """A batch as the vendor shows it.
@@ -45,16 +36,7 @@ class FileAccount:
             CallError: the vendor could not be asked.
         """
         with asking_for(batch_id):
-            return await self.json("GET", batch_id)
-
-    async def cancel(self, batch_id: str) -> None:
-        """Ask for a batch's end.
-
-        Raises:
-            StatusError: the answer has an error status.
-            TransientError: no whole answer came back.
-        """
-        await self._connection.send("POST", self._connection.versioned(f"{batch_id}:cancel"))
+            return await self.ask("GET", batch_id)
 
     async def upload(self, job: BatchJob) -> str:
         """Store a batch's lines as a file; the vendor's name of it.
@@ -62,13 +44,51 @@ class FileAccount:
         Raises:
             CallError: there is no file.
         """
-        path = f"upload/{self._connection.versioned('files', job.version)}"
-        body = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
         with asking():
-            url = await self._connection.begin_upload(path, body, len(job.lines), _LINES_TYPE)
-            stored = self._read(await self._connection.upload(url, job.lines, _LINES_TYPE))
+            stored = await self._put(await self._begin(job), job.lines)
         with reading():
             return text_field(stored["file"], "name")
+
+    async def _begin(self, job: BatchJob) -> str:
+        """Announce a file; the URL to which it is to be sent."""
+        announced = {
+            "X-Goog-Upload-Protocol": "resumable",
+            "X-Goog-Upload-Command": "start",
+            "X-Goog-Upload-Header-Content-Length": str(len(job.lines)),
+            "X-Goog-Upload-Header-Content-Type": _LINES_TYPE,
+        }
+        body = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
+        address, headers = (
+            self.address("files", job.version, above="upload/"),
+            CIMultiDict({**self.headers, **announced}),
+        )
+        answer_headers, _ = await self.exchange("POST", address, headers, json.dumps(body).encode())
+        return text_field(answer_headers, "x-goog-upload-url")
+
+    async def _put(self, url: str, content: bytes) -> JsonObject:
+        """Send a file's bytes to an upload URL, 8 MB at a time; the JSON object of the last answer.
+
+        The key is not sent: the URL itself is the right to upload. The endpoint's own headers are sent to its own host
+        only, because the vendor may name any other.
+        """
+        raw = b""
+        here, there = urlsplit(self.endpoint.url), urlsplit(url)
+        own = self.endpoint.headers if (here.scheme, here.netloc) == (there.scheme, there.netloc) else {}
+        for start in range(0, len(content), _PIECE):
+            is_last = start + _PIECE >= len(content)
+            headers = CIMultiDict(
+                {
+                    **own,
+                    "Content-Type": _LINES_TYPE,
+                    "X-Server-Timeout": server_timeout(self.endpoint),
+                    "X-Goog-Upload-Command": "upload, finalize" if is_last else "upload",
+                    "X-Goog-Upload-Offset": str(start),
+                }
+            )
+            answer_headers, raw = await self.exchange("POST", url, headers, content[start : start + _PIECE])
+            if answer_headers.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
+                raise malformed("the upload's status is neither active nor, after the last piece, final")
+        return json_object(self.endpoint.body_without_key(raw))
 
     async def download(self, name: str) -> AsyncGenerator[bytes, None]:
         """A file's bytes as they arrive.
@@ -77,9 +97,8 @@ class FileAccount:
             ResultsGone: the vendor no longer has it.
             CallError: the vendor could not be asked, or the stream broke.
         """
-        path = self._connection.versioned(f"{name}:download?alt=media")
         with asking_for(name), _file_may_be_gone(name):
-            async with aclosing(self._connection.stream(path)) as pieces:
+            async with aclosing(self.stream(f"{name}:download?alt=media")) as pieces:
                 async for piece in pieces:
                     yield piece
 
@@ -90,17 +109,10 @@ class FileAccount:
             CallError: the vendor could not be asked.
         """
         try:
-            await self._connection.send("DELETE", self._connection.versioned(name))
+            await self.send("DELETE", name)
         except StatusError as refused:
             if refused.status not in _NOT_OURS_TO_DELETE:
                 raise refused.error from None
-
-    async def close(self) -> None:
-        """Close connections."""
-        await self._connection.close()
-
-    def _read(self, raw: bytes) -> JsonObject:
-        return json_object(self._endpoint.body_without_key(raw))
 
 
 @contextmanager

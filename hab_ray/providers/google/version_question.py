@@ -38,7 +38,7 @@ async def taken_version(endpoint: Endpoint, model: str) -> str | None:
     try:
         for version in VERSIONS:
             try:
-                await connection.send("POST", f"{version}/models/{model}:generateContent", _EMPTY)
+                await connection.send("POST", f"models/{model}:generateContent", _EMPTY, version)
             except StatusError as refused:
                 if refused.status == _NO_SUCH_PLACE or _UNKNOWN_FIELD.search(str(refused)):
                     continue

@@ -2,28 +2,7 @@
 
 from __future__ import annotations
 
-from hab_ray.providers.base import Endpoint, Provider
-from hab_ray.providers.batching import BatchApi
-from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol
-
-
-def _connect(endpoint: Endpoint) -> Provider:
-    from hab_ray.providers.openai.chat import OpenAIProvider
-
-    return OpenAIProvider(endpoint)
-
-
-def _connect_batch(endpoint: Endpoint) -> BatchApi:
-    from hab_ray.providers.openai.batch import OpenAIBatches
-
-    return OpenAIBatches(endpoint)
-
-
-async def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    from hab_ray.providers.openai.models import list_models
-
-    return await list_models(endpoint)
-
+from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol, later
 
 PROTOCOL = WireProtocol(
     played_as="openai",
@@ -38,4 +17,9 @@ PROTOCOL = WireProtocol(
     open_states=frozenset({"validating", "in_progress", "finalizing"}),
     same_ends=frozenset({"stop"}),
 )
-VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)
+VENDOR = Vendor(
+    later("hab_ray.providers.openai.chat:OpenAIProvider"),
+    later("hab_ray.providers.openai.batch:OpenAIBatches"),
+    PROTOCOL,
+    later("hab_ray.providers.openai.models:list_models"),
+)

@@ -13,16 +13,8 @@ from typing import Any
 from typing_extensions import override
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
-from hab_ray.providers.batch_http import (
-    PAGE,
-    creating_from_file,
-    made_of,
-    meant_for_batches,
-    reading,
-    scrubbed,
-    text_field,
-)
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
+from hab_ray.providers.batch_http import PAGE, creating_from_file, made_of, meant_for_batches, scrubbed, text_field
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line, target

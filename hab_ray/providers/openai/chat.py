@@ -6,33 +6,31 @@ the body built here is the one sent.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import httpx2
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI, DefaultAioHttpClient
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.base import Allowance, Endpoint, Exchange, JsonObject, ListLimits, RateLimits, Wire, malformed
-from hab_ray.providers.http import (
-    CONNECTIONS,
-    CheckedClient,
-    Headers,
-    allowance,
-    broken,
-    duration_s,
-    error_object,
-    json_object,
-    retry_after_s,
-    time_limits,
+from hab_ray.providers.base import (
+    Allowance,
+    Endpoint,
+    Exchange,
+    JsonObject,
+    ListLimits,
+    RateLimits,
+    Wire,
+    given,
+    reading,
 )
+from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, duration_s
 from hab_ray.providers.numbers import stated_nanousd, token_count, usage_fields, vector
 from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
+from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
 _BROKEN_OFF = {"error", "abort"}
@@ -42,16 +40,7 @@ class _HttpClient(CheckedClient, DefaultAioHttpClient):
     """The SDK's HTTP client over aiohttp."""
 
 
-def connection(endpoint: Endpoint) -> AsyncOpenAI:
-    """The SDK's client, which sends everything once."""
-    return AsyncOpenAI(
-        base_url=endpoint.url,
-        api_key=endpoint.key,
-        default_headers=endpoint.headers,
-        max_retries=0,
-        timeout=time_limits(endpoint),
-        http_client=_HttpClient(limits=CONNECTIONS, follow_redirects=False),
-    )
+SDK = Sdk(AsyncOpenAI, _HttpClient, APIStatusError, APIConnectionError, classify)
 
 
 class OpenAIProvider:
@@ -62,8 +51,7 @@ class OpenAIProvider:
     list_limits = ListLimits(texts=2048, text_bytes=600_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-        self._client = connection(endpoint)
+        self._account = SdkAccount(endpoint, SDK)
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
         messages = [{"role": "system", "content": clean_text(call.system)}] if call.system else []
@@ -73,46 +61,30 @@ class OpenAIProvider:
             "messages": messages,
             entry.output_limit_field: entry.output_limit(call.params.max_tokens),
         }
-        if call.params.temperature is not None:
-            body["temperature"] = call.params.temperature
-        if call.params.top_p is not None:
-            body["top_p"] = call.params.top_p
-        if call.params.effort is not None:
-            body["reasoning_effort"] = call.params.effort
+        wanted = call.params
+        body |= given(temperature=wanted.temperature, top_p=wanted.top_p, reasoning_effort=wanted.effort)
         if call.schema_json is not None:
             schema = {"name": "reply", "strict": True, "schema": json.loads(call.schema_json)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return Wire("/chat/completions", body)
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        body: dict[str, Any] = {
-            "model": entry.wire,
-            "input": [clean_text(call.text) for call in calls],
-            "encoding_format": "base64",
-        }
-        if calls[0].dimensions is not None:
-            body["dimensions"] = calls[0].dimensions
-        return Wire("/embeddings", body)
+        texts = [clean_text(call.text) for call in calls]
+        body = {"model": entry.wire, "input": texts, "encoding_format": "base64"}
+        return Wire("/embeddings", body | given(dimensions=calls[0].dimensions))
 
     async def send(self, wire: Wire) -> Exchange:
         try:
-            async with asyncio.timeout(self._endpoint.timeout_s):
-                response = await self._client.post(wire.path, body=wire.body, cast_to=httpx2.Response)
-        except APIStatusError as error:
-            body = error_object(self._endpoint.without_key(error.response.text))
-            return self._refused(error.status_code, body, error.response.headers)
-        except (APIConnectionError, TimeoutError) as error:
-            raise broken(error) from None
-        body = json_object(self._endpoint.body_without_key(response.content))
-        status = error_status(body)
-        if status is not None:
-            return self._refused(status, body, response.headers)
+            response = await self._account.post(wire.path, wire.body)
+            body = self._account.read(response)
+            status = error_status(body)
+            if status is not None:
+                raise self._account.refusal(status, body, response.headers)
+        except StatusError as refused:
+            if not is_answer(refused.body):
+                raise refused.error from None
+            return Exchange(refused.body, _rate_limits(refused.headers))
         return Exchange(body, _rate_limits(response.headers))
-
-    def _refused(self, status: int, body: JsonObject, headers: Headers) -> Exchange:
-        if not is_answer(body):
-            raise classify(status, body, retry_after_s(headers)) from None
-        return Exchange(body, _rate_limits(headers))
 
     def read_chat(self, body: JsonObject) -> Answer:
         reason = blocked(body)
@@ -122,7 +94,7 @@ class OpenAIProvider:
         used, stated = self.read_usage(usage), stated_nanousd(usage)
         if cut_off(body):
             return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
-        try:
+        with reading():
             choice = body["choices"][0]
             message = _message(choice)
             text, refusal = _text(message.get("content")), _text(message.get("refusal"))
@@ -135,17 +107,13 @@ class OpenAIProvider:
                 stated_nanousd=stated,
                 bill_known=bool(usage),
             )
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
         usage = usage_fields(body, "usage")
         used, stated = Usage(input=token_count(usage, "prompt_tokens")), stated_nanousd(usage)
-        try:
+        with reading():
             by_index = {item["index"]: vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise malformed(repr(error)) from None
         return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
 
     def read_usage(self, fields: JsonObject) -> Usage:
@@ -159,7 +127,7 @@ class OpenAIProvider:
         return reasoning_on_top(used) if used.reasoning and (is_on_top or used.reasoning > used.output) else used
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._account.close()
 
 
 def tokens_counted(fields: JsonObject) -> Usage:

@@ -8,24 +8,22 @@ from io import BytesIO
 from typing import Any
 
 import httpx2
-from openai import APIConnectionError, APIStatusError
 from typing_extensions import override
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
 from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
-from hab_ray.providers.http import StatusError
-from hab_ray.providers.openai.chat import connection
-from hab_ray.providers.openai.errors import classify, error_status
-from hab_ray.providers.sdk import SdkAccount, SdkErrors
+from hab_ray.providers.openai.chat import SDK
+from hab_ray.providers.openai.errors import error_status
+from hab_ray.providers.sdk import SdkAccount
 
 
 class FileAccount(SdkAccount):
     """An account with files."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        super().__init__(endpoint, connection(endpoint), SdkErrors(APIStatusError, APIConnectionError), classify)
+        super().__init__(endpoint, SDK)
 
     async def batch(self, batch_id: str) -> JsonObject:
         """A batch as the vendor shows it."""
@@ -62,7 +60,7 @@ class FileAccount(SdkAccount):
         body = super().read(response)
         status = error_status(body)
         if status is not None and "id" not in body:
-            raise StatusError(status, classify(status, body, None))
+            raise self.refusal(status, body, response.headers)
         return body
 
 

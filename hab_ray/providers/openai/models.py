@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batch_http import reading
-from hab_ray.providers.model_list import ModelPage, all_names
+from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.files import FileAccount
 
 
@@ -12,12 +13,8 @@ async def list_models(endpoint: Endpoint) -> frozenset[str]:
     """The models of the key."""
     account = FileAccount(endpoint)
 
-    async def page_after(_: str | None) -> ModelPage:
+    async def page_after(_: str | None) -> tuple[Iterable[object], object]:
         body = account.read(await account.get("/models"))
-        with reading():
-            return ModelPage.of((model["id"] for model in body["data"]), None)
+        return [model["id"] for model in body["data"]], None
 
-    try:
-        return await all_names(page_after)
-    finally:
-        await account.close()
+    return await all_names(page_after, account.close)

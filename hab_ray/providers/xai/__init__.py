@@ -4,28 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hab_ray.providers.base import Endpoint, JsonObject, Provider
-from hab_ray.providers.batching import BatchApi
+from hab_ray.providers.base import JsonObject
 from hab_ray.providers.openai import PROTOCOL as OPENAIS
-from hab_ray.providers.vendor import AtMost, Sum, Vendor, count
-
-
-def _connect(endpoint: Endpoint) -> Provider:
-    from hab_ray.providers.xai.chat import XaiProvider
-
-    return XaiProvider(endpoint)
-
-
-def _connect_batch(endpoint: Endpoint) -> BatchApi:
-    from hab_ray.providers.xai.batch import XaiBatches
-
-    return XaiBatches(endpoint)
-
-
-async def _list_models(endpoint: Endpoint) -> frozenset[str]:
-    from hab_ray.providers.openai.models import list_models
-
-    return await list_models(endpoint)
+from hab_ray.providers.vendor import AtMost, Sum, Vendor, count, later
 
 
 def _is_open(batch: JsonObject) -> bool:
@@ -43,4 +24,9 @@ PROTOCOL = replace(
     open_states=frozenset(),
     is_open=_is_open,
 )
-VENDOR = Vendor(_connect, _connect_batch, PROTOCOL, _list_models)
+VENDOR = Vendor(
+    later("hab_ray.providers.xai.chat:XaiProvider"),
+    later("hab_ray.providers.xai.batch:XaiBatches"),
+    PROTOCOL,
+    later("hab_ray.providers.openai.models:list_models"),
+)

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, RowError, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed
+from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import (
     asking,
     asking_for,
@@ -23,7 +23,6 @@ from hab_ray.providers.batch_http import (
     made_of,
     made_since,
     meant_for_batches,
-    reading,
     scrubbed,
     text_field,
     token_pages,
