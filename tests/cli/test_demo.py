@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from hab_ray.cli.commands import demo
-from hab_ray.cli.commands.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, lacking, program, what_next
+from hab_ray.cli.commands.running import demo
+from hab_ray.cli.commands.running.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, lacking, program, what_next
 from hab_ray.cli.main import app
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import Exit

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from hab_ray.cli.commands.simulate import addresses
+from hab_ray.cli.commands.preparing.simulate import addresses
 from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor, ended
 

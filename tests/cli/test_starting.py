@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
+from typer.testing import CliRunner
 
-from hab_ray.cli.commands import init, sweeps
+from hab_ray.cli.commands.preparing import init, sweeps
 from hab_ray.cli.ending import console
+from hab_ray.cli.main import app
 from hab_ray.cli.questions import InitOptions
 from hab_ray.cli.views.terminal import FILE_COLUMNS, TABLE_COLUMNS, Terminal, output, print_cells
 from hab_ray.config.sweep import load_sweep
@@ -154,13 +156,12 @@ def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge-full")]
     monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
     monkeypatch.setattr(console, "width", 40)
-    with console.capture() as captured:
-        assert sweeps.show_sweeps(None) is Exit.COMPLETE
-    printed = captured.get()
-    assert "jobs/compare.yaml: 4 x 50 x 6, 2 judges, $1" in printed
-    assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in printed
-    assert ", free\n    The demo (`hab demo`): every step of" in printed
-    assert "$0." in printed and "A first real result for cents:" in printed
+    done = CliRunner().invoke(app, ["sweeps"])
+    assert done.exit_code == Exit.COMPLETE
+    assert "jobs/compare.yaml: 4 x 50 x 6, 2 judges, $1" in done.output
+    assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in done.output
+    assert ", free\n    The demo (`hab demo`): every step of" in done.output
+    assert "$0." in done.output and "A first real result for cents:" in done.output
 
 
 def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:

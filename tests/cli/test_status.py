@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.status import print_status, read_status
+from hab_ray.cli.commands.running.status import print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
 from hab_ray.location import Location

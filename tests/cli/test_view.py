@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.commands.run import sent_and_paid
+from hab_ray.cli.commands.running.run import sent_and_paid
 from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS, View
 from hab_ray.errors import Exit
 from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Progress, RunEnd, StageProgress

@@ -11,14 +11,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.waiting import waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted, duration, one_line
 
 LINE_EVERY_S = 15.0
 COUNTDOWN_EVERY_S = 5.0
 MAX_COLUMNS = 160
-NANO = 1e9
 
 
 @dataclass
@@ -98,7 +98,7 @@ class View:
             f"{done:,}/{total:,} rows",
             f"{failed:,} failed" if failed else "",
             f"${progress.cost_nanousd / NANO:.4f}",
-            f"about {_duration(left)} left" if left is not None else "",
+            f"about {duration(left)} left" if left is not None else "",
             f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
             ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in under_way),
         ]
@@ -138,15 +138,8 @@ class View:
             str(stage.failed or ""),
             str(stage.in_flight or ""),
             f"{rate:.1f}" if rate and left else "",
-            "" if left_s is None else _duration(left_s),
+            "" if left_s is None else duration(left_s),
         )
-
-
-def _duration(seconds: float) -> str:
-    """As short as a plan needs it: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def _outages(progress: Progress) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from hab_ray.cli.ending import ends_with_status
-from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import AvailableOption, JudgeOption, RunOption, StoreOption, SubjectOption
 from hab_ray.cli.prepare import Choices
 from hab_ray.errors import ConfigError, Exit
@@ -60,4 +59,4 @@ def command(
     if sweep is None:
         raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
     options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
-    return examine_vendors(sweep, choices, options, stop)
+    return examine_vendors(sweep, choices, options)

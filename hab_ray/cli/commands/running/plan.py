@@ -13,7 +13,6 @@ import typer
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels, shown_shift
 from hab_ray.cli.ending import aside, console, ends_with_status, say
-from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import (
     AvailableOption,
     ExecutorOption,
@@ -98,7 +97,7 @@ def command(
 
         refuse_errors(problems)
         with aside() if as_json else nullcontext():
-            latencies, status = probe_sweep(work, probe, yes, stop)
+            latencies, status = probe_sweep(work, probe, yes)
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if as_json:
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError

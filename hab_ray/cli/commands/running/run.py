@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,7 +16,7 @@ import typer
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.commands.report import show_results
+from hab_ray.cli.commands.reading.report import show_results
 from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
@@ -38,30 +39,22 @@ from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import FailedRows, RunEnd
-from hab_ray.stopping import DRAIN_S, Stop
+from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import PeopleAs
 from hab_ray.sweep.start import notice, run_work
+from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
 SHOWN_UNANSWERED = 5
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How `hab run` goes about it: `yes` spends without asking; where progress `is_logged`, it is not shown."""
-
-    yes: bool
-    is_logged: bool
-    driving: Options
-
-
-def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> Exit:
-    """Run a sweep file; the exit status."""
+def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
+    """Run a sweep file; the exit status. `yes` spends without asking; where progress is logged, it is not shown."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
     freeze_gc()
@@ -69,10 +62,11 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> 
         if problem.severity is Severity.WARNING:
             say(str(problem), "yellow")
     refuse_errors(problems)
-    _agree_to_spend(work, problems, options)
+    if not yes:
+        _agree_to_spend(work, problems)
     view = View(console)
-    driving = replace(options.driving, begun=lambda begun: _announce(begun))
-    if not options.is_logged:
+    driving = replace(driving, begun=_announce)
+    if not LOG.isEnabledFor(logging.INFO):
         driving = replace(driving, watch=view.update)
     with view.shown(), stop.last_words(view.leave):
         end = run_work(work, driving, stop, warn, now)
@@ -82,20 +76,19 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> 
     return end.exit
 
 
-def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions) -> None:
-    """Show the plan of a sweep that costs money and ask; `--yes` answers beforehand.
+def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
+    """Show the plan of a sweep that costs money and ask.
 
     Raises:
         ConfigError: nobody is there to answer.
         Interrupted: the answer was no.
     """
-    if options.yes or all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
+    if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
     print_plan(work, plan, problems, console)
-    if plan.total.to_pay == 0:
-        return
-    ask_to_spend("this sweep")
+    if plan.total.to_pay:
+        ask_to_spend("this sweep")
 
 
 def _announce(work: Work) -> None:
@@ -248,5 +241,4 @@ def command(
         verbose=verbose,
         drain_s=drain,
     )
-    options = RunOptions(yes, log_format is LogFormat.JSON, driving)
-    return run_sweep(sweep, choices, options, stop)
+    return run_sweep(sweep, choices, driving, yes=yes)
