@@ -67,7 +67,6 @@ class RunComponents:
 
     store: Store
     pending: Pending
-    shards: Shards
     counters: RunCounters
     budget: RunBudget
     reporter: Reporter
@@ -153,7 +152,6 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     return RunComponents(
         store=site.open_store(),
         pending=site.pending,
-        shards=shards,
         counters=counters,
         budget=budget,
         reporter=reporter,

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cluster.metrics import RunMetrics
-from hab_ray.config.sweep import budget_key
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
@@ -97,9 +96,10 @@ class Reporter:
         counters = self._counters
         money = self._budget.money(counters)
         if counters.budget_reached and money:
+            key = "budget.usd" if self._work.sweep.budget else "budget_usd"
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                f"raise {budget_key(self._work.sweep)} and give the same command again"
+                f"raise {key} and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(
