@@ -166,7 +166,8 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
     """
     errors = [p for p in problems if p.severity is Severity.ERROR]
     gone = {name for problem in errors for name in problem.models}
-    needed = [f"{key}: {name}" for key, name in sweep.models_by_key() if name in gone and not _asks(key)]
+    making = [(key, name) for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))]
+    needed = [f"{key}: {name}" for key, name in making if name in gone]
     if needed:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
     subjects = tuple(s for s in sweep.subjects if s.model not in gone)
@@ -176,11 +177,6 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
             listed = "\n".join(f"  {p}" for p in errors)
             raise ConfigError(f"{key}: none of them can be called:\n{listed}")
     return sweep.model_copy(update={"subjects": subjects, "judges": judges})
-
-
-def _asks(key: str) -> bool:
-    """Whether a key names a subject or a judge, which a sweep can do without."""
-    return key.startswith(("subjects.", "judges."))
 
 
 def _where(sweep: Sweep, model: str) -> str:

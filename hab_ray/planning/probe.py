@@ -125,7 +125,7 @@ class Probe:
     def _jobs(self, stage: str) -> dict[str, list[Job]]:
         """What is to be asked at a stage, by provider."""
         cells: dict[Cell, list[Draft]] = defaultdict(list)
-        for draft in Counting(self.work, self._store()).drafts():
+        for draft in Counting(self.work, Store(open_folder(self.work.sweep.store))).drafts():
             if draft.shard.stage == stage:
                 cells[draft.cell].append(draft)
         jobs: dict[str, list[Job]] = defaultdict(list)
@@ -146,9 +146,6 @@ class Probe:
             counted = self._engines[provider].counters
             for model, count in (counted.answered - answered).items():
                 self._latencies[stage, model] = (counted.waited_s[model] - waited.get(model, 0.0)) / count
-
-    def _store(self) -> Store:
-        return Store(open_folder(self.work.sweep.store))
 
     def _engine(self, provider: str) -> AbstractAsyncContextManager[OnlineEngine]:
         work, store = self.work, self.work.sweep.store

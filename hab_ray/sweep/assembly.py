@@ -92,7 +92,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     announcer = Announcer(options.watch)
     stack.callback(announcer.close)
     log = RunLog(str(work.sweep.run_folder), shards)
-    reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log, options.show_every_s)
+    reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log)
     client, url = budget.client(), _urls(work, stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(

@@ -52,7 +52,8 @@ class _Run:
             try:
                 parts.pending.discard_all()
                 self._place_what_is_given()
-                self._declare()
+                if note := declare(self._work, parts.store, datetime.now(UTC)):  # nothing has been asked yet
+                    parts.counters.notes.append(note)
                 self._open_books()
                 parts.reporter.report()
                 parts.batches.take_up()
@@ -117,11 +118,6 @@ class _Run:
         record = read_record(self._work.run_path)
         if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
             self._parts.counters.notes.append(told)
-
-    def _declare(self) -> None:
-        """Keep the analysis that the sweep declares in the run's record. Nothing has been asked yet."""
-        if note := declare(self._work, self._parts.store, datetime.now(UTC)):
-            self._parts.counters.notes.append(note)
 
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""

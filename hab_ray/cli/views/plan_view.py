@@ -14,7 +14,7 @@ from hab_ray.catalog.models import Unheeded
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep, spending_limit
-from hab_ray.planning import Figures, Plan, StageTime
+from hab_ray.planning import Figures, Plan
 from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
 from hab_ray.visible import counted, duration, one_line, usd
 from hab_ray.work import Work
@@ -66,7 +66,9 @@ def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
     """What the plan on one screen leaves out: tokens, both prices, times of each stage, other budgets."""
     _print_figures(plan, console)
     for time in plan.times:
-        console.print(one_line(f"{time.stage}: {duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
+        measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
+        told = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
+        console.print(one_line(told), soft_wrap=True)
     console.print("times are at the catalogue's limits; an account may have others", soft_wrap=True)
     budgets = f"{usd(plan.online_budget)} online, {usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
@@ -163,11 +165,6 @@ def _table(plan: Plan, figures: slice) -> Table:
     table.add_section()
     table.add_row("total", "", *_cells(plan.total)[figures], style="bold")
     return table
-
-
-def _slowest(time: StageTime) -> str:
-    measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
-    return f"{time.slowest} takes longest{measured}"
 
 
 def _cells(figures: Figures) -> tuple[str, ...]:

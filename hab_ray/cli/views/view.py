@@ -111,21 +111,19 @@ class View:
         return left / rate if rate > 0 and left else None
 
     def _table(self, progress: Progress) -> Group:
-        table = Table(box=None, pad_edge=False)
-        for title, justify in (("stage", "left"), ("model", "left")):
-            table.add_column(title, justify=justify)  # type: ignore[arg-type]
+        table = Table("stage", "model", box=None, pad_edge=False)
         for title in ("done", "failed", "in flight", "rows/s", "left"):
             table.add_column(title, justify="right")
         for stage in progress.stages:
             table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
-        there = counted(len(progress.batches), "batch", "batches")
-        batches = f"  {there} at the vendors" if progress.batches else ""
+        there = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
-        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}"
+        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{there}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
         waiting = waiting_for_money(progress)
-        told = [*map(one_line, progress.notes), *_outages(progress), *([waiting] if waiting else [])]
+        outages = [f"{provider}: {outage}" for provider, outage in progress.outages.items()]
+        told = [*map(one_line, (*progress.notes, *outages)), *([waiting] if waiting else [])]
         return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
@@ -140,10 +138,6 @@ class View:
             f"{rate:.1f}" if rate and left else "",
             "" if left_s is None else duration(left_s),
         )
-
-
-def _outages(progress: Progress) -> Iterator[str]:
-    return (one_line(f"{provider}: {told}") for provider, told in progress.outages.items())
 
 
 def _countdown(draining: Draining) -> str:

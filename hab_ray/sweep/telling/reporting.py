@@ -27,14 +27,14 @@ from hab_ray.sweep.telling.log import RunLog
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 
-PROGRESS_EVERY_S = 5.0
+SHOW_EVERY_S, PROGRESS_EVERY_S = 0.1, 5.0
 
 
 class Reporter:
     """Reports on one run from the moment it is made.
 
-    `announcer` shows a progress every `show_every_s` at most, with what is new for the `log`; the run folder has one in
-    a while, and `metrics` report to others.
+    `announcer` shows a progress every `SHOW_EVERY_S` at most, with what is new for the `log`; the run folder has one
+    in a while, and `metrics` report to others.
     """
 
     def __init__(
@@ -46,21 +46,19 @@ class Reporter:
         announcer: Announcer,
         metrics: RunMetrics,
         log: RunLog,
-        show_every_s: float,
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._announcer, self._metrics, self._log = announcer, metrics, log
-        self._show_every_s = show_every_s
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._shown = self._kept = float("-inf")
         self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
-        """Show how far the run is, at most every `show_every_s`, and keep that every `PROGRESS_EVERY_S`.
+        """Show how far the run is, at most every `SHOW_EVERY_S`, and keep that every `PROGRESS_EVERY_S`.
 
         `draining` is what a stop waits for.
         """
-        if time.monotonic() - self._shown < self._show_every_s:
+        if time.monotonic() - self._shown < SHOW_EVERY_S:
             return
         self._shown = time.monotonic()
         progress = self._progress(draining)

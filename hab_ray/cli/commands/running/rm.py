@@ -23,8 +23,7 @@ def _ask(run: Location, status: Status, yes: bool) -> None:
         return
     if not console.is_terminal or not sys.stdin.isatty():
         raise ConfigError(f"{run}: nobody is there to be asked; give `hab rm` again with --yes")
-    told = f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for"
-    say(told)
+    say(f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for")
     if not typer.confirm("Remove it?", default=False):
         raise Interrupted("nothing was removed")
 
@@ -57,6 +56,5 @@ def command(
     told = "" if simulated else f"; the store at {status.store} keeps what was paid for"
     say(f"{run}: removed{told}")
     if kept:
-        told = f"left there, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}"
-        say(told, "yellow")
+        say(f"left there, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}", "yellow")
     return Exit.COMPLETE
