@@ -58,7 +58,7 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     modules = {"acme_words": COUNTING, "acme_totals": TOTALS, "acme_longest": LONGEST}
     distributions.install_modules("acme-hab", "0.3", modules, GROUPS)
     desk.environment["PYTHONPATH"] = str(distributions.site)
-    sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds", generate=None)
+    sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds")
     done = desk.hab("rehearse", sweep, "--run", "acme", "--store", "acme-store")
     assert done.returncode == 0, done.stdout
     monkeypatch.chdir(desk.folder)

@@ -2,39 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from tests.conftest import Desk, Vendor
-from tests.sweep.crashing import TESTS, sweep_file
+from tests.conftest import Desk, Vendor, until
+from tests.sweep.crashing import TESTS, account_of, changed, sweep_file
 
 SOON: dict[str, Any] = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
 DEAD = "grok-4.7"
 NO_BATCHES = "is not supported for batch processing"
-
-
-def until(reached: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def changed(sweep: Path, **changes: Any) -> Path:
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | changes))
-    return sweep
-
-
-def account_of(sweep: Path) -> dict[str, Any]:
-    """The one provider of a sweep file."""
-    (account,) = yaml.safe_load(sweep.read_text())["providers"].values()
-    return dict(account)
 
 
 def dead_at(vendor: Callable[..., Vendor], by_batch: str) -> Vendor:
@@ -81,25 +61,19 @@ def test_an_endpoint_without_a_batch_api_stops_no_model(desk: Desk, vendor: Call
 
 
 def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    faults = [
-        {"kind": "stuck", "ordinal": 1, "done": 1.0},
-        {"kind": "reverted_cancel", "ordinal": 1},
-    ]
+    faults = [{"kind": "stuck", "ordinal": 1, "done": 1.0}, {"kind": "reverted_cancel", "ordinal": 1}]
     sim = vendor(batch=SOON, batch_faults=faults)
     sweep = sweep_file(desk.folder, "xai", sim.url, "reverted")
     assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["batch"]["created"] == 2 and meter["batch"]["lines_billed"] == 2 * TESTS
-    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
 
 
 def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(seed=1, batch=SOON | {"lines": {"malformed": 0.06}})
-    sweep = sweep_file(desk.folder, "google", sim.url, "malformed")
-    done = desk.hab("run", changed(sweep, tests="seeds"), "--yes")
+    done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "malformed", tests="seeds"), "--yes")
     view = desk.folder / "run/responses/gemini-3.5-flash-lite/encourage_learning.parquet"
     states = [row["state"] for row in pq.read_table(view).to_pylist()]
     bad = states.count("failed")
@@ -114,8 +88,8 @@ def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(batch=SOON | {"lines": {"malformed": 1.0}})
-    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless")
-    done = desk.hab("run", changed(sweep, tests="seeds", dimensions="all"), "--yes")
+    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless", tests="seeds", dimensions="all")
+    done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 5 and "are all refused in the same words: " in done.stdout, done.stdout
     assert "give it `mode: auto` or `mode: online`" in done.stdout
     assert len(list((desk.folder / "store/ledger/google").iterdir())) < 10
@@ -138,9 +112,7 @@ def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_b
     changed(sweep, providers={"xai": account | without}, subjects=[subject | {"mode": "auto"}])
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["billed"] == 0 and meter["batch"]["lines_billed"] == 2 * TESTS
-    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert sim.meter()["billed"] == 0 and sim.billed_once(2 * TESTS)
 
 
 def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:

@@ -40,7 +40,7 @@ def sim_job(desk: Desk, url: str, job: str, **changes: Any) -> Path:
     """A job of the bridge as it ships, but in two dimensions and for its judges, which a simulator plays."""
     shipped = yaml.safe_load((ROOT / job).read_text())
     judges = ["sim/judge", {"model": "sim/other", "name": "other"}]
-    without = {"subjects": None, "generate": None, "validate": None, "select": None, "dimensions": DIMENSIONS}
+    without = {"subjects": None, "dimensions": DIMENSIONS}
     return desk.sweep(**{**shipped, **without, "judges": judges, "url": url, "executor": "local", **changes})
 
 

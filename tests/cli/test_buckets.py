@@ -17,14 +17,7 @@ from tests.s3_proxy import S3Proxy, s3_proxy
 from tests.seaweed import SeaweedFS
 
 KEY = "sk-fake-0123456789-never-stored"
-SMALL = {
-    "dimensions": ["encourage_learning"],
-    "tests": "seeds",
-    "generate": None,
-    "validate": None,
-    "select": None,
-    "executor": "local",
-}
+SMALL = {"dimensions": ["encourage_learning"], "tests": "seeds", "executor": "local"}
 
 
 @pytest.fixture

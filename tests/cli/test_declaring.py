@@ -23,8 +23,8 @@ def sweep(desk: Desk, name: str, url: str, **changes: Any) -> Path:
     tests = desk.folder / "tests.jsonl"
     rows = [{"dimension": "encourage_learning", "prompt": prompt} for prompt in ("How?", "Why?")]
     tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made: dict[str, Any] = {"generate": None, "validate": None, "select": None, "tests": str(tests)}
-    return desk.sweep(name, url, **{**made, "executor": "local", "dimensions": ["encourage_learning"], **changes})
+    given = {"tests": str(tests), "executor": "local", "dimensions": ["encourage_learning"]}
+    return desk.sweep(name, url, **given | changes)
 
 
 def page(desk: Desk, name: str) -> str:

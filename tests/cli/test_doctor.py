@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_simulator import SimulatorClient, load_recording
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendor, ended, until
 
 PRICE = {"input": 2.0, "output": 8.0}
 KEY = "sk-never-shown-anywhere-81"
@@ -54,7 +53,7 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable
     assert "doctor-visited" in store.get(store.list("runs")[0]).decode()
 
 
-@pytest.mark.parametrize("out", ["/nonexistent/x.jsonl", "/proc/x.jsonl", "place.yaml/x.jsonl", "/dev/null", "."])
+@pytest.mark.parametrize("out", ["/proc/x.jsonl", "place.yaml/x.jsonl", "."])
 def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
     desk: Desk, vendor: Callable[..., Vendor], out: str
 ) -> None:
@@ -72,9 +71,7 @@ def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Callable[..
     desk.environment["LAB_KEY"] = KEY
     process = desk.start("doctor", priced(desk, sim), "--live", "--batch", "--yes", "--out", "seen.jsonl")
     store = open_folder(Location.of(desk.folder / "store"))
-    end = time.monotonic() + 120
-    while not any(one.batch_id for one in Ledger(store, "sim").read()) and time.monotonic() < end:
-        time.sleep(0.1)
+    until(lambda: any(one.batch_id for one in Ledger(store, "sim").read()), process)
     process.send_signal(signal.SIGINT)
     told = ended(process)
     (left,) = Ledger(store, "sim").read()

@@ -81,8 +81,7 @@ def test_a_shared_folder_reads_nothing_when_a_sweep_is_planned(desk: Desk, share
     change(shared, "judge", "system", "{{ lipsum.__globals__['os'].environ['HAB_CANARY'] }}")
     change(shared, "validate", "user", "{{ fence.__globals__.__builtins__.open('canary', 'w') }}")
     desk.environment["HAB_CANARY"] = "canary-5f1c"
-    sweep = sweep_file(desk.folder, "openai", "http://localhost:1", "shared")
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {"rubrics": str(shared)}))
+    sweep = sweep_file(desk.folder, "openai", "http://localhost:1", "shared", rubrics=str(shared))
     done = desk.hab("plan", sweep)
     assert done.returncode == 2, done.stdout
     assert "judge.system: line 1: Getitem is not allowed" in done.stdout
@@ -99,12 +98,8 @@ def test_rubric_check_tries_every_template_and_names_all_that_fail(desk: Desk, s
     done = desk.hab("rubric", "check", shared)
     assert done.returncode == 2
     lines = [line for line in done.stdout.splitlines() if "prompts.yaml: " in line]
-    assert [line.split(": ")[1] for line in lines] == [
-        "generate.user",
-        "validate.system",
-        "validate.user",
-        "judge.again",
-    ]
+    named = ["generate.user", "validate.system", "validate.user", "judge.again"]
+    assert [line.split(": ")[1] for line in lines] == named
     assert "`labell`" in lines[2] and "`answer` is not there; it may use problem" in lines[3]
     assert all(line.endswith("; change the template; the built-in one shows what works") for line in lines)
     assert "bad.yaml: id: is 'other'" in done.stdout

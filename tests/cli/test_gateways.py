@@ -8,8 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hab_ray.catalog.models import UsdPrice, load_catalog
 from hab_ray.catalog.prices import priced
 from hab_simulator import SimulatorClient
@@ -49,9 +47,7 @@ def gateways(vendor: Callable[..., Vendor]) -> Vendor:
 
 def sweep(desk: Desk, url: str, **changes: Any) -> Path:
     desk.environment |= {"HOUSE_KEY": "sk-of-the-house", "OPENAI_API_KEY": "sk-of-the-vendor"}
-    path = desk.folder / "gated.yaml"
-    settings = {
-        "name": "gated",
+    settings: dict[str, Any] = {
         "executor": "local",
         "tests": "seeds",
         "dimensions": ["encourage_learning"],
@@ -69,8 +65,7 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
         "judges": [{"model": f"house/{JUDGE}", "mode": "batch"}],
         **changes,
     }
-    path.write_text(yaml.safe_dump(settings))
-    return path
+    return desk.write("gated", **settings)
 
 
 def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Callable[..., Vendor]) -> None:

@@ -23,8 +23,8 @@ from hab_ray.work import drawn_tests
 from tests.conftest import Desk, Vendor
 
 DIMENSION = "encourage_learning"
+GIVEN: dict[str, Any] = {"dimensions": [DIMENSION], "subjects": None, "executor": "local"}
 ORDER = [(name, "ascending") for name in ("subject", "dimension", "judge")]
-NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
 def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
@@ -41,8 +41,8 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     given = answers(
         desk, ("How?", "old", "Think."), ("Why?", "old", "[RATE LIMIT ERROR]"), ("How?", "older", "Ask somebody.")
     )
-    settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "judges": ["sim/judge"], "executor": "local"}
-    sweep = desk.sweep("bridge", sim.url, **{**NONE, **settings, "responses": str(given)})
+    settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "executor": "local"}
+    sweep = desk.sweep("bridge", sim.url, **settings, responses=str(given))
     plan = desk.hab("plan", sweep)
     assert plan.returncode == 0 and "6 calls to pay" in plan.stdout, plan.stdout
     done = desk.hab("run", sweep, "--yes")
@@ -71,9 +71,8 @@ def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.Monk
         return bytes_of(path, most)
 
     given = answers(desk, ("How?", "old", "Think."), ("Why?", "old", "Look."), ("Why?", "new", "Ask."))
-    settings = {"dimensions": [DIMENSION], "subjects": [], "judges": ["sim/judge"], "executor": "local"}
     responses = {"file": str(given), "sample": {"per_dimension": 1, "by": "test", "seed": 0}}
-    sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **{**NONE, **settings, "responses": responses})
+    sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **GIVEN, responses=responses)
     monkeypatch.setattr("hab_ray.given.rows.bytes_of", opened)
     work = resolve(load_sweep(sweep), datetime.now(UTC))
     assert work.sweep.responses is not None and work.sweep.responses.subjects == ("old", "new")
@@ -94,8 +93,7 @@ UNSEEN = {
 def test_names_that_the_runs_record_cannot_hold_are_refused_by_plan_and_run_alike(desk: Desk) -> None:
     for name, said in UNSEEN.items():
         given = answers(desk, ("How?", "old", "Think."), ("How?", name, "Ask somebody."))
-        settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
-        sweep = desk.sweep("unseen", "http://127.0.0.1:9", **{**NONE, **settings, "responses": str(given)})
+        sweep = desk.sweep("unseen", "http://127.0.0.1:9", **GIVEN, responses=str(given))
         for command in (("plan", sweep), ("run", sweep, "--yes"))[: 2 if name == "old\n" else 1]:
             done = desk.hab(*command)
             assert done.returncode == 2 and f"{given}, row 2: subject: " in done.stdout and said in done.stdout
@@ -114,8 +112,8 @@ def own_tests(desk: Desk) -> Path:
 
 def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor()
-    settings = {"dimensions": [DIMENSION, "correct_misinformation"], "judges": ["sim/judge"], "executor": "local"}
-    first = desk.sweep("first", sim.url, **{**NONE, **settings, "tests": str(own_tests(desk)), "samples": 2})
+    settings = {"dimensions": [DIMENSION, "correct_misinformation"], "executor": "local"}
+    first = desk.sweep("first", sim.url, **settings, tests=str(own_tests(desk)), samples=2)
     assert desk.hab("run", first, "--yes").returncode == 0
     for form in ("hf", "csv", "json"):
         assert desk.hab("export", "runs/first", "--format", form, "--out", form).returncode == 0
@@ -130,7 +128,7 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
         "json": {"responses": "json/responses.jsonl", "tests": "json/tests.jsonl"},
         "imported": {"responses": "hf/evaluations.parquet", "tests": "imported.parquet"},
     }.items():
-        again = desk.sweep(f"from-{name}", sim.url, **{**NONE, **settings, **given, "subjects": None, "samples": 2})
+        again = desk.sweep(f"from-{name}", sim.url, **settings, **given, subjects=None, samples=2)
         done = desk.hab("run", again, "--yes")
         assert done.returncode == 0 and "0 calls sent" in done.stdout, done.stdout
         mine = pq.read_table(desk.folder / f"runs/from-{name}/scores.parquet")
@@ -141,15 +139,14 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
 def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor()
     given = answers(desk, ("A secret question?", "old", "A secret answer."))
-    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
-    sweep = desk.sweep("given", sim.url, **{**NONE, **settings, "responses": str(given)})
+    sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
     assert desk.hab("run", sweep, "--yes").returncode == 0
     held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
     assert held.returncode == 0 and "left out: answers (old; 1 rows) from answers.jsonl" in held.stdout
     assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
     assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
     back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}
-    refused = desk.hab("plan", desk.sweep("back", sim.url, **{**NONE, **settings, **back}))
+    refused = desk.hab("plan", desk.sweep("back", sim.url, **GIVEN, **back))
     assert refused.returncode == 2 and "held/tests.csv, row 1: prompt: Field required" in refused.stdout
     shared = desk.hab("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
     assert shared.returncode == 0 and "left out" not in shared.stdout
@@ -167,16 +164,16 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
 ) -> None:
     sim = vendor()
     given = answers(desk, ("How?", "old", "Think."))
-    settings = {"dimensions": [DIMENSION], "judges": ["sim/judge"], "executor": "local", "responses": str(given)}
-    sweep = desk.sweep("changed", sim.url, **{**NONE, **settings, "subjects": None})
+    settings = {"dimensions": [DIMENSION], "executor": "local", "responses": str(given)}
+    sweep = desk.sweep("changed", sim.url, **settings, subjects=None)
     assert desk.hab("run", sweep, "--yes").returncode == 0
     answers(desk, ("How?", "old", "Think twice."))
     changed = desk.hab("run", sweep, "--yes")
     assert changed.returncode == 2 and "responses: its text has changed" in changed.stdout
-    both = desk.sweep("both", sim.url, **{**NONE, **settings, "subjects": [{"model": "sim/alpha", "name": "old"}]})
+    both = desk.sweep("both", sim.url, **settings, subjects=[{"model": "sim/alpha", "name": "old"}])
     refused = desk.hab("plan", both)
     assert refused.returncode == 2 and "which `subjects:` asks" in refused.stdout
-    nobody = desk.sweep("nobody", sim.url, **{**NONE, **settings, "responses": None, "subjects": None})
+    nobody = desk.sweep("nobody", sim.url, **{**settings, "responses": None, "subjects": None})
     missing = desk.hab("plan", nobody)
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
 
@@ -190,11 +187,10 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
     people = [{"dimension": DIMENSION, "prompt": f"Query {n}?", "subject": "old"} for n in (2, 5)]
     ratings = [row | {"rater": "Eve", "kind": "person", "score": 6} for row in people]
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
-    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
 
     def sweep(name: str, raters: list[str] | None = None, **how: Any) -> Path:
         responses = {"file": str(given), **how}
-        return desk.sweep(name, sim.url, **{**NONE, **settings, "responses": responses, "raters": raters})
+        return desk.sweep(name, sim.url, **GIVEN, responses=responses, raters=raters)
 
     drawn = sweep("drawn", sample={"per_dimension": 3, "by": "test", "seed": 1})
     told = "responses: 3 of 9 tests a dimension, drawn by test, seed 1"

@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import Holder, last_holder
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendor, ended, until
 
 LEASE = {"renew_s": 0.4, "lost_s": 2, "take_s": 4}
 FIRST_CALLS = 4
-GIVEN = {
-    "dimensions": ["ask_clarifying_questions"],
-    "tests": "seeds",
-    "generate": None,
-    "validate": None,
-    "select": None,
-}
-
-
-def until(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that happens while a process runs."""
-    for _ in range(1200):
-        if what():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
+GIVEN = {"dimensions": ["ask_clarifying_questions"], "tests": "seeds"}
 
 
 def holder(desk: Desk) -> Holder:

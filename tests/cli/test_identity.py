@@ -32,12 +32,7 @@ def sim(vendor: Callable[..., Vendor]) -> Vendor:
 
 
 def budgeted(desk: Desk, sim: Vendor) -> Path:
-    sweep = sweep_file(desk.folder, "openai", sim.url, "identity")
-    settings = yaml.safe_load(sweep.read_text())
-    for key in ("run", "store"):
-        settings[key] = key
-    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 1.0}))
-    return sweep
+    return sweep_file(desk.folder, "openai", sim.url, "identity", run="run", store="store", budget_usd=1.0)
 
 
 def record(run: Path) -> dict[str, Any]:

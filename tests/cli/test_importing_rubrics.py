@@ -57,7 +57,7 @@ def test_judges_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk)
         return web.json_response({"model": "m", "choices": choices, "usage": usage})
 
     with serving(handle) as url:
-        given = {"generate": None, "validate": None, "select": None, "tests": "seeds", "subjects": ["sim/alpha"]}
+        given = {"tests": "seeds", "subjects": ["sim/alpha"]}
         ask = {"rubrics": "imported_rubrics", "dimensions": ["ask_clarifying_questions"], "executor": "local"}
         done = desk.hab("run", desk.sweep("seeds", url, **given, **ask), "--yes")
     assert done.returncode == 0, done.stdout

@@ -94,8 +94,7 @@ def test_a_job_that_would_lose_its_results_sends_nothing(command: str, desk: Des
 def test_a_job_without_yes_is_told_in_one_message(desk: Desk) -> None:
     prices = {"sim": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "price": {"input": 1, "output": 1}}}
     desk.environment |= JOB
-    made = {"generate": None, "validate": None, "select": None}
-    path = desk.sweep("one", "", providers=prices, tests="seeds", mode="online", **made)
+    path = desk.sweep("one", "", providers=prices, tests="seeds", mode="online")
     ended = desk.hab("run", path, "--run", desk.folder / "run", "--store", desk.folder / "store")
     assert ended.returncode == Exit.CONFIGURATION and ended.stdout.count("--yes") == 1
     assert ended.stdout.splitlines()[-1] == last_line(2)

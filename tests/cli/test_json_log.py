@@ -6,7 +6,6 @@ import fcntl
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +14,7 @@ import pytest
 
 from hab_ray.errors import Exit
 from hab_ray.storage.simulated import PARTLY
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, until
 from tests.sweep.crashing import TESTS, sweep_file
 
 PIPE_BYTES = 4096
@@ -74,17 +73,13 @@ def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
 def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A pager, or a terminal after Ctrl-S: the run goes on, and nothing that it says is lost."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
-    sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds", generate=None, validate=None)
+    sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds")
     process = desk.start("run", sweep, "--yes", "--log-format", "json")
     assert process.stdout is not None
     fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     progress = desk.folder / "run/log/progress.json"
-    for _ in range(600):
-        status = json.loads(progress.read_text())["end"] if progress.exists() else None
-        if status:
-            break
-        time.sleep(0.1)
-    assert status and status["status"] == Exit.COMPLETE and process.poll() is None
+    until(lambda: progress.exists() and json.loads(progress.read_text())["end"])
+    assert json.loads(progress.read_text())["end"]["status"] == Exit.COMPLETE and process.poll() is None
     lines = said(process.communicate(timeout=60)[0])
     complete = {line["shard"] for line in lines if line["message"] == "shard complete"}
     views = {str(file.relative_to(desk.folder / "run")) for file in (desk.folder / "run").glob("*s/*/**/*.parquet")}

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, until
 from tests.sweep.crashing import sweep_file
 
 TESTS = 450
@@ -21,12 +19,10 @@ TESTS = 450
 
 def likely(folder: Path, url: str, budget: object) -> Path:
     """A sweep of so many tests by batch whose answers are far shorter than they might be."""
-    path = sweep_file(folder, "openai", url, "likely")
-    sweep = yaml.safe_load(path.read_text())
-    tests = [json.loads(line) for line in Path(sweep["tests"]).read_text().splitlines()][:1]
-    rows = [{**tests[0], "id": f"t{n}", "prompt": f"how do I solve task {n} myself?"} for n in range(TESTS)]
-    Path(sweep["tests"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    path.write_text(yaml.safe_dump({**sweep, "budget": budget}))
+    path, tests = sweep_file(folder, "openai", url, "likely", budget=budget), folder / "tests.jsonl"
+    first = json.loads(tests.read_text().splitlines()[0])
+    rows = [{**first, "id": f"t{n}", "prompt": f"how do I solve task {n} myself?"} for n in range(TESTS)]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
@@ -50,9 +46,7 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     usd = 4 * most[0]
     path = likely(desk.folder, sim.url, {"usd": usd, "reserve": "likely", "risk": 1e-6})
     process = desk.start("run", path, "--yes")
-    deadline = time.monotonic() + 60
-    while sum(bool(b.submitted) for b in batches(desk.folder)) < sent_before and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: sum(bool(b.submitted) for b in batches(desk.folder)) >= sent_before, process)
     process.kill()
     process.wait()
     assert any(batch.intent.most_nanousd is not None for batch in batches(desk.folder)), "nothing went out in a wave"

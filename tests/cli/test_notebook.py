@@ -19,7 +19,7 @@ URL = "http://127.0.0.1:9"  # nobody is there: a rehearsal asks the simulator th
 
 
 def test_notebook_and_commands(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    given = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
+    given = {"tests": "seeds", "dimensions": ["encourage_learning"]}
     done = desk.hab("rehearse", desk.sweep("small", URL, judges=["sim/judge", "sim/second"], executor="local", **given))
     assert done.returncode == Exit.COMPLETE, done.stdout
     monkeypatch.setenv("IPYTHONDIR", str(desk.folder / "ipython"))

@@ -8,7 +8,6 @@ import re
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import yaml
 
@@ -18,8 +17,13 @@ from tests.conftest import Desk, Vendor
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/people.md").read_text("utf-8")
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
-NONE: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-SHAPE = {"dimensions": DIMENSIONS, "subjects": ["sim/alpha", "sim/beta"], "judges": ["sim/judge"], "executor": "local"}
+SHAPE = {
+    "tests": "seeds",
+    "dimensions": DIMENSIONS,
+    "subjects": ["sim/alpha", "sim/beta"],
+    "judges": ["sim/judge"],
+    "executor": "local",
+}
 
 
 def commands() -> list[str]:
@@ -49,7 +53,7 @@ def send_back(desk: Desk) -> None:
 
 def test_from_sheets_to_agreement(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor()
-    sweep = desk.sweep("study", sim.url, **NONE, **SHAPE)
+    sweep = desk.sweep("study", sim.url, **SHAPE)
     first, sheet, again, agreement, latex, second, compare = commands()
     done = desk.hab(*shlex.split(first)[1:], "--yes")
     assert done.returncode == 0, done.stdout

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, until
 
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
 PRICE = {"input": 1, "output": 2}
-SEEDS: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
 
 
 def priced(desk: Desk, sim: Vendor, name: str, **changes: Any) -> Path:
@@ -38,11 +36,11 @@ def plan_of(output: str) -> dict[str, Any]:
     return dict(json.loads(output[output.index("{\n") :]))
 
 
-def test_seed_queries_and_verdicts_on_them_are_measured_and_not_measured_twice(
+def test_seed_queries_and_verdicts_on_them_are_measured_and_not_paid_for_again(
     desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = charging(vendor, alpha={"latency": {"kind": "fixed", "value_s": 0.4}})
-    sweep = priced(desk, sim, "seeds", **SEEDS)
+    sweep = priced(desk, sim, "seeds", tests="seeds")
     before = plan_of(desk.hab("plan", sweep, "--json").stdout)
     assert all(line["assumed"] and not line["measured"] for line in before["lines"])
     done = desk.hab("plan", sweep, "--json", "--probe", 2, "--yes")
@@ -62,6 +60,11 @@ def test_seed_queries_and_verdicts_on_them_are_measured_and_not_measured_twice(
     again = desk.hab("plan", sweep, "--probe", 2)
     assert again.returncode == 0 and "nothing to probe" in again.stdout
     assert sim.meter()["received"] == 12
+    run = desk.hab("run", sweep, "--yes")
+    assert run.returncode == 0, run.stdout
+    meter, tests = sim.meter(), 2 * 12
+    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once
 
 
 def test_without_tests_what_makes_them_is_measured_and_the_rest_named_as_guesses(
@@ -81,17 +84,17 @@ def test_without_tests_what_makes_them_is_measured_and_the_rest_named_as_guesses
 
 def test_nothing_is_spent_unasked_and_nothing_beyond_the_budget(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = charging(vendor)
-    unasked = desk.hab("plan", priced(desk, sim, "unasked", **SEEDS), "--probe", 2)
+    unasked = desk.hab("plan", priced(desk, sim, "unasked", tests="seeds"), "--probe", 2)
     assert unasked.returncode == 2 and "--yes" in unasked.stdout and "at most 12 calls" in unasked.stdout
     assert sim.meter()["received"] == 0 and not (desk.folder / "store").exists()
-    poor = desk.hab("plan", priced(desk, sim, "poor", budget_usd=0.01, **SEEDS), "--probe", 12, "--yes")
+    poor = desk.hab("plan", priced(desk, sim, "poor", budget_usd=0.01, tests="seeds"), "--probe", 12, "--yes")
     assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
     assert 0 < sim.meter()["nanousd"] <= 10_000_000
 
 
 def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(accounts={"x/sim": {"keys": ["another"], "models": {"*": {"price": PRICE}}}})
-    done = desk.hab("plan", priced(desk, sim, "refused", **SEEDS), "--probe", 1, "--yes")
+    done = desk.hab("plan", priced(desk, sim, "refused", tests="seeds"), "--probe", 1, "--yes")
     assert done.returncode == 5, done.stdout
     assert "unanswered: sim: " in done.stdout and "finishes as estimated" in done.stdout
     assert sim.meter()["billed"] == 0
@@ -100,11 +103,9 @@ def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: 
 def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     slow = {"latency": {"kind": "fixed", "value_s": 0.5}}
     sim = charging(vendor, alpha=slow, beta=slow)
-    sweep = priced(desk, sim, "stopped", **SEEDS)
+    sweep = priced(desk, sim, "stopped", tests="seeds")
     process = desk.start("plan", sweep, "--probe", 12, "--yes")
-    deadline = time.monotonic() + 60
-    while not sim.received("alpha") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: sim.received("alpha"), process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
@@ -112,15 +113,3 @@ def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Callable[..., Vendor
     assert 0 < received < 48
     assert desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
-
-
-def test_the_run_does_not_pay_again_for_what_was_probed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    sim = charging(vendor)
-    sweep = priced(desk, sim, "both", **SEEDS)
-    assert desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["billed_more_than_once"]["bodies"] == 0
-    tests = 2 * 12
-    assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once

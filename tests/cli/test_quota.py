@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -11,13 +10,7 @@ from tests.conftest import Desk, Vendor
 
 QUOTA, CONCURRENT, STOPPED_WITHIN_S = 20, 4, 2.0
 DIMENSIONS = ["correct_misinformation", "defer_important_decisions", "encourage_learning"]
-SEEDS: dict[str, Any] = {
-    "tests": "seeds",
-    "dimensions": DIMENSIONS,
-    "generate": None,
-    "validate": None,
-    "select": None,
-}
+SEEDS = {"tests": "seeds", "dimensions": DIMENSIONS}
 
 
 def test_spent_quota(desk: Desk, vendor: Callable[..., Vendor]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -17,7 +16,6 @@ from tests.conftest import Desk, Vendor
 
 DIMENSION = "encourage_learning"
 PUBLISHED = [("How?", "Think.", 9), ("Why?", "Look it up.", 4), ("When?", "[RATE LIMIT ERROR] again", 0)]
-NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
 def published(desk: Desk) -> str:
@@ -41,7 +39,7 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
     import_ratings(TableSource(source), desk.folder / "ratings.parquet")
     data = str(desk.folder / "responses.parquet")
     models = {"subjects": ["sim/alpha"], "judges": ["sim/judge"]}
-    settings = {**NONE, **models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
+    settings = {**models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
     sheet = {"dimension": DIMENSION, "prompt": "How?", "subject": "sim/alpha", "rater": "Eve", "kind": "person"}
     (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
     first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")

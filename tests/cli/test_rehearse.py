@@ -11,7 +11,6 @@ import tempfile
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -38,12 +37,6 @@ def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
     return path
 
 
-def sweep(folder: Path, name: str, **settings: Any) -> Path:
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({"name": name, "executor": "local", **settings}))
-    return path
-
-
 def fake_key() -> str:
     """A key that can be recognised wherever it turns up, and stands in no source."""
     return f"sk-{secrets.token_hex(24)}"
@@ -64,7 +57,7 @@ def test_frontier(desk: Desk) -> None:
     folder = desk.folder
     dimensions = ["correct_misinformation"]
     made = {"dimensions": dimensions, "tests": str(given_tests(folder, dimensions, each=1))}
-    path = sweep(folder, "frontier", mode="online", subjects=subjects, judges=judges, **made)
+    path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)
     done = desk.hab("rehearse", path)
     assert done.returncode == 0, done.stdout
     assert len(subjects) == 20 and len(judges) == 3
@@ -82,9 +75,9 @@ def test_frontier(desk: Desk) -> None:
 
 def test_generated_tests(desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
-    path = sweep(
-        desk.folder,
+    path = desk.write(
         "generated",
+        executor="local",
         dimensions=["correct_misinformation", "encourage_learning"],
         generate={"model": "gpt-4.1", "candidates": 12},
         validate={"model": "claude-haiku-4-5", "keep": 8},
@@ -113,9 +106,9 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
         )
     )
     dimensions = ["defer_important_decisions", "encourage_learning"]
-    path = sweep(
-        folder,
+    path = desk.write(
         "hurt",
+        executor="local",
         dimensions=dimensions,
         tests=str(given_tests(folder, dimensions, each=5)),
         subjects=["claude-haiku-5-5", "gpt-6-luna"],
@@ -138,7 +131,7 @@ def test_refusals(desk: Desk) -> None:
     paid = desk.folder / "store/replies/m/wal-000001-x.000001.arrow"
     paid.parent.mkdir(parents=True)
     paid.write_bytes(b"a paid reply")
-    path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
+    path = desk.write("s", executor="local", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
     (desk.folder / "faults.yaml").write_text("calls: [{kind: sneeze, probability: 1}]\n")
     for option, value, word in (("--store", "store", "--store store"), ("--faults", "faults.yaml", "sneeze")):
         done = desk.hab("rehearse", path, option, value)
@@ -166,8 +159,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
     sim = vendor(accounts={"google": {"keys": ["another"]}})
     bases = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
     played = {"price": {"input": 0, "output": 0}, "models": {"claude-test": {"sampling": "fixed"}}}
-    path = sweep(
-        desk.folder,
+    path = desk.write(
         "keys",
         executor=executor,
         dimensions=["encourage_learning"],

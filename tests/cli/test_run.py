@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +11,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import yaml
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, until
 from tests.sampling import EVERY_KILL
 
 SAFE_S = 3.0
 IN_FLIGHT = 8
 KILLED_AT = ("gen", "val", "emb", "alpha", "judge") if EVERY_KILL else ("judge",)
 TWO = ["defer_important_decisions", "encourage_learning"]
-SEEDS: dict[str, Any] = {"dimensions": TWO, "tests": "seeds", "generate": None, "validate": None, "select": None}
+SEEDS = {"dimensions": TWO, "tests": "seeds"}
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
 
 
@@ -27,13 +26,6 @@ def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
     """Every view of a run, by its path."""
     files = sorted(p for view in VIEWS for p in (run / view).rglob("*.parquet"))
     return {str(p.relative_to(run)): pq.read_table(p).to_pylist() for p in files}
-
-
-def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
-    """Wait until the first subject was asked so often."""
-    while sim.received("alpha") < count:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
 
 
 SEVENTH = {
@@ -175,7 +167,7 @@ def test_server_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     process = desk.start("run", desk.sweep("outage", sim.url, **SEEDS))
-    until_received(sim, 10, process)
+    until(lambda: sim.received("alpha") >= 10, process)
     received = sim.meter()["received"]
     sim.stop()
     output, _ = process.communicate(timeout=400)
@@ -195,7 +187,7 @@ def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
     process = either_desk.start("run", sweep)
-    until_received(sim, 10, process)
+    until(lambda: sim.received("alpha") >= 10, process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output

@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor
-
-WAIT_S = 60.0
+from tests.conftest import Desk, Vendor, until
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -20,8 +17,7 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def sweep(desk: Desk, url: str, name: str = "small") -> Path:
-    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
-    return desk.sweep(name, url, **seeds)
+    return desk.sweep(name, url, tests="seeds", dimensions=["encourage_learning"])
 
 
 def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Callable[..., Vendor]) -> None:
@@ -61,9 +57,7 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..
     assert desk.hab("rm", desk.folder / "mine", "--yes").returncode == Exit.CONFIGURATION
     assert set(files_in(desk.folder / "mine")) == {"scores.parquet", "sweep.yaml"}
     driving = desk.start("run", path, "--yes")
-    end = time.monotonic() + WAIT_S
-    while not (run / "log/progress.json").is_file() and time.monotonic() < end:
-        time.sleep(0.05)
+    until((run / "log/progress.json").is_file, driving)
     refused = desk.hab("rm", run, "--yes")
     assert refused.returncode == Exit.HELD and (run / "sweep.yaml").is_file(), refused.stdout
     assert "running" in desk.hab("runs").stdout

@@ -19,7 +19,7 @@ from hab_ray.results import open_run, rejudged
 from tests.conftest import Desk, Vendor
 
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
-ASKED: dict[str, Any] = {"dimensions": DIMENSIONS, "generate": None, "mode": "online"}
+ASKED: dict[str, Any] = {"dimensions": DIMENSIONS, "mode": "online"}
 ISSUES = [{"letter": letter, "deduction": 4, "probability": 0.1} for letter in "AB"]
 WEEK = timedelta(days=7)
 

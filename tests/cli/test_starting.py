@@ -55,12 +55,9 @@ def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.
     [
         (InitOptions(("gpt-6-luna",), ("all",), "seeds"), "--judge"),
         (InitOptions(("gpt-7-nova",), ("all",), "seeds", ("gpt-6.1-terra",)), "gpt-7-nova"),
-        (InitOptions(("gpt-6-luna",), ("some",), "seeds", ("gpt-6.1-terra",)), "some"),
         (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "gone"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
-        (InitOptions(("wordllama",), ("all",), "seeds", ("gpt-6.1-terra",)), "embeds texts"),
-        (InitOptions(("gpt-6-luna",), ("all",), "100001", ("gpt-6.1-terra",)), "100,000"),
     ],
 )
 def test_nothing_is_written_that_cannot_run(

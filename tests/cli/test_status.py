@@ -16,7 +16,7 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, until
 from tests.instant import MADE, NOW, Run, work_of
 
 
@@ -77,8 +77,7 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def small(desk: Desk, url: str, **changes: Any) -> Path:
     """A sweep of one dimension's seed queries, with its run and store in the desk's folder."""
     where = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
-    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
-    return desk.sweep("status", url, **where, **seeds, **changes)
+    return desk.sweep("status", url, **where, tests="seeds", dimensions=["encourage_learning"], **changes)
 
 
 def status_of(desk: Desk) -> dict[str, Any]:
@@ -120,16 +119,14 @@ def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun
     assert "ended with exit status 4: budget reached" in desk.hab("status", desk.folder / "run").stdout
     sweep.write_text(settings.replace("budget_usd: 1.0e-06", "budget_usd: 9").replace("input: 0", "input: 1"))
     running = desk.start("run", sweep, "--yes")
-    while not sim.meter()["models"]:
-        assert running.poll() is None, running.communicate()
+    until(lambda: sim.meter()["models"], running)
     status = status_of(desk)
     assert status["driver"]["pid"] == running.pid and status["end"] is None
     running.kill()
     running.communicate()
     assert status_of(desk)["driver"] is None
-    assert (
-        f"process {running.pid} on" in (told := desk.hab("status", desk.folder / "run").stdout) and "has died" in told
-    )
+    told = desk.hab("status", desk.folder / "run").stdout
+    assert f"process {running.pid} on" in told and "has died" in told
     progress = desk.folder / "run/log/progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "at": "2026-01-01T00:00:00+00:00"}))
     assert "has not reported since 2026-01-01T00:00:00+00:00; if" in desk.hab("status", desk.folder / "run").stdout

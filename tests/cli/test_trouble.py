@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 import typer
-import yaml
 
 from hab_ray.cli import ending
 from hab_ray.errors import Exit
@@ -61,7 +60,7 @@ def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(
             event.unlink()
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0, done.stdout
-    assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS and sim.meter()["billed_more_than_once"]["bodies"] == 0
+    assert sim.billed_once(2 * TESTS)
 
 
 def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
@@ -69,9 +68,7 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
 ) -> None:
     """A limit on the size of files stands for the full disk."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
-    sweep = sweep_file(desk.folder, "openai", sim.url, "full")
-    settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"tests": "seeds"}))
+    sweep = sweep_file(desk.folder, "openai", sim.url, "full", tests="seeds")
     limit = 6000
     done = subprocess.run(
         [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
@@ -108,8 +105,7 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     ("key", "path", "words"), [("run", "r" * 300, "File name too long"), ("store", "loop", "levels of symbolic links")]
 )
 def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk, key: str, path: str, words: str) -> None:
-    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path")
+    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", **{key: path})
     (desk.folder / "loop").symlink_to("loop")
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {key: path}))
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 2 and words in done.stdout and "`store:`" in done.stdout, done.stdout

@@ -28,9 +28,7 @@ GONE = frozenset({1})
 
 
 def sweep(desk: Desk, url: str, name: str, *dimensions: str) -> Path:
-    return desk.sweep(
-        name, url, executor="local", tests="seeds", dimensions=dimensions, generate=None, validate=None, select=None
-    )
+    return desk.sweep(name, url, executor="local", tests="seeds", dimensions=dimensions)
 
 
 def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callable[..., Vendor]) -> None:
