@@ -165,10 +165,9 @@ def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[
 
 
 def _check_paraphrases(work: Work) -> None:
-    """Every paraphrase is of a test that is known: given, or chosen before.
+    """Refuse paraphrases of tests that are not known, neither given nor chosen before.
 
-    Raises:
-        ConfigError: one is not. Were it passed over until tests are chosen, the run could not go on after that.
+    Were they passed over until tests are chosen, the run could not go on after that.
     """
     if not work.paraphrases:
         return
@@ -281,11 +280,7 @@ def hashes(work: Work) -> dict[str, str]:
 
 
 def _check_judges(work: Work) -> None:
-    """Refuse judges whose verdicts would be filed among the ratings that are in the run.
-
-    Raises:
-        ConfigError: a judge has the name of a rater.
-    """
+    """Refuse judges whose verdicts would be filed among the ratings in the run, under the name of a rater."""
     raters = {view.rater for view in work.run.read(RaterView, RATERS)}
     judges = (*work.sweep.judges, *work.sweep.varied_judges)
     if taken := [judge.name for judge in judges if judge.name in raters]:
@@ -294,11 +289,7 @@ def _check_judges(work: Work) -> None:
 
 
 def _check_raters(work: Work, earlier: Record | None) -> None:
-    """Refuse raters whose ratings would be taken for verdicts of others, and ratings that cannot be read.
-
-    Raises:
-        ConfigError: a rater has the name of a judge, also of one of the run's earlier judges, or of the panel.
-    """
+    """Refuse raters called as a judge, also as an earlier one, or as the panel, and ratings that cannot be read."""
     before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
     asked = (*work.sweep.judges, *work.sweep.varied_judges)
     judges = {*(judge.name for judge in asked), *(name.removeprefix(_JUDGES) for name in before)}

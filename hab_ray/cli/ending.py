@@ -54,9 +54,7 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             status = command(*args, **kwargs)
-        except KeyboardInterrupt:
-            status = Exit.INTERRUPTED
-        except typer.Abort:  # Ctrl-C or an end of input at a question
+        except (KeyboardInterrupt, typer.Abort):  # the latter is Ctrl-C or an end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
             raise
@@ -82,15 +80,10 @@ def say_error(error: Exception, with_traceback: bool) -> Exit:
     ours = file_problem(error) if isinstance(error, OSError) else error
     if with_traceback:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
-    if isinstance(ours, HabError):
-        errors.print(str(ours), markup=False, soft_wrap=True, style="red")
-        return exit_of(error)
     first_line = (str(error).strip().splitlines() or [""])[0]
-    errors.print(
+    bug = (
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
-        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug.",
-        markup=False,
-        soft_wrap=True,
-        style="red",
+        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug."
     )
+    errors.print(str(ours) if isinstance(ours, HabError) else bug, markup=False, soft_wrap=True, style="red")
     return exit_of(error)

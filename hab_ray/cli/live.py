@@ -137,12 +137,7 @@ def _at(work: Work, url: str) -> Work:
 
 
 def _agree(most: int, visit: Visit, options: LiveOptions) -> None:
-    """Say what it costs at most, and ask.
-
-    Raises:
-        ConfigError: that is more than allowed, or nobody is there to be asked.
-        Interrupted: the answer was no.
-    """
+    """Say what it costs at most, refuse more than is allowed, and ask."""
     dollars = most / NANO
     by_batch = ", and a batch of two rows of each that takes batches," if visit.by_batch else ""
     say(

@@ -66,7 +66,6 @@ def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
 
 
 def _stage_costs(work: Work, batched: Sequence[PlanLine], online: Sequence[PlanLine]) -> Iterator[StageCosts]:
-    """What each stage costs as it is sent."""
     by_model = added_up(((line.stage, line.model), line.figures) for line in batched)
     asked = added_up((line.stage, line.figures) for line in online)
     for stage in wiring.stages():

@@ -185,7 +185,6 @@ def _where(sweep: Sweep, model: str) -> str:
 
 
 def _models_of(work: Work) -> Mapping[str, list[str]]:
-    """The models that are used of each provider."""
     users: dict[str, list[str]] = defaultdict(list)
     for model in work.models.values():
         users[model.entry.provider].append(model.name)

@@ -83,7 +83,6 @@ def _pseudonyms(work: Work, given: GivenRatings) -> dict[str, str]:
 
 
 def _renamed(views: Mapping[str, list[Verdict]], names: Mapping[str, str]) -> dict[str, list[Verdict]]:
-    """The views of raters under other names."""
     renamed = [[replace(row, judge=names.get(row.judge, row.judge)) for row in rows] for rows in views.values()]
     return {verdicts_file(rows[0].judge, rows[0].subject, rows[0].dimension): rows for rows in renamed}
 

@@ -148,15 +148,6 @@ def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     assert slow.meter()["batch"]["created"] == 2 and slow.billed_once(2 * TESTS)
 
 
-def test_deadline_cancels(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """With `mode: batch` the deadline cancels open batches; their rows stay unanswered."""
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
-    sweep = sweep_file(desk.folder, "anthropic", sim.url, "late", deadline="0.15m")
-    late = desk.hab("run", sweep, "--yes")
-    assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
-    assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
-
-
 def test_budget_of_batches(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     """A budget holds batches back, a higher one lets them go."""
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}

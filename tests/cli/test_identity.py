@@ -35,6 +35,14 @@ def budgeted(desk: Desk, sim: Vendor) -> Path:
     return sweep_file(desk.folder, "openai", sim.url, "identity", run="run", store="store", budget_usd=1.0)
 
 
+@pytest.fixture
+def sweep(desk: Desk, sim: Vendor) -> Path:
+    """A sweep whose run is complete."""
+    path = budgeted(desk, sim)
+    assert desk.hab("run", path, "--yes").returncode == 0
+    return path
+
+
 def record(run: Path) -> dict[str, Any]:
     return dict(yaml.safe_load((run / "sweep.yaml").read_text()))
 
@@ -43,10 +51,8 @@ def money(run: Path) -> dict[str, int]:
     return dict(json.loads((run / "log/progress.json").read_text())["money"])
 
 
-def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vendor) -> None:
+def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vendor, sweep: Path) -> None:
     """The budget counts by the run's id, not by where its folder is."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     spent = money(desk.folder / "run")["spent"]
     assert spent == sim.meter()["batch"]["nanousd"] > 0
     (desk.folder / "run").rename(desk.folder / "moved")
@@ -75,10 +81,8 @@ def test_a_copied_run_is_refused_until_it_has_an_id_of_its_own(desk: Desk, sim: 
     assert desk.hab("run", sweep, "--yes").returncode == 0
 
 
-def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Desk, sim: Vendor) -> None:
+def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Desk, sweep: Path) -> None:
     """What was granted and not accounted for counts as spent until somebody who has seen the bill releases it."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     spent = money(desk.folder / "run")["spent"]
     assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout
     store = LocalFolder(desk.folder / "store")
@@ -104,10 +108,8 @@ def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Des
     assert money(desk.folder / "run")["spent"] == spent
 
 
-def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known(desk: Desk, sim: Vendor) -> None:
+def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known(desk: Desk, sweep: Path) -> None:
     """An intent without an answer may be a batch that is billed."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     store = desk.folder / "store"
     for event in (store / "ledger/openai/000001").glob("*.json"):
         if "intent" not in event.name:
@@ -117,10 +119,8 @@ def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known
     assert refused.returncode == 2 and "openai/000001" in refused.stdout and "hab run" in refused.stdout
 
 
-def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sim: Vendor) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sweep: Path) -> None:
     """What this version cannot read it must not touch. `hab status` shows what the run itself has reported last."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     told = desk.folder / "store/format.json"
     assert json.loads(told.read_text()) == {"format": 1}
     told.write_text('{"format": 2}')
@@ -133,10 +133,8 @@ def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(de
     assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": 1}
 
 
-def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sim: Vendor) -> None:
+def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sweep: Path) -> None:
     """Only `hab run` takes over a sweep's settings, after it has checked that they fit."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     before = record(desk.folder / "run")
     tests = desk.folder / "tests.jsonl"
     tests.write_text(tests.read_text().replace("task 1", "task 9"))
@@ -152,10 +150,8 @@ def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(
     assert before["hashes"]["tests"] in page
 
 
-def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor) -> None:
+def test_an_id_that_is_a_path_is_no_id(desk: Desk, sweep: Path) -> None:
     """A shared run folder must not make the store write elsewhere."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     path, before = desk.folder / "run/sweep.yaml", sorted(desk.folder.rglob("*.json"))
     for id in ("../../elsewhere", "", "."):
         path.write_text(yaml.safe_dump(record(desk.folder / "run") | {"id": id}))
@@ -164,10 +160,8 @@ def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor) -> None:
     assert not [p for p in desk.folder.rglob("*.json") if p not in before and p.parent.name != "lease"]
 
 
-def test_what_needs_the_store_says_where_it_looked(desk: Desk, sim: Vendor) -> None:
+def test_what_needs_the_store_says_where_it_looked(desk: Desk, sweep: Path) -> None:
     """Elsewhere a relative store would be an empty one, in which nothing is stranded and no batch is open."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
     for command in (("budget", "release", "../run"), ("batches", "list", "../run")):
@@ -176,10 +170,10 @@ def test_what_needs_the_store_says_where_it_looked(desk: Desk, sim: Vendor) -> N
     assert not list(other.folder.iterdir())
 
 
-def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(desk: Desk, sim: Vendor) -> None:
+def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
+    desk: Desk, sim: Vendor, sweep: Path
+) -> None:
     """Also the default store of another directory, and a copy beside the store; one that was moved goes on."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     kept, spent = (desk.folder / "run/sweep.yaml").read_bytes(), money(desk.folder / "run")["spent"]
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
@@ -218,10 +212,8 @@ def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path
     assert (tmp_path / "run/sweep.yaml").read_bytes() == kept
 
 
-def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendor) -> None:
+def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sweep: Path) -> None:
     """A file that cannot be read is not taken for one that says 0."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     run, release = ("run", sweep, "--yes"), ("budget", "release", "run")
     for name, text, command in (("budget", "", run), ("budget", '{"outlay": "x"}', release), ("lost", "[]", run)):
         damaged = desk.folder / f"store/{name}/000001.json"
@@ -233,9 +225,7 @@ def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendo
     assert desk.hab(*run).returncode == 0
 
 
-def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor) -> None:
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor, sweep: Path) -> None:
     (desk.folder / "run/log/progress.json").write_text('{"x":')
     status = desk.hab("status", "run")
     assert status.returncode == 0 and "run/log/progress.json cannot be read" in status.stdout

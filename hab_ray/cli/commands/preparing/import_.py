@@ -58,11 +58,7 @@ def rubrics_command(
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """`name=value` as users write it.
-
-    Raises:
-        ConfigError: it has no name, no value, or a name comes twice.
-    """
+    """`name=value` as users write it, each name once."""
     pairs: dict[str, str] = {}
     for each in given:
         name, _, value = each.partition("=")

@@ -77,12 +77,7 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
 
 
 def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
-    """Show the plan of a sweep that costs money and ask.
-
-    Raises:
-        ConfigError: nobody is there to answer.
-        Interrupted: the answer was no.
-    """
+    """Show the plan of a sweep that costs money and ask."""
     if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
@@ -152,7 +147,7 @@ def _tell_cut(end: RunEnd) -> None:
 
 
 def _tell_batches(work: Work, end: RunEnd) -> None:
-    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / 1e9
+    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / NANO
     say(
         f"at the vendors, which go on and charge for it: {counted(len(end.batches), 'batch', 'batches')} with "
         f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects what they answer; `hab batches "
