@@ -1,4 +1,4 @@
-"""How a command ends: an exit status, and one message where something went wrong.
+"""What a command says and asks, and how it ends: an exit status, and one message where something went wrong.
 
 An error of ours is one message and the status of its class (see `hab_ray.errors`); so is an error of the file system.
 Any other exception is a bug: one line and status 7, because what was paid for is in the store and the same command
@@ -7,6 +7,7 @@ goes on. A traceback is shown with -v only.
 
 from __future__ import annotations
 
+import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from typing import ParamSpec
 import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
-from hab_ray.errors import Exit, HabError, exit_of, file_problem
+from hab_ray.errors import ConfigError, Exit, HabError, Interrupted, exit_of, file_problem
 from hab_ray.visible import one_line
 
 P = ParamSpec("P")
@@ -45,6 +46,24 @@ def aside() -> Iterator[None]:
 def warn(text: str) -> None:
     """Say what is to be seen beside the results: why a command waits, what it does on its own."""
     say(text, "yellow")
+
+
+def ask_to_spend(what: str) -> None:
+    """Ask whether to spend on what was just shown.
+
+    Raises:
+        ConfigError: nobody is there to answer.
+        Interrupted: the answer was no.
+    """
+    if not is_anybody_there():
+        raise ConfigError(f"{what} costs money: look at what is shown above, then give the command again with --yes")
+    if not typer.confirm("Spend this?", default=False):
+        raise Interrupted("nothing was sent")
+
+
+def is_anybody_there() -> bool:
+    """Whether a user is at a terminal and can be asked."""
+    return console.is_terminal and sys.stdin.isatty()
 
 
 def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 from hab_ray.catalog.addresses import checked_url
 from hab_ray.catalog.models import BatchPolicy, Catalog, ProviderEntry, folder_name
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.ending import say, warn
+from hab_ray.cli.ending import ask_to_spend, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.machine import of_sweep, show
 from hab_ray.cli.prepare import Choices, prepare

@@ -6,8 +6,7 @@ import asyncio
 from contextlib import ExitStack
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.ending import say, warn
+from hab_ray.cli.ending import ask_to_spend, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.config.sweep import spending_limit
 from hab_ray.errors import Exit
@@ -32,15 +31,15 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
         Interrupted: the answer was no, or the user ended it.
         StoreHeld: another driver has the store.
     """
-    expense = most(work, Store(open_folder(work.sweep.store)), each)
-    if not expense.calls:
+    calls, nanousd = most(work, Store(open_folder(work.sweep.store)), each)
+    if not calls:
         say(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
         return {}, Exit.COMPLETE
     say(
-        f"the probe sends at most {expense.calls:,} calls and costs at most ${expense.nanousd / NANO:.4f}; "
+        f"the probe sends at most {calls:,} calls and costs at most ${nanousd / NANO:.4f}; "
         "the run finds them in the store and does not pay for them again"
     )
-    if expense.nanousd and not yes:
+    if nanousd and not yes:
         ask_to_spend("a probe")
     probed = _probed(work, each)
     say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")

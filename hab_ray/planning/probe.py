@@ -37,16 +37,8 @@ from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard, Work
 
 
-@dataclass(frozen=True)
-class Expense:
-    """The most that a probe sends and costs, in nano-dollars."""
-
-    calls: int = 0
-    nanousd: int = 0
-
-
-def most(work: Work, store: Store, each: int) -> Expense:
-    """What probing costs at most, if `each` calls of every cell that can be reached are to be known."""
+def most(work: Work, store: Store, each: int) -> tuple[int, int]:
+    """The calls and nano-dollars of a probe at most, if `each` calls of every cell in reach are to be known."""
     cells: dict[Cell, list[PlanLine]] = defaultdict(list)
     reachable = {(s.stage, s.name, s.dimension) for s in work.shards() if _is_reachable(work, s)}
     for line in Counting(work, store).lines():
@@ -59,7 +51,7 @@ def most(work: Work, store: Store, each: int) -> Expense:
         asked = min(missing, sum(line.figures.to_pay for line in lines))
         calls += asked
         nanousd += asked * max(line.dearest for line in lines)
-    return Expense(calls, nanousd)
+    return calls, nanousd
 
 
 @dataclass(frozen=True)

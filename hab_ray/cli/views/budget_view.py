@@ -10,14 +10,7 @@ from rich.table import Table
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
-from hab_ray.planning.rounds import (
-    MAX_ROUNDS,
-    ROUNDS_A_DAY,
-    BudgetLine,
-    BudgetOutlook,
-    StageRounds,
-    rounds_together,
-)
+from hab_ray.planning.rounds import MAX_ROUNDS, ROUNDS_A_DAY, BudgetLine, BudgetOutlook, StageRounds, rounds_together
 from hab_ray.visible import counted, usd
 
 

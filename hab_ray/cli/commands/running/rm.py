@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from hab_ray.cli.commands.running.status import Status, read_status
-from hab_ray.cli.ending import console, ends_with_status, say
+from hab_ray.cli.ending import ends_with_status, is_anybody_there, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
@@ -21,7 +20,7 @@ from hab_ray.visible import counted
 def _ask(run: Location, status: Status, yes: bool) -> None:
     if yes:
         return
-    if not console.is_terminal or not sys.stdin.isatty():
+    if not is_anybody_there():
         raise ConfigError(f"{run}: nobody is there to be asked; give `hab rm` again with --yes")
     say(f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for")
     if not typer.confirm("Remove it?", default=False):

@@ -15,21 +15,11 @@ from typing import Annotated
 import typer
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
+from hab_ray.cli import options
 from hab_ray.cli.commands.reading.report import show_results
-from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
+from hab_ray.cli.ending import ask_to_spend, console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
-from hab_ray.cli.options import (
-    AvailableOption,
-    ExecutorOption,
-    JudgeOption,
-    ModelOption,
-    RunOption,
-    StoreOption,
-    SubjectOption,
-    SweepArgument,
-)
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.json_log import log_as_json
 from hab_ray.cli.views.plan_view import print_plan
@@ -175,14 +165,14 @@ class LogFormat(StrEnum):
 
 @ends_with_status
 def command(
-    sweep: SweepArgument,
-    subject: SubjectOption = None,
-    judge: JudgeOption = None,
-    model: ModelOption = None,
-    run: RunOption = None,
-    store: StoreOption = None,
-    available_only: AvailableOption = False,
-    executor: ExecutorOption = None,
+    sweep: options.SweepArgument,
+    subject: options.SubjectOption = None,
+    judge: options.JudgeOption = None,
+    model: options.ModelOption = None,
+    run: options.RunOption = None,
+    store: options.StoreOption = None,
+    available_only: options.AvailableOption = False,
+    executor: options.ExecutorOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
