@@ -148,8 +148,11 @@ class Vendor:
         return list(self.get("/_calls"))
 
 
+Vendors = Callable[..., Vendor]
+
+
 @pytest.fixture
-def vendor(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Vendor]]:
+def vendor(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendors]:
     """Starts simulators, each a process of its own."""
     running: list[Vendor] = []
 
@@ -236,6 +239,12 @@ class Desk:
     def hab(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run `hab` to its end; what it printed is in `stdout`."""
         return ended(self.start(*arguments))
+
+    def says(self, *arguments: object, status: int = 0) -> str:
+        """What `hab` prints, which must end with this status."""
+        done = self.hab(*arguments)
+        assert done.returncode == status, done.stdout
+        return done.stdout
 
 
 def until(what: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:

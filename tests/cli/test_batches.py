@@ -7,14 +7,13 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import yaml
 
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
 
 STOPPED_S = float(os.environ.get("HAB_STOPPED_S", "0"))  # `make bench` stops a driver for two minutes
@@ -71,19 +70,18 @@ def test_nightmare(desk: Desk) -> None:
     )
     trouble = desk.folder / "nightmare.yaml"
     trouble.write_text(yaml.safe_dump(NIGHTMARE))
-    done = desk.hab("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
-    assert done.returncode == 0, done.stdout
+    done = desk.says("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
     cells = len(SUBJECTS) * NIGHTMARE_DIMENSIONS * 2
-    assert f"recovered {cells} of {cells} cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert "0 bodies billed more than once" in done.stdout
-    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
+    assert f"recovered {cells} of {cells} cells exactly" in done and "the bills agree" in done
+    assert "0 bodies billed more than once" in done
+    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
     assert ours == theirs and float(ours) > 0
-    ended = re.search(r"failed: (\d+), expired: (\d+), cancelled: (\d+)", done.stdout)
-    assert ended and all(int(count) > 0 for count in ended.groups()), done.stdout
+    ended = re.search(r"failed: (\d+), expired: (\d+), cancelled: (\d+)", done)
+    assert ended and all(int(count) > 0 for count in ended.groups()), done
 
 
 @pytest.fixture
-def slow(vendor: Callable[..., Vendor]) -> Vendor:
+def slow(vendor: Vendors) -> Vendor:
     """A vendor whose batches take a while."""
     return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}})
 
@@ -93,9 +91,8 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     vendor_name = "anthropic"
     sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
     changed(sweep, run="run", store="store", tests="tests.jsonl", budget_usd=1.0)
-    left = desk.hab("run", sweep, "--yes", "--detach")
-    assert left.returncode == 3, left.stdout
-    assert f"at the vendors, which go on and charge for it: 1 batch with {TESTS} rows" in left.stdout
+    left = desk.says("run", sweep, "--yes", "--detach", status=3)
+    assert f"at the vendors, which go on and charge for it: 1 batch with {TESTS} rows" in left
     listed = desk.hab("batches", "list", "run").stdout
     assert re.search(rf"{vendor_name}/000001 .*at the vendor", listed) and f"1 open: {TESTS} rows" in listed
     shown = desk.hab("batches", "show", "run", f"{vendor_name}/000001").stdout
@@ -105,14 +102,13 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     there = desk.folder.rename(desk.folder.with_name("elsewhere"))
     desk, sweep = replace(desk, folder=there), there / sweep.name
     assert f"1 open: {TESTS} rows" in desk.hab("batches", "list", "run").stdout
-    collected = desk.hab("run", sweep, "--yes")
-    assert collected.returncode == 0, collected.stdout
+    desk.says("run", sweep, "--yes")
     assert slow.billed_once(2 * TESTS)
     listed = desk.hab("batches", "list", "run").stdout
     assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
 
 
-def test_ctrl_c_and_cancel(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_and_cancel(desk: Desk, vendor: Vendors) -> None:
     """Ctrl-C says what stays at the vendor; a cancelled batch is collected and its other rows are sent again."""
     first_hangs = [{"kind": "stuck", "ordinal": 1, "done": 0.5}]
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.3}}, batch_faults=first_hangs)
@@ -124,8 +120,7 @@ def test_ctrl_c_and_cancel(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and "hab batches cancel" in output, output
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep, "--yes")
     assert sim.meter()["batch"]["cancelled"] == 1 and sim.billed_once(2 * TESTS)
 
 
@@ -148,7 +143,7 @@ def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     assert slow.meter()["batch"]["created"] == 2 and slow.billed_once(2 * TESTS)
 
 
-def test_budget_of_batches(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     """A budget holds batches back, a higher one lets them go."""
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
@@ -157,8 +152,7 @@ def test_budget_of_batches(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
     changed(sweep, budget_usd=1.0)
-    rich = desk.hab("run", sweep, "--yes")
-    assert rich.returncode == 0, rich.stdout
+    desk.says("run", sweep, "--yes")
     assert sim.billed_once(2 * TESTS)
 
 
@@ -176,15 +170,12 @@ def test_every_stage_by_batch(desk: Desk) -> None:
         subjects=["gemini-3.8-flash", "gpt-6-luna"],
         judges=["gpt-6.1-terra"],
     )
-    done = desk.hab("rehearse", sweep, "--turnaround", 0.5)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert "0 received" in done.stdout and re.search(
-        r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done.stdout
-    )
+    done = desk.says("rehearse", sweep, "--turnaround", 0.5)
+    assert "recovered 8 of 8 cells exactly" in done and "the bills agree" in done
+    assert "0 received" in done and re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done)
 
 
-def test_a_mixed_run_on_ray_is_killed(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_mixed_run_on_ray_is_killed(cluster_desk: Desk, vendor: Vendors) -> None:
     """A run on Ray by batch and online whose driver is killed while lanes call goes on and pays once."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}}, latency={"kind": "fixed", "value_s": 0.5})
     sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "mixed")
@@ -196,14 +187,13 @@ def test_a_mixed_run_on_ray_is_killed(cluster_desk: Desk, vendor: Callable[..., 
     until(lambda: sim.meter()["received"] >= 2, killed)
     killed.kill()
     killed.communicate()
-    done = cluster_desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    cluster_desk.says("run", sweep, "--yes")
     meter = sim.meter()
     assert meter["batch"]["lines_billed"] == SEEDS
     assert meter["billed"] - SEEDS == meter["billed_more_than_once"]["bodies"] <= OPEN_AT_KILL
 
 
-def test_deadline_sends_online(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_deadline_sends_online(desk: Desk, vendor: Vendors) -> None:
     """With `mode: auto` the deadline cancels open batches and sends their rows online."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60_000}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "urgent")

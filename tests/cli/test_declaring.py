@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hab_ray.config.preregistration import Existing
 from hab_ray.results import open_run
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 PLAN = {
     "primary": {"dimension": "overall", "question": "Is <b>alpha</b> better?"},
@@ -31,9 +30,7 @@ def page(desk: Desk, name: str) -> str:
     return (desk.folder / f"runs/{name}/report/index.html").read_text()
 
 
-def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     assert desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes").returncode == 0
     run = open_run(desk.folder / "runs/beforehand")
@@ -52,7 +49,7 @@ def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(
         assert part and part in page(desk, "beforehand")
 
 
-def test_answers_that_existed_are_said(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_answers_that_existed_are_said(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     assert desk.hab("run", sweep(desk, "explored", sim.url), "--yes").returncode == 0
     assert "Exploratory: no analysis was declared" in page(desk, "explored")
@@ -66,7 +63,7 @@ def test_answers_that_existed_are_said(desk: Desk, vendor: Callable[..., Vendor]
     )
 
 
-def test_given_answers_may_be_declared_for_until_they_are_judged(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_given_answers_may_be_declared_for_until_they_are_judged(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = desk.folder / "answers.csv"
     given.write_text("dimension,prompt,subject,text\nencourage_learning,How?,old,Think.\n")

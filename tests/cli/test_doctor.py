@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_simulator import SimulatorClient, load_recording
-from tests.conftest import Desk, Vendor, ended, until
+from tests.conftest import Desk, Vendor, Vendors, ended, until
 
 PRICE = {"input": 2.0, "output": 8.0}
 KEY = "sk-never-shown-anywhere-81"
@@ -32,7 +31,7 @@ def priced(desk: Desk, sim: Vendor) -> Path:
     return desk.sweep("visited", sim.url, providers={"sim": provider}, **less)
 
 
-def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors) -> None:
     batch = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     sweep = priced(desk, sim)
@@ -54,9 +53,7 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable
 
 
 @pytest.mark.parametrize("out", ["/proc/x.jsonl", "place.yaml/x.jsonl", "."])
-def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
-    desk: Desk, vendor: Callable[..., Vendor], out: str
-) -> None:
+def test_nothing_is_asked_where_the_exchanges_cannot_be_written(desk: Desk, vendor: Vendors, out: str) -> None:
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}})
     desk.environment["LAB_KEY"] = KEY
     (desk.folder / "place.yaml").write_text("a file\n")
@@ -65,7 +62,7 @@ def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
     assert [each["method"] for each in sim.requests()] == ["GET"]  # whether the vendor can be reached
 
 
-def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Vendors) -> None:
     batch = {"turnaround": {"kind": "fixed", "value_s": 600}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     desk.environment["LAB_KEY"] = KEY

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendor, Vendors, until
 
 NOTHING_NEW_AFTER_S = 0.5
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
@@ -46,7 +45,7 @@ def listening(process: psutil.Process) -> set[str]:
 
 
 @pytest.mark.bench
-def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: Vendors) -> None:
     """On a Ray of its own, which listens on this machine alone.
 
     After a signal to the process group open calls may end; what hangs is cut off. A server of Ray that dies ends the
@@ -85,8 +84,7 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: C
     assert "Traceback" not in output and "(raylet)" not in output, output
 
     sweep.write_text(sweep.read_text().replace("executor: ray", "executor: local"))
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep, "--yes")
     bodies = [call["sha256"] for call in sim.calls()]
     assert len(set(asked) & set(bodies[len(asked) :])) <= int(cut.group(1))
     assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1)) + 2 * CONCURRENT

@@ -14,7 +14,7 @@ from aiohttp import web
 import hab_ray
 from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 VERDICT = json.dumps({"assessment": "fine", "issues": []})
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -79,9 +79,8 @@ def all_of_one_refused(model: str, is_verdict: bool) -> Said:
 def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> None:
     with scripted(all_of_one_refused) as vendor:
         sweep = sweep_file(desk, vendor.url, tests=MIN_ALIKE + 2)
-        done = desk.hab("run", sweep, "--yes")
-        assert done.returncode == 5, done.stdout
-        assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
+        done = desk.says("run", sweep, "--yes", status=5)
+        assert "messages: unexpected field" in done and "--retry-failed" in done
         assert vendor.calls == MIN_ALIKE + 2 * (MIN_ALIKE + 2)
     assert json.loads((desk.folder / "run/log/progress.json").read_text())["end"]["status"] == 5
 
@@ -125,9 +124,7 @@ def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
     assert "judge: none of the 6 rows" in done.stdout and "6 unreadable" in done.stdout
 
 
-def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], tests="seeds"), "--yes")
     for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from hab_ray.results import open_run
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import drawn_tests
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 DIMENSION = "encourage_learning"
 GIVEN: dict[str, Any] = {"dimensions": [DIMENSION], "subjects": None, "executor": "local"}
@@ -34,9 +33,7 @@ def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
     return path
 
 
-def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(
         desk, ("How?", "old", "Think."), ("Why?", "old", "[RATE LIMIT ERROR]"), ("How?", "older", "Ask somebody.")
@@ -45,8 +42,7 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     sweep = desk.sweep("bridge", sim.url, **settings, responses=str(given))
     plan = desk.hab("plan", sweep)
     assert plan.returncode == 0 and "6 calls to pay" in plan.stdout, plan.stdout
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep, "--yes")
     assert (sim.received("alpha"), sim.received("judge")) == (2, 4)
     run = open_run(desk.folder / "runs/bridge")
     assert run.subjects == ("sim/alpha", "old", "older") and run.tests().num_rows == 2
@@ -110,7 +106,7 @@ def own_tests(desk: Desk) -> Path:
     return path
 
 
-def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     settings = {"dimensions": [DIMENSION, "correct_misinformation"], "executor": "local"}
     first = desk.sweep("first", sim.url, **settings, tests=str(own_tests(desk)), samples=2)
@@ -136,7 +132,7 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
     assert sent == (sim.received("alpha"), sim.received("beta"), sim.received("judge"))
 
 
-def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(desk, ("A secret question?", "old", "A secret answer."))
     sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
@@ -159,9 +155,7 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     assert "from a colleague (licence: cc-by-4.0)" in (desk.folder / "licensed/README.md").read_text()
 
 
-def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(desk, ("How?", "old", "Think."))
     settings = {"dimensions": [DIMENSION], "executor": "local", "responses": str(given)}
@@ -178,9 +172,7 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
 
 
-def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     rows = [(f"Query {n}?", subject, f"{subject} says {n}.") for subject in ("old", "new") for n in range(9)]
     given = answers(desk, *rows)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,13 +19,13 @@ from hab_ray.stopping import Stop
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import last_holder
 from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 from tests.instant import work_of
 from tests.sweep.crashing import sweep_file
 
 
 @pytest.fixture
-def sim(vendor: Callable[..., Vendor]) -> Vendor:
+def sim(vendor: Vendors) -> Vendor:
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     return vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.1}})
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from aiohttp import web
 
 from hab_ray.results import open_run
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.exchange.imports.checkouts import build_checkout
 
 ANSWER = "Look\nat it.\n   "
@@ -25,7 +24,7 @@ at it.
 """
 
 
-def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, vendor: Vendors) -> None:
     build_checkout(desk.folder / "checkout")
     refused = desk.hab("import", "rubrics", "checkout")
     assert refused.returncode == 2 and "src/prompts/prompt_base.py" in refused.stdout
@@ -34,8 +33,7 @@ def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, ve
     assert done.returncode == 0 and "is not the published one" in " ".join(done.stdout.split()), done.stdout
     sim = vendor()
     sweep = desk.sweep("small", sim.url, rubrics="imported_rubrics", executor="local")
-    planned = desk.hab("plan", sweep)
-    assert planned.returncode == 0, planned.stdout
+    desk.says("plan", sweep)
     desk.hab("run", sweep, "--yes")
     assert sim.received("gen") >= 12
 

@@ -6,7 +6,6 @@ import fcntl
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ import pytest
 
 from hab_ray.errors import Exit
 from hab_ray.storage.simulated import PARTLY
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendors, until
 from tests.sweep.crashing import TESTS, sweep_file
 
 PIPE_BYTES = 4096
@@ -27,7 +26,7 @@ def said(output: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "logged")
     desk.environment["COLUMNS"] = "60"
@@ -51,7 +50,7 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callabl
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
-    desk: Desk, vendor: Callable[..., Vendor], form: str
+    desk: Desk, vendor: Vendors, form: str
 ) -> None:
     """`hab run --log-format json | head -2`: also what the log itself writes afterwards goes nowhere."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
@@ -70,7 +69,7 @@ def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
     assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS
 
 
-def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Vendors) -> None:
     """A pager, or a terminal after Ctrl-S: the run goes on, and nothing that it says is lost."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds")

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendors, until
 from tests.sweep.crashing import sweep_file
 
 TESTS = 450
@@ -32,7 +31,7 @@ def batches(folder: Path) -> list[Batch]:
 
 @pytest.mark.parametrize("sent_before", [1, 2])
 def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
-    desk: Desk, vendor: Callable[..., Vendor], sent_before: int
+    desk: Desk, vendor: Vendors, sent_before: int
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
     desk.environment["OPENAI_API_KEY"] = "a-key"
@@ -55,8 +54,7 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     waiting = [batch for batch in batches(desk.folder) if not batch.harvested]
     assert money["by_bound"] == sum(batch.intent.nanousd for batch in waiting) > 0 == money["hard"]
     assert sum(nano for part, nano in money.items() if part != "budget") == money["budget"]
-    done = desk.hab("run", path, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", path, "--yes")
     assert not list((desk.folder / "run" / "cells").rglob("*.json"))
     sent = [batch.intent for batch in batches(desk.folder)]
     assert [one.rows for one in sent] == [450, 100, 350], "a first wave, of which nothing is known, went out again"

@@ -14,7 +14,7 @@ from hab_ray.cli.commands.preparing import models
 from hab_ray.cli.main import app
 from hab_ray.errors import Exit
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Vendor
+from tests.conftest import Vendors
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
 SECRET = "-".join(["hab", "listed", "key", "0123456789abcdef"])
@@ -83,9 +83,7 @@ def test_a_text_chooses_and_a_wrong_one_is_told_what_is_near() -> None:
         assert status == Exit.CONFIGURATION and "no model of the catalogue has " in printed and hint in printed
 
 
-def test_the_vendors_say_what_exists_what_is_gone_and_what_is_new(
-    checked: Check, vendor: Callable[..., Vendor]
-) -> None:
+def test_the_vendors_say_what_exists_what_is_gone_and_what_is_new(checked: Check, vendor: Vendors) -> None:
     accounts = {
         "openai": {"models": {"gpt-4.1-2025-04-14": {}, "gpt-9-sol": {}, "text-embedding-3-small": {}}},
         "anthropic": {"models": {"claude-opus-5-5": {}, "claude-opus-4-8": {"retired": True}}},

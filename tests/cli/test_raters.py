@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pyarrow.parquet as pq
 
@@ -12,7 +11,7 @@ from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.results import open_run
 from hab_ray.rows import Rater
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 DIMENSION = "encourage_learning"
 PUBLISHED = [("How?", "Think.", 9), ("Why?", "Look it up.", 4), ("When?", "[RATE LIMIT ERROR] again", 0)]
@@ -30,9 +29,7 @@ def published(desk: Desk) -> str:
     return str(desk.folder / "published.jsonl")
 
 
-def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk, vendor: Vendors) -> None:
     sim, source = vendor(), published(desk)
     import_responses(TableSource(source), desk.folder / "responses.parquet")
     import_verdicts(TableSource(source, values={"rater": "o3"}), desk.folder / "verdicts.parquet")

@@ -9,7 +9,7 @@ import shlex
 import signal
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,7 +18,7 @@ import yaml
 
 from hab_ray.cli.commands.preparing.simulate import addresses
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendors, ended
 
 FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
@@ -58,19 +58,17 @@ def test_frontier(desk: Desk) -> None:
     dimensions = ["correct_misinformation"]
     made = {"dimensions": dimensions, "tests": str(given_tests(folder, dimensions, each=1))}
     path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)
-    done = desk.hab("rehearse", path)
-    assert done.returncode == 0, done.stdout
+    done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
-    assert f"recovered {20 * 4} of {20 * 4} cells exactly" in done.stdout
-    assert "the bills agree" in done.stdout and "80 calls sent, 80 received, 80 billed" in done.stdout
-    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
+    assert f"recovered {20 * 4} of {20 * 4} cells exactly" in done
+    assert "the bills agree" in done and "80 calls sent, 80 received, 80 billed" in done
+    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
     assert ours == theirs and float(ours) > 0
     run = folder / "runs/rehearsal-frontier"
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
-    assert traces(folder, list(keys.values())) == [] and not any(key in done.stdout for key in keys.values())
-    report = desk.hab("report", run)
-    assert report.returncode == 0, report.stdout
+    assert traces(folder, list(keys.values())) == [] and not any(key in done for key in keys.values())
+    desk.says("report", run)
 
 
 def test_generated_tests(desk: Desk) -> None:
@@ -86,9 +84,8 @@ def test_generated_tests(desk: Desk) -> None:
         judges=["gpt-6.1-terra"],
         samples=2,
     )
-    done = desk.hab("rehearse", path, "--seed", 3)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout
+    done = desk.says("rehearse", path, "--seed", 3)
+    assert "recovered 8 of 8 cells exactly" in done
 
 
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
@@ -114,16 +111,14 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
         subjects=["claude-haiku-5-5", "gpt-6-luna"],
         judges=["gemini-3.8-flash"],
     )
-    done = desk.hab("rehearse", path, "--faults", faults)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout
-    lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done.stdout)
+    done = desk.says("rehearse", path, "--faults", faults)
+    assert "recovered 8 of 8 cells exactly" in done
+    lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done)
     assert lost and float(lost[1]) > 0 and int(lost[2]) > 0
-    wrong = desk.hab("rehearse", path, "--judge-error", 0.5)
-    assert wrong.returncode == 1, wrong.stdout
-    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong.stdout)
+    wrong = desk.says("rehearse", path, "--judge-error", 0.5, status=1)
+    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong)
     assert recovered and int(recovered[1]) < 8
-    assert "planted" in wrong.stdout and "the bills agree" in wrong.stdout
+    assert "planted" in wrong and "the bills agree" in wrong
 
 
 def test_refusals(desk: Desk) -> None:
@@ -150,7 +145,7 @@ OWN_RAY = (pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.ben
 
 
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=OWN_RAY)])
-def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path, executor: str) -> None:
+def test_keys_leave_no_trace(desk: Desk, vendor: Vendors, short_folder: Path, executor: str) -> None:
     """Ray's workers have their environment from a node of their own; one of the keys is refused.
 
     Of a job on a cluster with a server, `make test` looks for keys in `tests/cluster/test_jobs.py`.
@@ -204,7 +199,7 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     assert process.wait(timeout=10) == 0
 
 
-def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:
     """The command that `hab simulate` prints, and what follows it in the README."""
     (command,) = [line for line in addresses(vendor().url) if "hab init" in line]
     chosen = ("--model", "gpt-6-luna", "--dimension", "encourage_learning", "--tests", "seeds", "--judge", "gpt-6-sol")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendors, until
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -20,7 +19,7 @@ def sweep(desk: Desk, url: str, name: str = "small") -> Path:
     return desk.sweep(name, url, tests="seeds", dimensions=["encourage_learning"])
 
 
-def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Vendors) -> None:
     simulator = vendor()
     assert "there is no run in it" in desk.hab("runs").stdout
     path, run, store = sweep(desk, simulator.url), desk.folder / "runs/small", desk.folder / "store"
@@ -47,7 +46,7 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     assert files_in(desk.folder / "runs/rehearsal-small") == {}
 
 
-def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) -> None:
     path, run = sweep(desk, vendor(latency={"kind": "fixed", "value_s": 30}).url), desk.folder / "runs/small"
     (desk.folder / "mine").mkdir()
     (desk.folder / "mine/scores.parquet").write_text("mine")
@@ -65,13 +64,12 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..
     driving.communicate()
 
 
-def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Vendors) -> None:
     path, run = desk.folder / "batched.yaml", desk.folder / "runs/batched"
     simulator = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
     text = sweep(desk, simulator.url, "batched").read_text()
     path.write_text(text.replace("kind: openai", "batch: {discount: 0.5}\n    kind: openai") + "mode: batch\n")
-    detached = desk.hab("run", path, "--yes", "--detach")
-    assert detached.returncode == Exit.PENDING, detached.stdout
+    desk.says("run", path, "--yes", "--detach", status=Exit.PENDING)
     refused = desk.hab("rm", run, "--yes")
     assert refused.returncode == Exit.CONFIGURATION and "hab batches cancel" in refused.stdout
     assert (run / "sweep.yaml").is_file()

@@ -16,7 +16,7 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
 
 
@@ -40,7 +40,7 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
 
 
 def test_what_earlier_processes_have_paid_is_shown_apart(
-    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = small(desk, vendor().url)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
@@ -81,9 +81,8 @@ def small(desk: Desk, url: str, **changes: Any) -> Path:
 
 
 def status_of(desk: Desk) -> dict[str, Any]:
-    told = desk.hab("status", desk.folder / "run", "--json")
-    assert told.returncode == 0, told.stdout
-    return dict(json.loads(told.stdout))
+    told = desk.says("status", desk.folder / "run", "--json")
+    return dict(json.loads(told))
 
 
 def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
@@ -92,10 +91,9 @@ def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
 
 
 def test_a_status_is_what_the_files_hold_and_takes_three_requests(
-    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = desk.hab("run", small(desk, vendor().url))
-    assert ended.returncode == Exit.COMPLETE, ended.stdout
+    desk.says("run", small(desk, vendor().url))
     status = status_of(desk)
     assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
     reads = counted_reads(monkeypatch)
@@ -106,9 +104,7 @@ def test_a_status_is_what_the_files_hold_and_takes_three_requests(
     assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None
 
 
-def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.2})
     sweep = small(desk, sim.url, budget_usd=0.000001)
     settings = sweep.read_text()

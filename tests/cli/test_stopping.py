@@ -10,13 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import TESTS, account_of, changed, sweep_file
 
 NOTHING_NEW_AFTER_S = 0.5
@@ -57,7 +56,7 @@ def lease_is_released(folder: Path) -> bool:
 
 @pytest.mark.parametrize(("vendor_name", "how"), [("openai", signal.SIGINT), ("anthropic", signal.SIGTERM)])
 def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
-    desk: Desk, vendor: Callable[..., Vendor], vendor_name: str, how: signal.Signals
+    desk: Desk, vendor: Vendors, vendor_name: str, how: signal.Signals
 ) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 1.5}])
     sweep = one_row_a_batch(desk.folder, vendor_name, sim.url)
@@ -76,7 +75,7 @@ def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
     assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
 
-def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
     sweep = sweep_file(desk.folder, "google", sim.url, "cut")
     running = desk.start("run", sweep, "--yes", "--drain", 1)
@@ -90,9 +89,7 @@ def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk,
     assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
 
-def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
     sweep = sweep_file(desk.folder, "openai", sim.url, "twice")
     running = desk.start("run", sweep, "--yes")
@@ -108,7 +105,7 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(
 
 
 def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_again(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Vendors
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
     sweep = sweep_file(desk.folder, "xai", sim.url, "waiting")
@@ -120,7 +117,7 @@ def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_a
     assert later_than(sim, at) == [] and "charge for it: 1 batch with 3 rows" in output
 
 
-def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "early")
     running = desk.start("run", sweep, "--yes")
@@ -129,7 +126,7 @@ def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Call
     assert running.returncode == 130 and took < 15 and "Traceback" not in output, output
 
 
-def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendor: Vendors) -> None:
     """A lost connection must not leave the store as after a crash."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "terminal")
@@ -155,7 +152,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
     assert "no process drives this store" in desk.hab("status", "run").stdout
 
 
-def test_no_output_at_all_is_no_error(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_no_output_at_all_is_no_error(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW)
     sweep = sweep_file(desk.folder, "openai", sim.url, "closed")
     command = f"exec {sys.executable} -m hab_ray.cli plan {sweep} >&-"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ import typer
 
 from hab_ray.cli import ending
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.sweep.crashing import TESTS, sweep_file
 
 
@@ -33,7 +32,7 @@ def test_a_file_where_a_folder_is_needed_is_named(desk: Desk, name: str) -> None
 
 @pytest.mark.parametrize("name", ["replies", "ledger"])
 def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
-    desk: Desk, vendor: Callable[..., Vendor], name: str
+    desk: Desk, vendor: Vendors, name: str
 ) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
@@ -44,9 +43,7 @@ def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
 
 
 @pytest.mark.parametrize("name", ["lease/000001.json", "ledger/openai/000001/002-submitted.json"])
-def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(
-    desk: Desk, vendor: Callable[..., Vendor], name: str
-) -> None:
+def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(desk: Desk, vendor: Vendors, name: str) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "damaged")
     assert desk.hab("run", sweep, "--yes", "--detach").returncode in (0, 3)
@@ -58,14 +55,11 @@ def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(
     for event in path.parent.glob("*.json"):
         if event.name >= path.name:
             event.unlink()
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep, "--yes")
     assert sim.billed_once(2 * TESTS)
 
 
-def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(desk: Desk, vendor: Vendors) -> None:
     """A limit on the size of files stands for the full disk."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "full", tests="seeds")
@@ -82,8 +76,7 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
     said = done.stdout + done.stderr
     assert done.returncode == 7 and "Traceback" not in said, said
     assert "run/tests/encourage_learning.parquet: cannot be written: File too large. Free space" in said, said
-    done_later = desk.hab("run", sweep, "--yes")
-    assert done_later.returncode == 0, done_later.stdout
+    desk.says("run", sweep, "--yes")
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 

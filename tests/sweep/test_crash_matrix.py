@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from tests.conftest import Vendor
+from tests.conftest import Vendors
 from tests.forking import Forks
 from tests.sampling import SAMPLE, dealt, some
 from tests.sweep.crashing import DIMENSION, MODELS, TESTS, drive_apart, sweep_file
@@ -26,13 +26,13 @@ IN_BUCKET, FEW = "openai", 4
 
 @pytest.mark.parametrize("vendor_name", MODELS)
 def test_whatever_crashes_when_every_row_is_there_once_and_paid_once(
-    vendor_name: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
+    vendor_name: str, vendor: Vendors, forks: Forks, tmp_path: Path
 ) -> None:
     _crash(vendor_name, vendor, forks, tmp_path, None, _dealt)
 
 
 def test_whatever_crashes_when_a_store_in_a_bucket_has_every_row_once_and_paid_once(
-    bucket: str, vendor: Callable[..., Vendor], forks: Forks, tmp_path: Path
+    bucket: str, vendor: Vendors, forks: Forks, tmp_path: Path
 ) -> None:
     """`make bench` kills it before and after every put, `make test` at a few of these."""
     _crash(IN_BUCKET, vendor, forks, tmp_path, bucket, _few_puts)
@@ -48,7 +48,7 @@ def _few_puts(points: Sequence[str], campaign: str) -> list[str]:
 
 def _crash(
     vendor_name: str,
-    vendor: Callable[..., Vendor],
+    vendor: Vendors,
     forks: Forks,
     tmp_path: Path,
     bucket: str | None,

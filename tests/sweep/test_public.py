@@ -7,7 +7,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,7 +21,7 @@ from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
 from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor, until
+from tests.conftest import Desk, Vendor, Vendors, until
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -30,7 +29,7 @@ CALLS_BEFORE_CTRL_C = 6
 
 
 @pytest.fixture
-def sim(vendor: Callable[..., Vendor]) -> Vendor:
+def sim(vendor: Vendors) -> Vendor:
     return vendor(latency={"kind": "fixed", "value_s": 0.05})
 
 

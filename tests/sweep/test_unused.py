@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.sweep.unused import remove, unused
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.folders import Through
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
@@ -31,7 +30,7 @@ def sweep(desk: Desk, url: str, name: str, *dimensions: str) -> Path:
     return desk.sweep(name, url, executor="local", tests="seeds", dimensions=dimensions)
 
 
-def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     one = sweep(desk, sim.url, "one", "encourage_learning")
     two = sweep(desk, sim.url, "two", "encourage_learning", "maintain_social_boundaries")
@@ -63,7 +62,7 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callabl
     assert desk.hab("run", two, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed + 48
 
 
-def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     path = sweep(desk, sim.url, "small", "encourage_learning")
     assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
