@@ -60,7 +60,7 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     faults = [{"kind": "stuck", "ordinal": 1, "done": 1.0}, {"kind": "reverted_cancel", "ordinal": 1}]
     sim = vendor(batch=SOON, batch_faults=faults)
     sweep = sweep_file(desk.folder, "xai", sim.url, "reverted")
-    assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
+    desk.says("run", sweep, "--yes", "--detach", status=3)
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
     desk.says("run", sweep, "--yes")
     assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
@@ -82,9 +82,9 @@ def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Vendors) 
 def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SOON | {"lines": {"malformed": 1.0}})
     sweep = sweep_file(desk.folder, "google", sim.url, "hopeless", tests="seeds", dimensions="all")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 5 and "are all refused in the same words: " in done.stdout, done.stdout
-    assert "give it `mode: auto` or `mode: online`" in done.stdout
+    done = desk.says("run", sweep, "--yes", status=5)
+    assert "are all refused in the same words: " in done
+    assert "give it `mode: auto` or `mode: online`" in done
     assert len(list((desk.folder / "store/ledger/google").iterdir())) < 10
     assert sim.meter()["batch"]["created"] == 0
 
@@ -100,7 +100,7 @@ def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_b
     with_batches = {"models": {"grok-4.3-b": {"price": price} | terms, "grok-4.3": terms}}
     subject = {"model": "xai/grok-4.3-b"}
     changed(sweep, providers={"xai": account | with_batches}, subjects=[subject])
-    assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
+    desk.says("run", sweep, "--yes", "--detach", status=3)
     without = {"models": {"grok-4.3-b": {"price": price}, "grok-4.3": terms}}
     changed(sweep, providers={"xai": account | without}, subjects=[subject | {"mode": "auto"}])
     desk.says("run", sweep, "--yes")

@@ -133,8 +133,7 @@ def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     holder.send_signal(signal.SIGSTOP)
     continues = time.monotonic() + STOPPED_S
     while True:
-        second = desk.hab("run", sweep, "--yes")
-        assert second.returncode == 6 and f"process {holder.pid}" in second.stdout, second.stdout
+        assert f"process {holder.pid}" in desk.says("run", sweep, "--yes", status=6)
         if time.monotonic() >= continues:
             break
     holder.send_signal(signal.SIGCONT)
@@ -148,8 +147,7 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "poor", budget_usd=0.001)
-    poor = desk.hab("run", sweep, "--yes")
-    assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
+    assert "budget reached" in desk.says("run", sweep, "--yes", status=4)
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
     changed(sweep, budget_usd=1.0)
     desk.says("run", sweep, "--yes")

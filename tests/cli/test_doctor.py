@@ -35,16 +35,15 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors)
     batch = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     sweep = priced(desk, sim)
-    keyless = desk.hab("doctor", sweep)
-    assert keyless.returncode == 2 and "LAB_KEY is not set" in keyless.stdout, keyless.stdout
+    assert "LAB_KEY is not set" in desk.says("doctor", sweep, status=2)
     desk.environment["LAB_KEY"] = KEY
-    dear = desk.hab("doctor", sweep, "--live", "--yes", "--max-usd", 0.0001)
-    assert dear.returncode == 2 and "nothing was sent" in dear.stdout, dear.stdout
-    assert "LAB_KEY set" in dear.stdout and KEY not in dear.stdout
+    dear = desk.says("doctor", sweep, "--live", "--yes", "--max-usd", 0.0001, status=2)
+    assert "nothing was sent" in dear
+    assert "LAB_KEY set" in dear and KEY not in dear
     assert sim.meter()["billed"] == 0
-    live = desk.hab("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
-    assert live.returncode == 0 and "no difference" in live.stdout, live.stdout
-    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live.stdout
+    live = desk.says("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
+    assert "no difference" in live
+    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live
     recorded = load_recording(desk.folder / "seen.jsonl")
     assert len(recorded) > 20 and KEY not in (desk.folder / "seen.jsonl").read_text()
     store = open_folder(Location.of(desk.folder / "store"))

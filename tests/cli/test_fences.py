@@ -86,7 +86,7 @@ def test_a_shared_folder_reads_nothing_when_a_sweep_is_planned(desk: Desk, share
 
 
 def test_rubric_check_tries_every_template_and_names_all_that_fail(desk: Desk, shared: Path) -> None:
-    assert desk.hab("rubric", "check", shared).returncode == 0
+    desk.says("rubric", "check", shared)
     change(shared, "generate", "user", "{{ rubric.generation.brief }} {{ seeds }}")
     change(shared, "validate", "user", "{% if context %}{{ rubric.context.labell }}{% endif %}")
     change(shared, "validate", "system", "{% if not rubric.context %}{{ rubric.context.label }}{% endif %}")

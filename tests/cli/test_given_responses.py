@@ -40,8 +40,7 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: 
     )
     settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "executor": "local"}
     sweep = desk.sweep("bridge", sim.url, **settings, responses=str(given))
-    plan = desk.hab("plan", sweep)
-    assert plan.returncode == 0 and "6 calls to pay" in plan.stdout, plan.stdout
+    assert "6 calls to pay" in desk.says("plan", sweep)
     desk.says("run", sweep, "--yes")
     assert (sim.received("alpha"), sim.received("judge")) == (2, 4)
     run = open_run(desk.folder / "runs/bridge")
@@ -54,9 +53,8 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: 
     assert {row["subject"] for row in scores} == {"sim/alpha", "old", "older"}
     page = (desk.folder / "runs/bridge/report/index.html").read_text()
     assert "answers were given" in page
-    again = desk.hab("run", sweep, "--yes")
-    assert again.returncode == 0 and "0 calls sent" in again.stdout
-    assert desk.hab("export", "runs/bridge", "--format", "hf", "--out", "out").returncode == 0
+    assert "0 calls sent" in desk.says("run", sweep, "--yes")
+    desk.says("export", "runs/bridge", "--format", "hf", "--out", "out")
 
 
 def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,8 +89,8 @@ def test_names_that_the_runs_record_cannot_hold_are_refused_by_plan_and_run_alik
         given = answers(desk, ("How?", "old", "Think."), ("How?", name, "Ask somebody."))
         sweep = desk.sweep("unseen", "http://127.0.0.1:9", **GIVEN, responses=str(given))
         for command in (("plan", sweep), ("run", sweep, "--yes"))[: 2 if name == "old\n" else 1]:
-            done = desk.hab(*command)
-            assert done.returncode == 2 and f"{given}, row 2: subject: " in done.stdout and said in done.stdout
+            done = desk.says(*command, status=2)
+            assert f"{given}, row 2: subject: " in done and said in done
     assert not (desk.folder / "runs/unseen").exists()
 
 
@@ -110,9 +108,9 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
     sim = vendor()
     settings = {"dimensions": [DIMENSION, "correct_misinformation"], "executor": "local"}
     first = desk.sweep("first", sim.url, **settings, tests=str(own_tests(desk)), samples=2)
-    assert desk.hab("run", first, "--yes").returncode == 0
+    desk.says("run", first, "--yes")
     for form in ("hf", "csv", "json"):
-        assert desk.hab("export", "runs/first", "--format", form, "--out", form).returncode == 0
+        desk.says("export", "runs/first", "--format", form, "--out", form)
     imported = desk.hab("import", "tests", "hf/evaluations.parquet", "--out", "imported.parquet")
     assert imported.returncode == 0 and "6 distinct tests" in imported.stdout
     sent = sim.received("alpha"), sim.received("beta"), sim.received("judge")
@@ -125,8 +123,7 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
         "imported": {"responses": "hf/evaluations.parquet", "tests": "imported.parquet"},
     }.items():
         again = desk.sweep(f"from-{name}", sim.url, **settings, **given, subjects=None, samples=2)
-        done = desk.hab("run", again, "--yes")
-        assert done.returncode == 0 and "0 calls sent" in done.stdout, done.stdout
+        assert "0 calls sent" in desk.says("run", again, "--yes")
         mine = pq.read_table(desk.folder / f"runs/from-{name}/scores.parquet")
         assert mine.sort_by(ORDER).equals(pq.read_table(scores).sort_by(ORDER)) and mine.num_rows > 0
     assert sent == (sim.received("alpha"), sim.received("beta"), sim.received("judge"))
@@ -136,7 +133,7 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     sim = vendor()
     given = answers(desk, ("A secret question?", "old", "A secret answer."))
     sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    desk.says("run", sweep, "--yes")
     held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
     assert held.returncode == 0 and "left out: answers (old; 1 rows) from answers.jsonl" in held.stdout
     assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
@@ -160,13 +157,12 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(desk: Desk
     given = answers(desk, ("How?", "old", "Think."))
     settings = {"dimensions": [DIMENSION], "executor": "local", "responses": str(given)}
     sweep = desk.sweep("changed", sim.url, **settings, subjects=None)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    desk.says("run", sweep, "--yes")
     answers(desk, ("How?", "old", "Think twice."))
     changed = desk.hab("run", sweep, "--yes")
     assert changed.returncode == 2 and "responses: its text has changed" in changed.stdout
     both = desk.sweep("both", sim.url, **settings, subjects=[{"model": "sim/alpha", "name": "old"}])
-    refused = desk.hab("plan", both)
-    assert refused.returncode == 2 and "which `subjects:` asks" in refused.stdout
+    assert "which `subjects:` asks" in desk.says("plan", both, status=2)
     nobody = desk.sweep("nobody", sim.url, **{**settings, "responses": None, "subjects": None})
     missing = desk.hab("plan", nobody)
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
@@ -188,8 +184,7 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
     told = "responses: 3 of 9 tests a dimension, drawn by test, seed 1"
     plan = desk.hab("plan", drawn)
     assert plan.returncode == 0 and "6 calls to pay" in plan.stdout and told in plan.stdout, plan.stdout
-    done = desk.hab("run", drawn, "--yes")
-    assert done.returncode == 0 and told in done.stdout and sim.received("judge") == 6, done.stdout
+    assert told in desk.says("run", drawn, "--yes") and sim.received("judge") == 6
     assert told in desk.hab("status", "runs/drawn").stdout
     assert told in (desk.folder / "runs/drawn/report/index.html").read_text()
     run = open_run(desk.folder / "runs/drawn")
@@ -200,8 +195,7 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
     assert (part.tests, part.of, len(part.sha256)) == (3, 9, 64)
     assert "0 calls sent" in desk.hab("run", drawn, "--yes").stdout
     larger = sweep("drawn", sample={"per_dimension": 4, "by": "test", "seed": 1})
-    refused = desk.hab("run", larger, "--yes")
-    assert refused.returncode == 2 and "responses.sample: differs" in refused.stdout
+    assert "responses.sample: differs" in desk.says("run", larger, "--yes", status=2)
     rated = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
     assert rated.returncode == 0 and sim.received("judge") <= 8, rated.stdout
     assert "2 of 9 tests a dimension, only answers that people rated" in rated.stdout
@@ -211,11 +205,9 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
     more = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
     assert more.returncode == 2 and f"other answers of {DIMENSION} are drawn" in more.stdout, more.stdout
-    without = desk.hab("plan", sweep("without", only="rated"))
-    assert without.returncode == 2 and "responses.only: needs `raters:`" in without.stdout
+    assert "responses.only: needs `raters:`" in desk.says("plan", sweep("without", only="rated"), status=2)
     ratings = [{**row, "kind": "published"} for row in ratings]
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
     nobody = desk.hab("plan", sweep("nobody", ["eve.jsonl"], only="rated"))
     assert nobody.returncode == 2 and "has no answer that a person in `raters:` has rated" in nobody.stdout
-    slip = desk.hab("plan", sweep("slip", sample={"per_dimensions": 3}))
-    assert slip.returncode == 2 and "did you mean 'per_dimension'?" in slip.stdout
+    assert "did you mean 'per_dimension'?" in desk.says("plan", sweep("slip", sample={"per_dimensions": 3}), status=2)

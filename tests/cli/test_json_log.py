@@ -88,6 +88,6 @@ def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Vendors
 
 def test_an_error_is_a_line_of_json_too(desk: Desk) -> None:
     hostile = desk.folder / "a\x1b[31m.yaml"
-    ended = desk.hab("run", hostile, "--log-format", "json")
-    assert ended.returncode == Exit.CONFIGURATION and "\x1b" not in ended.stdout
-    assert [line["level"] for line in said(ended.stdout)] == ["error"]
+    ended = desk.says("run", hostile, "--log-format", "json", status=Exit.CONFIGURATION)
+    assert "\x1b" not in ended
+    assert [line["level"] for line in said(ended)] == ["error"]

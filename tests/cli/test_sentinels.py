@@ -97,7 +97,7 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(desk: 
     ]
     (desk.folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked = {**ASKED, "responses": "answers.jsonl", "subjects": []}
-    assert desk.hab("run", desk.sweep("s", sim.url, **asked)).returncode == 0
+    desk.says("run", desk.sweep("s", sim.url, **asked))
     run = open_run(desk.folder / "runs/s")
     assert run.analysis("drift").num_rows == 0 and asked_of(sim)["judge"] == len(rows)
     desk.says("run", desk.sweep("s", sim.url, **asked, sentinels=7))
@@ -108,10 +108,10 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(desk: 
 def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 3), sentinels=4)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     asked = sim.meter()["received"]
     aged(desk.folder / "runs/s", 2 * WEEK)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     assert sim.meter()["received"] == asked
 
 
@@ -121,7 +121,7 @@ def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_i
 ) -> None:
     sim, other = vendor(planted=PLANTED), vendor(planted=PLANTED | {"judge_error": 0.9})
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 20), sentinels=40)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     aged(desk.folder / "runs/s", rest)
     grown = desk.sweep("s", other.url, **ASKED, tests=given(desk.folder, 21), sentinels=40)
     desk.says("run", grown)
@@ -140,13 +140,13 @@ def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_i
 def test_a_run_that_was_stopped_goes_on_after_a_week_with_one_more_reading(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 6), sentinels=8)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     run = desk.folder / "runs/s"
     aged(run, 2 * WEEK, end=None)
     next(run.glob("verdicts/**/*.parquet")).unlink()
     asked = sim.meter()["received"]
     for _ in range(2):
-        assert desk.hab("run", sweep).returncode == 0
+        desk.says("run", sweep)
         assert sim.meter()["received"] == asked + 8
     first, later = open_run(run).analysis("drift").to_pylist()
     assert (first["repeat"], first["answers"], later["repeat"], later["answers"]) == (1, 8, 2, 8)

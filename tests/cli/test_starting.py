@@ -103,8 +103,7 @@ def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
     answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
     told = asked(desk.folder, answers, "init")
     assert "there is no 'learning'" in told and "first.yaml: written; planned at $" in told and "is not set" not in told
-    plan = desk.hab("plan", "first.yaml")
-    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
+    assert "24 calls to pay" in desk.says("plan", "first.yaml")
     holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert holding == [".env"]
 
@@ -136,16 +135,15 @@ def test_no_columns_are_not_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_terminal_the_options_are_named(desk: Desk) -> None:
-    done = desk.hab("init")
-    assert done.returncode == 2 and "--model, --dimension, --tests, --judge" in done.stdout
+    assert "--model, --dimension, --tests, --judge" in desk.says("init", status=2)
 
 
 def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
     (desk.folder / ".env").write_text("not a variable\n")
-    assert desk.hab("sweeps", "compare").returncode == 0
+    desk.says("sweeps", "compare")
     (desk.folder / ".env").write_text(f"not a variable\nOPENAI_API_KEY=two {SECRET}\n")
-    broken = desk.hab("sweeps", "compare")
-    assert broken.returncode == 2 and ".env: line 2" in broken.stdout and SECRET not in broken.stdout
+    broken = desk.says("sweeps", "compare", status=2)
+    assert ".env: line 2" in broken and SECRET not in broken
 
 
 def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,9 @@ def a_file(folder: Path, name: str) -> None:
 def test_a_file_where_a_folder_is_needed_is_named(desk: Desk, name: str) -> None:
     sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "file")
     a_file(desk.folder, name)
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and "Traceback" not in done.stdout, done.stdout
-    assert str(desk.folder / name) in done.stdout and "a file is where a folder is needed" in done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert "Traceback" not in done
+    assert str(desk.folder / name) in done and "a file is where a folder is needed" in done
 
 
 @pytest.mark.parametrize("name", ["replies", "ledger"])
@@ -37,8 +37,8 @@ def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
     a_file(desk.folder, f"store/{name}")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and f"store/{name}" in done.stdout and "Traceback" not in done.stdout, done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert f"store/{name}" in done and "Traceback" not in done
     assert sim.requests() == []
 
 
@@ -49,9 +49,9 @@ def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(desk: Desk
     assert desk.hab("run", sweep, "--yes", "--detach").returncode in (0, 3)
     path = desk.folder / "store" / name
     path.write_text("{")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 7 and "Traceback" not in done.stdout, done.stdout
-    assert name in done.stdout and "delete it" in done.stdout
+    done = desk.says("run", sweep, "--yes", status=7)
+    assert "Traceback" not in done
+    assert name in done and "delete it" in done
     for event in path.parent.glob("*.json"):
         if event.name >= path.name:
             event.unlink()
@@ -100,5 +100,5 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
 def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk, key: str, path: str, words: str) -> None:
     sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", **{key: path})
     (desk.folder / "loop").symlink_to("loop")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and words in done.stdout and "`store:`" in done.stdout, done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert words in done and "`store:`" in done

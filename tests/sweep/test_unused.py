@@ -35,25 +35,23 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     one = sweep(desk, sim.url, "one", "encourage_learning")
     two = sweep(desk, sim.url, "two", "encourage_learning", "maintain_social_boundaries")
     for path in (one, two):
-        assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+        desk.says("run", path, "--yes")
     billed = sim.meter()["billed"]
     store = desk.folder / "store"
 
-    assert desk.hab("rm", "runs/one", "--yes").returncode == Exit.COMPLETE
-    used = desk.hab("store", "gc", "store", "--yes")
-    assert used.returncode == Exit.COMPLETE and "gone: the run that was at " in used.stdout, used.stdout
-    assert "there: 1 run," in used.stdout and "removed: 0 replies" in used.stdout
+    desk.says("rm", "runs/one", "--yes")
+    used = desk.says("store", "gc", "store", "--yes")
+    assert "gone: the run that was at " in used
+    assert "there: 1 run," in used and "removed: 0 replies" in used
     again = desk.hab("run", one, "--yes")
     assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
 
     shutil.move(desk.folder / "runs", desk.folder / "archive")
-    lost = desk.hab("store", "gc", "store")
-    assert lost.returncode == Exit.CONFIGURATION and "hab store gc store FOLDER" in lost.stdout
+    assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
     shutil.rmtree(desk.folder / "archive/two")
     (desk.folder / "runs").mkdir()
     before = {path.name for path in store.rglob("*.*")}
-    shown = desk.hab("store", "gc", "store", "archive")
-    assert shown.returncode == Exit.COMPLETE and "Nothing was removed" in shown.stdout, shown.stdout
+    assert "Nothing was removed" in desk.says("store", "gc", "store", "archive")
     assert before <= {path.name for path in store.rglob("*.*")}
     removed = desk.hab("store", "gc", "store", "archive", "--yes")
     assert "removed: 48 replies" in removed.stdout, removed.stdout
@@ -65,18 +63,16 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
 def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     path = sweep(desk, sim.url, "small", "encourage_learning")
-    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    desk.says("run", path, "--yes")
     lease = LocalLease.acquire(Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/small"), NOW)
-    assert desk.hab("store", "gc", "store", "--yes").returncode == Exit.HELD
+    desk.says("store", "gc", "store", "--yes", status=Exit.HELD)
     lease.release()
     progress = desk.folder / "runs/small/log/progress.json"
     progress.write_text(progress.read_text().replace('"status": 0', '"status": 5'))
-    refused = desk.hab("store", "gc", "store", "--yes")
-    assert refused.returncode == Exit.CONFIGURATION and "not complete" in refused.stdout
+    assert "not complete" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
     (desk.folder / "runs/small/sweep.yaml").write_text("damaged: [")
-    refused = desk.hab("store", "gc", "store", "--yes")
-    assert refused.returncode == Exit.CONFIGURATION and "cannot be read" in refused.stdout
-    assert desk.hab("store", "gc", "runs").returncode == Exit.CONFIGURATION
+    assert "cannot be read" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
+    desk.says("store", "gc", "runs", status=Exit.CONFIGURATION)
 
 
 class Killed(Exception):
