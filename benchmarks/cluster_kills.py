@@ -27,12 +27,12 @@ from typing import Any
 
 import psutil
 import yaml
+from typer.testing import CliRunner
 
 from benchmarks.campaigns import get
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.budget import show_budget
-from hab_ray.cli.ending import console
+from hab_ray.cli.main import app
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
@@ -215,9 +215,8 @@ def dearest_call(sweep: Path) -> int:
 
 def money_of(name: str) -> Mapping[str, int]:
     """`hab budget show RUN --json`."""
-    with console.capture() as shown:
-        show_budget(Location(f"s3://{BUCKET}/{name}/run"), True)
-    return dict(json.loads(shown.get()))
+    shown = CliRunner().invoke(app, ["budget", "show", f"s3://{BUCKET}/{name}/run", "--json"])
+    return dict(json.loads(shown.stdout))
 
 
 def print_drivers(kills: Sequence[Kill], bound: int) -> None:

@@ -11,11 +11,13 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 
 from hab_ray.catalog.models import Model, ModelEntry, Purpose, folder_name
 from hab_ray.catalog.prices import priced
 from hab_ray.config.changes import differences
+from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, Exit
@@ -30,7 +32,7 @@ from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Rubric, RubricLibrary, read_library
 from hab_ray.stages.prompts.rewording import wordings_of
-from hab_ray.stages.prompts.wording import Prompts, load_prompts
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
@@ -43,13 +45,13 @@ from hab_ray.work import Work, drawn_tests, given_ratings, given_tests, who_answ
 _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
 _RATERS = "raters "
-_PANEL = "panel"
 _OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 _OF_THE_ROWS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
 REST = timedelta(days=7)
 _SAID_AS = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
 _A_FILE = "a file"
+_AS_ASKED = attrgetter("id", "prompt", "context", "system")
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
@@ -134,6 +136,7 @@ def _with_who_answered(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOn
 
 def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: datetime, once: ReadOnce) -> Work:
     rubrics = _rubrics(sweep, library, earlier)
+    versions = (earlier.prompts_version, earlier.fence_version) if earlier else ()
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -149,7 +152,7 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
         models=models,
         rubrics=rubrics,
         themes=library.shown_themes(earlier.hashes.get("themes") if earlier else None),
-        prompts=_prompts(sweep, earlier),
+        prompts=load_prompts(sweep.rubrics, *versions),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
@@ -167,10 +170,9 @@ def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[
 
 
 def _check_paraphrases(work: Work) -> None:
-    """Every paraphrase is of a test that is known: given, or chosen before.
+    """Refuse paraphrases of tests that are not known, neither given nor chosen before.
 
-    Raises:
-        ConfigError: one is not. Were it passed over until tests are chosen, the run could not go on after that.
+    Were they passed over until tests are chosen, the run could not go on after that.
     """
     if not work.paraphrases:
         return
@@ -194,12 +196,6 @@ def _check_paraphrases(work: Work) -> None:
 def _chosen_before(work: Work) -> dict[str, list[ChosenTest]]:
     files = {dimension: tests_file(dimension) for dimension in work.rubrics}
     return {name: work.run.read(ChosenTest, file) for name, file in files.items() if work.run.has(file)}
-
-
-def _prompts(sweep: Sweep, earlier: Record | None) -> Prompts:
-    if earlier is None:
-        return load_prompts(sweep.rubrics)
-    return load_prompts(sweep.rubrics, earlier.prompts_version, earlier.fence_version)
 
 
 def _rubrics(sweep: Sweep, library: RubricLibrary, earlier: Record | None) -> dict[str, Rubric]:
@@ -289,11 +285,7 @@ def hashes(work: Work) -> dict[str, str]:
 
 
 def _check_judges(work: Work) -> None:
-    """Refuse judges whose verdicts would be filed among the ratings that are in the run.
-
-    Raises:
-        ConfigError: a judge has the name of a rater.
-    """
+    """Refuse judges whose verdicts would be filed among the ratings in the run, under the name of a rater."""
     raters = {view.rater for view in work.run.read(RaterView, RATERS)}
     judges = (*work.sweep.judges, *work.sweep.varied_judges)
     if taken := [judge.name for judge in judges if judge.name in raters]:
@@ -302,19 +294,15 @@ def _check_judges(work: Work) -> None:
 
 
 def _check_raters(work: Work, earlier: Record | None) -> None:
-    """Refuse raters whose ratings would be taken for verdicts of others, and ratings that cannot be read.
-
-    Raises:
-        ConfigError: a rater has the name of a judge, also of one of the run's earlier judges, or of the panel.
-    """
+    """Refuse raters called as a judge, also as an earlier one, or as the panel, and ratings that cannot be read."""
     before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
     asked = (*work.sweep.judges, *work.sweep.varied_judges)
     judges = {*(judge.name for judge in asked), *(name.removeprefix(_JUDGES) for name in before)}
-    taken = {folder_name(name): name for name in (*sorted(judges), _PANEL)}
+    taken = {folder_name(name): name for name in (*sorted(judges), PANEL)}
     for rater in given_ratings(work).raters:
         other = taken.setdefault(folder_name(rater), rater)
-        if other != rater or rater in judges or rater == _PANEL:
-            whose = "stands for all judges together" if other == _PANEL else "is taken, as a judge's or another rater's"
+        if other != rater or rater in judges or rater == PANEL:
+            whose = "stands for all judges together" if other == PANEL else "is taken, as a judge's or another rater's"
             raise ConfigError(
                 one_line(f"raters: the name {rater!r} {whose}; give the rater another, such as 'published {rater}'")
             )
@@ -343,13 +331,9 @@ def _has_all_tests(work: Work) -> bool:
         return False
     given, before = given_tests(work), _chosen_before(work)
     return bool(before) and all(
-        {_as_asked(test) for test in tests} <= {_as_asked(test) for test in given.get(dimension, [])}
+        set(map(_AS_ASKED, tests)) <= set(map(_AS_ASKED, given.get(dimension, [])))
         for dimension, tests in before.items()
     )
-
-
-def _as_asked(test: ChosenTest) -> tuple[str, str, str, str]:
-    return test.id, test.prompt, test.context, test.system
 
 
 def _not_grown(work: Work, lines: Sequence[str]) -> Iterator[str]:

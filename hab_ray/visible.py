@@ -56,6 +56,18 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def usd(nano: int) -> str:
+    """Nano-dollars in dollars, with four places where it is less than one."""
+    return f"${nano / 1e9:,.2f}" if nano >= 1e9 or not nano else f"${nano / 1e9:.4f}"
+
+
+def duration(seconds: float) -> str:
+    """A span of time as short as a plan needs it: `40 s`, `12 min`, `3.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+
+
 def hides_something(text: str) -> bool:
     """Whether a name holds a character that cannot be seen or does something where it is shown."""
     return bool(_ON_TERMINALS.search(text) or _BREAKS.search(text))

@@ -43,6 +43,11 @@ STARTS_WITHIN_S = 60.0
 BUCKET = "hab-tests"
 ORDER_SEED = os.environ.get("HAB_TEST_ORDER_SEED")
 SHARED_SERVER = pytest.StashKey[ForkServer]()
+MADE = {
+    "generate": {"model": "sim/gen", "candidates": 6, "per_call": 3},
+    "validate": {"model": "sim/val", "keep": 5},
+    "select": {"embedding": "sim/emb", "tests": 2},
+}
 
 
 def pytest_sessionstart() -> None:
@@ -129,6 +134,11 @@ class Vendor:
     def received(self, model: str) -> int:
         return sum(m["received"] for m in self.meter()["models"] if m["model"] == model)
 
+    def billed_once(self, lines: int) -> bool:
+        """Whether so many lines of batches were billed, and nothing twice."""
+        meter = self.meter()
+        return (meter["batch"]["lines_billed"], meter["billed_more_than_once"]["bodies"]) == (lines, 0)
+
     def requests(self) -> list[dict[str, Any]]:
         """Every HTTP request of whatever kind in order of arrival, with the wall time of its arrival."""
         return list(self.get("/_requests"))
@@ -138,8 +148,11 @@ class Vendor:
         return list(self.get("/_calls"))
 
 
+Vendors = Callable[..., Vendor]
+
+
 @pytest.fixture
-def vendor(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Vendor]]:
+def vendor(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Vendors]:
     """Starts simulators, each a process of its own."""
     running: list[Vendor] = []
 
@@ -179,14 +192,12 @@ class Desk:
         return dict(os.environ) | self.environment
 
     def sweep(self, name: str, url: str, **changes: Any) -> Path:
-        """A small sweep of all dimensions against a simulator, with top-level keys changed."""
+        """A small sweep against a simulator, with top-level keys changed; it makes its tests unless some are given."""
         limits = {"concurrent": 8, "patience_s": 4, "timeout_s": 20}
         models = {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}}
-        sweep = {
+        sweep: dict[str, Any] = {
             "name": name,
-            "generate": {"model": "sim/gen", "candidates": 6, "per_call": 3},
-            "validate": {"model": "sim/val", "keep": 5},
-            "select": {"embedding": "sim/emb", "tests": 2},
+            **({} if changes.get("tests") or changes.get("responses") else MADE),
             "providers": {
                 "sim": {
                     "kind": "openai",
@@ -200,8 +211,12 @@ class Desk:
             "judges": ["sim/judge"],
             **changes,
         }
+        return self.write(**sweep)
+
+    def write(self, name: str, **keys: Any) -> Path:
+        """A sweep file of these keys; None leaves one out."""
         path = self.folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump({k: v for k, v in sweep.items() if v is not None}))
+        path.write_text(yaml.safe_dump({k: v for k, v in {"name": name, **keys}.items() if v is not None}))
         return path
 
     def start(self, *arguments: object) -> subprocess.Popen[str]:
@@ -209,7 +224,7 @@ class Desk:
         return self.forks.start("hab_ray.cli", [str(each) for each in arguments], self.folder, self.whole_environment)
 
     def start_afresh(self, *arguments: object) -> subprocess.Popen[str]:
-        """`hab` as a new interpreter, as a user's shell starts it."""
+        """`hab` as a new interpreter and the leader of a process group, as a user's shell starts it."""
         return subprocess.Popen(
             [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
             cwd=self.folder,
@@ -218,11 +233,28 @@ class Desk:
             stderr=subprocess.STDOUT,
             stdin=subprocess.DEVNULL,
             text=True,
+            start_new_session=True,
         )
 
     def hab(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         """Run `hab` to its end; what it printed is in `stdout`."""
         return ended(self.start(*arguments))
+
+    def says(self, *arguments: object, status: int = 0) -> str:
+        """What `hab` prints, which must end with this status."""
+        done = self.hab(*arguments)
+        assert done.returncode == status, done.stdout
+        return done.stdout
+
+
+def until(what: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
+    """Wait for something that happens soon, and before the process ends."""
+    end = time.monotonic() + STARTS_WITHIN_S
+    while not what():
+        if process is not None and process.poll() is not None:
+            raise AssertionError(process.communicate())
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
 
 
 def ended(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:

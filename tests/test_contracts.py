@@ -33,8 +33,8 @@ MAY_IMPORT: Mapping[str, set[str]] = {
     "xllamacpp": {LOCAL},
     SIMULATOR: {
         SIMULATOR,
-        "hab_ray.cli.commands.rehearse",
-        "hab_ray.cli.commands.simulate",
+        "hab_ray.cli.commands.running.rehearse",
+        "hab_ray.cli.commands.preparing.simulate",
         "hab_ray.doctor.reference",
         "hab_ray.rehearse",
         "hab_ray.storage.simulated",

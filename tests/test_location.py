@@ -16,7 +16,12 @@ THROUGH_FOLDERS = (
     *("storage/format", "storage/registry", "storage/run", "storage/secret", "storage/spending", "storage/ballast"),
     *("storage/lease/lease", "storage/replies/parts", "storage/replies/records", "storage/replies/sidecars"),
     *("storage/replies/store", "engine/books", "rehearse/place", "rehearse/perform", "report/build", "progress"),
-    *("cli/commands/status", "cli/commands/batches", "cli/commands/budget", "cli/commands/runs"),
+    *(
+        "cli/commands/running/status",
+        "cli/commands/running/batches",
+        "cli/commands/running/budget",
+        "cli/commands/running/runs",
+    ),
     *("sweep/telling/reporting", "sweep/session", "sweep/reread"),
 )
 

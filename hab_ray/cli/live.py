@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from hab_ray.catalog.addresses import checked_url
 from hab_ray.catalog.models import BatchPolicy, Catalog, ProviderEntry, folder_name
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.ending import say, warn
+from hab_ray.cli.ending import ask_to_spend, say, warn
+from hab_ray.cli.interrupts import stop
 from hab_ray.cli.machine import of_sweep, show
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.doctor.bounds import bound
@@ -33,8 +33,8 @@ from hab_ray.planning.preflight import refuse_errors
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google.version import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account
-from hab_ray.stopping import Stop
 from hab_ray.storage.simulated import refuse_simulated
+from hab_ray.visible import counted
 from hab_ray.work import Work
 
 _NOTES_SHOWN = 12
@@ -58,7 +58,7 @@ class LiveOptions:
     out: Path | None = None
 
 
-def examine_vendors(path: Path, choices: Choices, options: LiveOptions, stop: Stop) -> Exit:
+def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
     """Ask, spend at most `max_usd`, show what differs from the simulator, and keep the exchanges in a file.
 
     Raises:
@@ -106,27 +106,24 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions, stop: St
 def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
     work, problems = prepare(path, choices, now)
     if options.at is not None:
-        return _at(work, _address(options.at))
+        return _at(work, options.at)
     refuse_errors(problems)
     refuse_simulated(work.sweep)
     return work
 
 
-def _address(url: str) -> str:
-    try:
-        return checked_url(url)
-    except ValueError as error:
-        raise ConfigError(f"--at: {error}") from None
-
-
 def _at(work: Work, url: str) -> Work:
     """The same work with every provider at a simulator. No key is read, so that none can be sent there."""
+    try:
+        base = checked_url(url).rstrip("/")
+    except ValueError as error:
+        raise ConfigError(f"--at: {error}") from None
 
     def moved(name: str, entry: ProviderEntry) -> ProviderEntry:
         protocol = load_vendor(entry.kind).protocol
         return entry.model_copy(
             update={
-                "url": f"{url.rstrip('/')}/{account(name, protocol)}{protocol.version}",
+                "url": f"{base}/{account(name, protocol)}{protocol.version}",
                 "key_env": None,
                 "headers_env": {},
                 "serve": False,
@@ -139,12 +136,7 @@ def _at(work: Work, url: str) -> Work:
 
 
 def _agree(most: int, visit: Visit, options: LiveOptions) -> None:
-    """Say what it costs at most, and ask.
-
-    Raises:
-        ConfigError: that is more than allowed, or nobody is there to be asked.
-        Interrupted: the answer was no.
-    """
+    """Say what it costs at most, refuse more than is allowed, and ask."""
     dollars = most / NANO
     by_batch = ", and a batch of two rows of each that takes batches," if visit.by_batch else ""
     say(
@@ -167,7 +159,7 @@ def _tell(compared: ComparedProtocols, found: Recording) -> None:
     for difference in sorted(compared.serious, key=lambda one: one.rank):
         say(f"{difference.rank.meaning}: {difference}", "red")
     count, minor = len(compared.serious), len(compared.differences) - len(compared.serious)
-    told = f"{count} {'difference' if count == 1 else 'differences'} from the simulator" if count else "no difference"
+    told = f"{counted(count, 'difference')} from the simulator" if count else "no difference"
     told += f", and {minor} cosmetic" if minor else ""
     lost = examined.lost_nanousd
     more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""

@@ -13,11 +13,14 @@ import typer
 
 from hab_ray import __version__
 from hab_ray.cli.ending import console, say_error, verbosity
-from hab_ray.cli.environment import take_variables
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.registry import CommandGroup
 from hab_ray.cli.views.terminal import write_whatever_the_encoding
 from hab_ray.errors import ConfigError
+from hab_ray.inputs.env_text import env_file, env_keys
+from hab_ray.inputs.files import BadInput
+
+_USUAL = Path(".env")
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -47,9 +50,19 @@ def _before_any_command(
 ) -> None:
     verbosity.tracebacks = verbose
     try:
-        take_variables(env_file)
-    except ConfigError as error:
-        raise typer.Exit(say_error(error, verbose)) from None
+        _take_variables(env_file)
+    except BadInput as error:
+        raise typer.Exit(say_error(ConfigError(f"{env_file or _USUAL}: {error}"), verbose)) from None
+
+
+def _take_variables(file: Path | None) -> None:
+    """Set the variables of a file that are not set; of `./.env`, which nobody named, only keys.
+
+    They stay in this process and those that it starts; nothing is copied or written.
+    """
+    usual = env_keys(_USUAL) if file is None and _USUAL.is_file() else {}
+    for name, value in (usual if file is None else env_file(file)).items():
+        os.environ.setdefault(name, value)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

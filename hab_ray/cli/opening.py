@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
@@ -60,17 +61,11 @@ def counted(work: Work, reported: Progress | None) -> Progress:
         line, written = (shard.stage, shard.name), work.written(shard) or 0
         known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
         done[line] += written
-    stages = tuple(StageProgress(stage, name, known[stage, name], done[stage, name], 0, 0) for stage, name in known)
     waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
-    return Progress(
-        at=reported.at if reported else "",
-        elapsed_s=reported.elapsed_s if reported else 0.0,
-        stages=stages,
-        calls=reported.calls if reported else 0,
-        retries=reported.retries if reported else 0,
-        cost_nanousd=reported.cost_nanousd if reported else 0,
-        notes=reported.notes if reported else (),
-        money=reported.money if reported else None,
+    return replace(
+        reported or Progress("", 0.0, (), calls=0, retries=0, cost_nanousd=0, notes=()),
+        stages=tuple(StageProgress(stage, name, known[stage, name], done[stage, name], 0, 0) for stage, name in known),
         batches=tuple(batch_progress(batch) for batch in waiting),
         store=str(work.sweep.store),
+        end=None,
     )

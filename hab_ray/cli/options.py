@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hab_ray.cli.views.tables import TableFormat
 from hab_ray.location import Location
+
+
+def _place(told: str) -> Any:
+    return typer.Option(parser=Location.of, metavar="PATH", help=told)
+
 
 RunFolderArgument = Annotated[
     Location, typer.Argument(parser=Location.of, metavar="RUN", help="The run's folder, e.g. runs/demo.")
@@ -26,22 +31,10 @@ SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/d
 ModelOption = Annotated[
     Path | None, typer.Option(help="A .gguf file to take the place of the sweep's local chat models.")
 ]
-RunOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
-]
-StoreOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
-]
-RehearsalOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's folder, instead of runs/rehearsal-<run>."),
-]
-RehearsalStoreOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The rehearsal's store, instead of one in its folder."),
-]
+RunOption = Annotated[Location | None, _place("The run's folder, instead of the sweep's `run:`.")]
+StoreOption = Annotated[Location | None, _place("The store, instead of the sweep's `store:`.")]
+RehearsalOption = Annotated[Location | None, _place("The rehearsal's folder, instead of runs/rehearsal-<run>.")]
+RehearsalStoreOption = Annotated[Location | None, _place("The rehearsal's store, instead of one in its folder.")]
 SubjectOption = Annotated[
     list[str] | None, typer.Option(help="A subject, instead of the sweep's; may be given several times.")
 ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.cli.ending import errors
-from hab_ray.cli.views.rows_read import RowsRead
+from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.given.rows import ROWS_READ
@@ -50,7 +49,7 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     Raises:
         ConfigError: the sweep cannot be resolved at all.
     """
-    ROWS_READ.set(RowsRead(errors, time.monotonic))
+    ROWS_READ.set(RowsRead(errors))
     work, problems = preflight.prepare(sweep_of(path, choices), now)
     if not choices.available_only:
         return work, problems

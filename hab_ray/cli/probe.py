@@ -6,25 +6,24 @@ import asyncio
 from contextlib import ExitStack
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.ending import say, warn
+from hab_ray.cli.ending import ask_to_spend, say, warn
+from hab_ray.cli.interrupts import stop
 from hab_ray.config.sweep import spending_limit
 from hab_ray.errors import Exit
 from hab_ray.executors.serving import Endpoints
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.probe import Probe, Probed, most
-from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.simulated import refuse_simulated
-from hab_ray.sweep.session import Say, spending
+from hab_ray.sweep.session import spending
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
 
 
-def probe_sweep(work: Work, each: int, yes: bool, stop: Stop) -> tuple[Latencies, Exit]:
+def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     """Have `each` calls of every cell answered, as far as the store lacks them, after asking unless `yes`.
 
     Raises:
@@ -32,26 +31,28 @@ def probe_sweep(work: Work, each: int, yes: bool, stop: Stop) -> tuple[Latencies
         Interrupted: the answer was no, or the user ended it.
         StoreHeld: another driver has the store.
     """
-    expense = most(work, Store(open_folder(work.sweep.store)), each)
-    if not expense.calls:
+    calls, nanousd = most(work, Store(open_folder(work.sweep.store)), each)
+    if not calls:
         say(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
         return {}, Exit.COMPLETE
     say(
-        f"the probe sends at most {expense.calls:,} calls and costs at most ${expense.nanousd / NANO:.4f}; "
+        f"the probe sends at most {calls:,} calls and costs at most ${nanousd / NANO:.4f}; "
         "the run finds them in the store and does not pay for them again"
     )
-    if expense.nanousd and not yes:
+    if nanousd and not yes:
         ask_to_spend("a probe")
-    probed = _probe(work, each, stop, warn)
-    _tell(probed)
+    probed = _probed(work, each)
+    say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
+    for reason in probed.unanswered[:_REASONS_SHOWN]:
+        say(f"  unanswered: {reason}", "red")
     if probed.budget_reached:
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 
 
-def _probe(work: Work, each: int, stop: Stop, say: Say) -> Probed:
+def _probed(work: Work, each: int) -> Probed:
     refuse_simulated(work.sweep)
-    with spending(work, stop, say) as session, ExitStack() as stack:
+    with spending(work, stop, warn) as session, ExitStack() as stack:
         if run_id_in(work.run_path) is not None:  # else the first run claims what the probe spends
             session = session.adopt_id()
             session.register_run()
@@ -61,9 +62,3 @@ def _probe(work: Work, each: int, stop: Stop, say: Say) -> Probed:
         probed = asyncio.run(session.ask(probe))
         stop.check()
         return probed
-
-
-def _tell(probed: Probed) -> None:
-    say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
-    for reason in probed.unanswered[:_REASONS_SHOWN]:
-        say(f"  unanswered: {reason}", "red")

@@ -1,4 +1,4 @@
-"""How a command of `hab` makes itself known: by its file in `hab_ray/cli/commands`, which nothing else names.
+"""How a command of `hab` makes itself known: by its file in a folder of `hab_ray/cli/commands`, which nothing names.
 
 The file is called as the command, with _ behind it where Python has taken the word. Its first line is what `hab
 --help` says of it. Its `command` is a function that typer can call, under `ends_with_status`, or a `typer.Typer` of
@@ -8,7 +8,6 @@ several; it is imported once the command is given. Another distribution adds a c
 
 from __future__ import annotations
 
-import pkgutil
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -22,11 +21,11 @@ from hab_ray.cli.ending import say_error, verbosity
 from hab_ray.errors import Exit, HabError
 from hab_ray.resources import Extensions, distribution
 
-_FILES = {name.rstrip("_"): name for _, name, _ in pkgutil.iter_modules(commands.__path__)}
+_FILES = {file.stem.rstrip("_"): file for file in sorted(Path(commands.__path__[0]).glob("*/[!_]*.py"))}
 COMMANDS = Extensions(
     group="hab_ray.commands",
     word="command",
-    built_in={name: f"{commands.__name__}.{file}:command" for name, file in _FILES.items()},
+    built_in={name: f"{commands.__name__}.{file.parent.name}.{file.stem}:command" for name, file in _FILES.items()},
     remedy="`hab --help` says what each does",
 )
 
@@ -53,9 +52,9 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(say_error(error, verbosity.tracebacks)) from None
 
 
-def _first_line(file: str) -> str:
+def _first_line(file: Path) -> str:
     """What stands behind the colon in the first line of a command's file."""
-    with (Path(commands.__path__[0]) / f"{file}.py").open(encoding="utf-8") as opened:
+    with file.open(encoding="utf-8") as opened:
         told = opened.readline().partition(": ")[2].strip().rstrip('"')
     return told[:1].upper() + told[1:]
 

@@ -196,7 +196,7 @@ class SubjectVariant(Strict):
         """A subject as it is asked under this variant."""
         return VariedSubject(
             model=subject.model,
-            name=varied_name(subject.name, self.name),
+            name=f"{subject.name} ({self.name})",
             mode=subject.mode,
             system=subject.system if self.system is None else self.system,
             params=subject.params,
@@ -224,7 +224,7 @@ class JudgeVariant(Strict):
         """A judge as it is asked under this variant."""
         return VariedJudge(
             model=judge.model,
-            name=varied_name(judge.name, self.name),
+            name=f"{judge.name} ({self.name})",
             mode=judge.mode,
             params=judge.params,
             base=judge.name,
@@ -238,11 +238,6 @@ class Variants(Strict):
 
     subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=MAX_LISTED)] = ()
     judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=MAX_LISTED)] = ()
-
-
-def varied_name(base: str, variant: str) -> str:
-    """What a variant of a subject or judge is called."""
-    return f"{base} ({variant})"
 
 
 def _off(given: Any) -> Any:

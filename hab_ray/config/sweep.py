@@ -14,32 +14,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
-from hab_ray.bounds import (
-    MAX_LISTED,
-    BudgetUsd,
-    Replicates,
-    Samples,
-    Seed,
-    Sentinels,
-)
-from hab_ray.catalog.models import (
-    Catalog,
-    ModelEntry,
-    ProviderEntry,
-    Purpose,
-    Strict,
-    folder_name,
-    load_catalog,
-)
+from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
+from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, Strict, folder_name, load_catalog
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.paths import beside_the_file
 from hab_ray.config.preregistration import AnalysisPlan
@@ -342,13 +321,10 @@ def _known_keys(keys: Sequence[str]) -> list[str]:
     """The keys that may stand where the last of these does; numbers in lists and names in mappings lead nowhere."""
     sections: list[type[Strict]] = [Sweep]
     for key in keys[:-1]:
-        fields = [section.model_fields[name] for section in sections for name in _named(key, section)]
+        every = ((name, field) for section in sections for name, field in section.model_fields.items())
+        fields = [field for name, field in every if key == (field.alias or name)]
         sections = [inner for field in fields for inner in _sections_in(field.annotation)] or sections
     return [field.alias or name for section in sections for name, field in section.model_fields.items()]
-
-
-def _named(key: str, section: type[Strict]) -> Iterator[str]:
-    return (name for name, field in section.model_fields.items() if key == (field.alias or name))
 
 
 def _sections_in(annotation: Any) -> Iterator[type[Strict]]:
@@ -445,11 +421,6 @@ def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:
     for name, count in Counter(names).items():
         if count > 1:
             yield f"{key}: {name!r} appears {count} times; give each entry a `name:` of its own"
-
-
-def budget_key(sweep: Sweep) -> str:
-    """The key of the sweep file that says what a run may spend."""
-    return "budget.usd" if sweep.budget else "budget_usd"
 
 
 def spending_limit(sweep: Sweep) -> SpendingLimit | None:

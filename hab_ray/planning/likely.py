@@ -8,43 +8,27 @@ round or two more or fewer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
-from math import ceil
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample, Wave
-from hab_ray.planning.rounds import MAX_ROUNDS, BatchedCalls, StageCosts, StageRounds, rounds_of_calls
+from hab_ray.planning.rounds import MAX_ROUNDS, BatchedCalls, Count, StageCosts, rounds_of_calls, stage_by_stage
 
 RELATIVE_SD = 0.7
 _SEED = 0
 
 
-class LikelyRounds:
-    """Counts the rounds of the same stages for one budget after another.
+def likely_rounds(stages: Sequence[StageCosts], risk: float) -> Count:
+    """Counts the rounds of these stages for one budget after another; None where it is not enough.
 
     `risk` is that of all of them together; a run leaves half of it to later processes, and half of that to later
     dispatches.
     """
-
-    def __init__(self, stages: Sequence[StageCosts], risk: float) -> None:
-        each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 4
-        self._stages = [(stage, [_Cell(calls, each) for calls in stage.batched if calls.calls]) for stage in stages]
-
-    def of(self, money: int) -> tuple[StageRounds, ...] | None:
-        """How many rounds of batches each stage takes with so much; None where it is not enough."""
-        found = []
-        for stage, cells in self._stages:
-            money -= stage.online
-            taken = _rounds(cells, money)
-            if taken is None:
-                return None
-            rounds, cost = taken
-            money -= cost
-            if rounds:
-                found.append(StageRounds(stage.stage, rounds))
-        return tuple(found)
+    each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 4
+    cells = [[_Cell(calls, each) for calls in stage.batched if calls.calls] for stage in stages]
+    return partial(stage_by_stage, stages, [partial(_rounds, some) for some in cells])
 
 
 class _Cell:
@@ -52,7 +36,7 @@ class _Cell:
 
     def __init__(self, calls: BatchedCalls, risk: float) -> None:
         self.calls, self._risk = calls, risk
-        self._cap = ceil(calls.reserved / calls.calls)
+        self._cap = calls.each[1]
         self._samples: dict[int, CostSample] = {}
 
     @property
@@ -86,8 +70,8 @@ class _Cell:
     def rest(self, seen: int) -> BatchedCalls:
         """The calls that are still to come, as they are sent where no wave can be paid for."""
         calls, left = self.calls, self.calls.calls - seen
-        each = -(-calls.cost // calls.calls), -(-calls.reserved // calls.calls)
-        return BatchedCalls(left, left * each[0], left * each[1], calls.at_once)
+        cost, reserved = calls.each
+        return BatchedCalls(left, left * cost, left * reserved, calls.at_once)
 
 
 def _rounds(cells: Sequence[_Cell], money: int) -> tuple[int, int] | None:

@@ -13,7 +13,7 @@ from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import opening_balance
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
-from hab_ray.planning.likely import LikelyRounds
+from hab_ray.planning.likely import likely_rounds
 from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
 from hab_ray.stages import wiring
 from hab_ray.storage.registry import Registry
@@ -44,7 +44,7 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     outlook = budget_outlook(
         stages,
-        LikelyRounds(stages, (limit or SpendingLimit(usd=0)).risk).of,
+        likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
         max((line.largest for line in lines), default=0),
         unhindered,
         _spent(work, store),
@@ -66,7 +66,6 @@ def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
 
 
 def _stage_costs(work: Work, batched: Sequence[PlanLine], online: Sequence[PlanLine]) -> Iterator[StageCosts]:
-    """What each stage costs as it is sent."""
     by_model = added_up(((line.stage, line.model), line.figures) for line in batched)
     asked = added_up((line.stage, line.figures) for line in online)
     for stage in wiring.stages():
@@ -93,39 +92,36 @@ def _spent(work: Work, store: Store) -> int:
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:
     for stage in wiring.stages():
         by_model = added_up((line.model, line.figures) for line in lines if line.stage == stage)
-        taken = {name: latencies.get((stage, name)) for name in by_model}
-        seconds = {name: _seconds(work.models[name].entry, sums, taken[name]) for name, sums in by_model.items()}
-        if seconds:
-            slowest = max(seconds, key=lambda name: seconds[name])
-            by_tokens = _seconds_by_tokens(work.models[slowest].entry, by_model[slowest])
+        taken = {
+            name: _seconds(work.models[name].entry, sums, latencies.get((stage, name)))
+            for name, sums in by_model.items()
+        }
+        if taken:
+            slowest = max(taken, key=lambda name: taken[name][0])
+            seconds, by_tokens = taken[slowest]
             limits = work.models[slowest].entry.limits
-            decides = limits.tokens_per_minute if limits and 0 < by_tokens == seconds[slowest] else None
-            yield StageTime(stage, slowest, seconds[slowest], taken[slowest], decides)
+            decides = limits.tokens_per_minute if limits and 0 < by_tokens == seconds else None
+            yield StageTime(stage, slowest, seconds, latencies.get((stage, slowest)), decides)
 
 
-def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> float:
-    """How long a model's open calls take: whichever of its limits is reached first decides."""
+def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> tuple[float, float]:
+    """How long a model's open calls take, by whichever of its limits is reached first, and by its tokens of a minute.
+
+    The latter is 0 without such a limit. A call takes its input and the most that it may answer, as the engine counts
+    it: OpenAI does so when a request comes, whatever it answers then.
+    """
     if not sums.to_pay:
-        return 0.0
+        return 0.0, 0.0
     limits = entry.limits or Limits()
     requests = sums.to_pay / (entry.list_size if entry.purpose is Purpose.EMBEDDING else 1)
     assumed = FIRST_TOKEN_S + sums.output / sums.to_pay / TOKENS_A_SECOND
     a_call = assumed if latency is None else latency
-    bounds = [max(a_call, requests * a_call / limits.concurrent), _seconds_by_tokens(entry, sums)]
+    by_tokens = by_requests = 0.0
+    if limits.tokens_per_minute:
+        by_tokens = 60.0 * (sums.input + sums.most_output) / limits.tokens_per_minute
     if limits.requests_per_minute:
-        bounds.append(60.0 * requests / limits.requests_per_minute)
-    return max(bounds)
-
-
-def _seconds_by_tokens(entry: ModelEntry, sums: Figures) -> float:
-    """How long they take by the tokens of a minute; 0 without such a limit.
-
-    A call takes its input and the most that it may answer, as the engine counts it: OpenAI does so when a request
-    comes, whatever it answers then.
-    """
-    if not entry.limits or not entry.limits.tokens_per_minute:
-        return 0.0
-    return 60.0 * (sums.input + sums.most_output) / entry.limits.tokens_per_minute
+        by_requests = 60.0 * requests / limits.requests_per_minute
+    return max(a_call, requests * a_call / limits.concurrent, by_tokens, by_requests), by_tokens
 
 
 def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:

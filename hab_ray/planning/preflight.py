@@ -166,7 +166,8 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
     """
     errors = [p for p in problems if p.severity is Severity.ERROR]
     gone = {name for problem in errors for name in problem.models}
-    needed = [f"{key}: {name}" for key, name in sweep.models_by_key() if name in gone and not _asks(key)]
+    making = [(key, name) for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))]
+    needed = [f"{key}: {name}" for key, name in making if name in gone]
     if needed:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
     subjects = tuple(s for s in sweep.subjects if s.model not in gone)
@@ -178,18 +179,12 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
     return sweep.model_copy(update={"subjects": subjects, "judges": judges})
 
 
-def _asks(key: str) -> bool:
-    """Whether a key names a subject or a judge, which a sweep can do without."""
-    return key.startswith(("subjects.", "judges."))
-
-
 def _where(sweep: Sweep, model: str) -> str:
     """The sweep's keys that name a model."""
     return ", ".join(key for key, name in sweep.models_by_key() if name == model)
 
 
 def _models_of(work: Work) -> Mapping[str, list[str]]:
-    """The models that are used of each provider."""
     users: dict[str, list[str]] = defaultdict(list)
     for model in work.models.values():
         users[model.entry.provider].append(model.name)

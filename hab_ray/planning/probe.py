@@ -35,16 +35,8 @@ from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard, Work
 
 
-@dataclass(frozen=True)
-class Expense:
-    """The most that a probe sends and costs, in nano-dollars."""
-
-    calls: int = 0
-    nanousd: int = 0
-
-
-def most(work: Work, store: Store, each: int) -> Expense:
-    """What probing costs at most, if `each` calls of every cell that can be reached are to be known."""
+def most(work: Work, store: Store, each: int) -> tuple[int, int]:
+    """The calls and nano-dollars of a probe at most, if `each` calls of every cell in reach are to be known."""
     cells: dict[Cell, list[PlanLine]] = defaultdict(list)
     reachable = {(s.stage, s.name, s.dimension) for s in work.shards() if _is_reachable(work, s)}
     for line in Counting(work, store).lines():
@@ -57,7 +49,7 @@ def most(work: Work, store: Store, each: int) -> Expense:
         asked = min(missing, sum(line.figures.to_pay for line in lines))
         calls += asked
         nanousd += asked * max(line.dearest for line in lines)
-    return Expense(calls, nanousd)
+    return calls, nanousd
 
 
 @dataclass(frozen=True)
@@ -123,7 +115,7 @@ class Probe:
     def _jobs(self, stage: str) -> dict[str, list[Job]]:
         """What is to be asked at a stage, by provider."""
         cells: dict[Cell, list[Draft]] = defaultdict(list)
-        for draft in Counting(self.work, self._store()).drafts():
+        for draft in Counting(self.work, Store(open_folder(self.work.sweep.store))).drafts():
             if draft.shard.stage == stage:
                 cells[draft.cell].append(draft)
         jobs: dict[str, list[Job]] = defaultdict(list)
@@ -144,9 +136,6 @@ class Probe:
             for model, now in self._engines[provider].counters.traffic.items():
                 if count := now.answered - earlier[model].answered:
                     self._latencies[stage, model] = (now.waited_s - earlier[model].waited_s) / count
-
-    def _store(self) -> Store:
-        return Store(open_folder(self.work.sweep.store))
 
     def _engine(self, provider: str) -> AbstractAsyncContextManager[OnlineEngine]:
         work, store = self.work, self.work.sweep.store

@@ -32,6 +32,11 @@ class BatchedCalls:
     reserved: int
     at_once: int | None = None
 
+    @property
+    def each(self) -> tuple[int, int]:
+        """What one of them costs and reserves, rounded up."""
+        return -(-self.cost // self.calls), -(-self.reserved // self.calls)
+
 
 @dataclass(frozen=True)
 class StageCosts:
@@ -61,11 +66,6 @@ class BudgetLine:
     rounds: tuple[StageRounds, ...] | None
     likely: tuple[StageRounds, ...] | None
     is_sweeps_own: bool = False
-
-    @property
-    def total(self) -> int | None:
-        """The hard rounds of all stages, one after the other; at least `MAX_ROUNDS` where one's are not counted."""
-        return None if self.rounds is None else rounds_together(self.rounds)
 
 
 @dataclass(frozen=True)
@@ -160,12 +160,22 @@ def smallest_budget(cost: int, largest: int) -> int:
     return cost + largest if cost else 0
 
 
-def rounds_of(stages: Iterable[StageCosts], money: int) -> tuple[StageRounds, ...] | None:
+def rounds_of(stages: Sequence[StageCosts], money: int) -> tuple[StageRounds, ...] | None:
     """How many rounds of batches each stage takes with this money; None where it is not enough."""
+    return stage_by_stage(stages, [partial(rounds_of_calls, stage.batched) for stage in stages], money)
+
+
+def stage_by_stage(
+    stages: Sequence[StageCosts], counts: Sequence[Callable[[int], tuple[int, int] | None]], money: int
+) -> tuple[StageRounds, ...] | None:
+    """The rounds of stages, each with the money that the ones before leave; None where that is not enough.
+
+    `counts` says for each stage how many rounds it takes with so much money, and what they cost.
+    """
     found = []
-    for stage in stages:
+    for stage, count in zip(stages, counts, strict=True):
         money -= stage.online
-        taken = rounds_of_calls(stage.batched, money)
+        taken = count(money)
         if taken is None:
             return None
         rounds, cost = taken
@@ -183,7 +193,7 @@ def rounds_of_calls(batched: Sequence[BatchedCalls], money: int) -> tuple[int, i
         free = left = money - cost
         for number, count in list(open_calls.items()):
             calls = batched[number]
-            reserved, price = _each(calls.reserved, calls.calls), _each(calls.cost, calls.calls)
+            price, reserved = calls.each
             packed = min(count, left // reserved if reserved else count, calls.at_once or count)
             if packed <= 0:
                 return None
@@ -195,10 +205,6 @@ def rounds_of_calls(batched: Sequence[BatchedCalls], money: int) -> tuple[int, i
         open_calls = {number: count for number, count in open_calls.items() if count}
         rounds += 1
     return rounds, cost
-
-
-def _each(total: int, calls: int) -> int:
-    return -(-total // calls)
 
 
 def _rounded_up(value: int) -> int:

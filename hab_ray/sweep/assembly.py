@@ -67,7 +67,6 @@ class RunComponents:
 
     store: Store
     pending: Pending
-    shards: Shards
     counters: RunCounters
     budget: RunBudget
     reporter: Reporter
@@ -93,7 +92,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     announcer = Announcer(options.watch)
     stack.callback(announcer.close)
     log = RunLog(str(work.sweep.run_folder), shards)
-    reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log, options.show_every_s)
+    reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log)
     client, url = budget.client(), _urls(work, stop, stack)
     deadline = _deadline(work)
     batches = BatchExecutor(
@@ -153,7 +152,6 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     return RunComponents(
         store=site.open_store(),
         pending=site.pending,
-        shards=shards,
         counters=counters,
         budget=budget,
         reporter=reporter,

@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from hab_ray.catalog.prices import Mode
-from hab_ray.executors.protocol import Executor, Service, Spool, Workers
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.protocol import Executor, Service, Workers
 from hab_ray.stages.graph import Shard
-
-
-class Files(Protocol):
-    """What the driver does with pending files; see `executors.pending.Pending`."""
-
-    def publish(self, order: int, view: str) -> None:
-        """Have a view that was written for this order replace the published one."""
-
-    def discard(self, order: int) -> None:
-        """Remove all files of an order."""
-
-    def remove(self, spool: Spool) -> None:
-        """Remove a spool."""
-
-    def row_ids(self, spool: Spool) -> list[str]:
-        """The ids of a spool's rows."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +25,7 @@ class DriverContext:
     executors: Mapping[Mode, Executor]
     workers: Callable[[], Workers]
     services: Sequence[Service]
-    files: Files
+    files: Pending
     clock: Callable[[], float]
     wait: Callable[[float], None]
     check: Callable[[], None]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from hab_ray.catalog.prices import Mode
-from hab_ray.executors.protocol import Channel, Dispatch, Executor, Feed, Spool
-from hab_ray.sweep.context import Files
+from hab_ray.executors.protocol import Channel, Dispatch, Feed, Spool
+from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.flowing import LEAST_BATCH, RouteKey, SpoolQueue
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
@@ -15,11 +15,10 @@ from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
 GATHER_S = 3.0
-_Ready = tuple[ShardState, Spool]
 
 
 class Dispatcher:
-    """The dispatches of one run. `clock` is monotonic seconds; `next_order` numbers them."""
+    """The dispatches of one run. `next_order` numbers them."""
 
     def __init__(
         self,
@@ -27,15 +26,13 @@ class Dispatcher:
         shards: Shards,
         counters: RunCounters,
         router: Router,
-        executors: Mapping[Mode, Executor],
-        files: Files,
-        clock: Callable[[], float],
+        context: DriverContext,
         next_order: Callable[[], int],
     ) -> None:
         self._work, self._shards, self._counters, self._router = work, shards, counters, router
-        self._executors, self._files, self._clock, self._next_order = executors, files, clock, next_order
+        self._context, self._files, self._next_order = context, context.files, next_order
         self._open: dict[int, tuple[Dispatch, Channel]] = {}
-        self._flowing = SpoolQueue(shards, router, files)
+        self._flowing = SpoolQueue(shards, router, context.files)
 
     @property
     def is_online_busy(self) -> bool:
@@ -63,18 +60,16 @@ class Dispatcher:
             for dispatch, channel in self._open.values()
             if channel.mode is Mode.ONLINE and not dispatch.is_flowing
         }
-        batched: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
-        online: dict[tuple[str, str], list[_Ready]] = defaultdict(list)
+        ready: dict[tuple[Mode, str, str], list[tuple[ShardState, Spool]]] = defaultdict(list)
         for state, spool, mode in self._routed():
-            stage = state.shard.stage
             if mode is Mode.BATCH:
-                batched[stage, self._work.model(state.shard).name].append((state, spool))
-            elif (stage, self._shards.provider(state)) not in busy:
-                online[stage, self._shards.provider(state)].append((state, spool))
-        for ready in batched.values():
-            self._dispatch(Mode.BATCH, ready)
-        for ready in online.values():
-            self._dispatch(Mode.ONLINE, ready)
+                ready[mode, spool.stage, spool.model].append((state, spool))
+            elif (spool.stage, spool.provider) not in busy:
+                ready[mode, spool.stage, spool.provider].append((state, spool))
+        for (mode, _, _), together in sorted(ready.items(), key=lambda group: group[0][0] is Mode.ONLINE):
+            feeds = (self._shards.feed(state) for state, _ in together if mode is Mode.ONLINE)
+            spools = [spool for _, spool in together]
+            self._start(mode, spools, tuple(feed for feed in feeds if feed), is_flowing=False)
 
     def _routed(self) -> Iterable[tuple[ShardState, Spool, Mode]]:
         """The shards whose calls may go out now, and how; those that may not go at all are given up."""
@@ -84,42 +79,32 @@ class Dispatcher:
         for state in [state for group in groups.values() if self._is_gathered(group) for state in group]:
             if state.spool is None:
                 continue
+            spool = state.spool
             if state.mode is None:
-                route = self._router.route(state, state.spool)
+                route = self._router.route(state, spool)
                 if route.refusal:
-                    self._give_up(state, state.spool, route.refusal)
+                    state.give_up(self._files.row_ids(spool), route.refusal)
+                    self._files.remove(spool)
                     continue
                 state.mode = route.mode
             if state.is_early and state.mode is Mode.BATCH and state.open < LEAST_BATCH:
-                self._put_off(state, state.spool)
+                state.put_off()
+                self._files.remove(spool)
                 continue
-            yield state, state.spool, state.mode
+            yield state, spool, state.mode
 
     def _is_gathered(self, group: Sequence[ShardState]) -> bool:
         """Whether a dispatch is worth its start: no more is about to be ready, or the first has waited enough."""
-        now = self._clock()
+        now = self._context.clock()
         for state in group:
             state.ready_since = min(state.ready_since, now)
         waited_s = now - min(state.ready_since for state in group)
         return waited_s >= GATHER_S or not self._shards.is_more_coming(group[0].shard.stage)
 
-    def _put_off(self, state: ShardState, spool: Spool) -> None:
-        """Have a shard that is fed wait for its source: its calls are too few for a batch."""
-        state.put_off()
-        self._files.remove(spool)
-
-    def _give_up(self, state: ShardState, spool: Spool, reason: str) -> None:
-        state.give_up(self._files.row_ids(spool), reason)
-        self._files.remove(spool)
-
-    def _dispatch(self, mode: Mode, ready: Sequence[_Ready]) -> None:
-        feeds = (self._shards.feed(state) for state, _ in ready if mode is Mode.ONLINE)
-        self._start(mode, [spool for _, spool in ready], tuple(feed for feed in feeds if feed), is_flowing=False)
-
     def _start(self, mode: Mode, spools: Sequence[Spool], feeds: tuple[Feed, ...], is_flowing: bool) -> None:
         first, order = spools[0], self._next_order()
         dispatch = Dispatch(order, first.stage, first.provider, first.model, tuple(spools), feeds, is_flowing)
-        channel = self._executors[mode].start(dispatch)
+        channel = self._context.executors[mode].start(dispatch)
         self._open[order] = dispatch, channel
         for number, calls in sum((Counter(spool.calls) for spool in spools), Counter()).items():
             self._shards.all[number].start(order, channel, calls, self._counters.of(channel))

@@ -46,16 +46,7 @@ class Driver:
         self._shards, self._counters = shards, counters
         self._context, self._files = context, context.files
         self._orders = 0
-        self._dispatcher = Dispatcher(
-            work,
-            shards,
-            counters,
-            router,
-            context.executors,
-            context.files,
-            context.clock,
-            self._next_order,
-        )
+        self._dispatcher = Dispatcher(work, shards, counters, router, context, self._next_order)
         self._deaths: dict[Channel, tuple[int, int]] = {}
 
     def reconcile(self, detach: bool) -> None:

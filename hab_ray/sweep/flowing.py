@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from hab_ray.catalog.prices import Mode
+from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Dispatch, Spool
-from hab_ray.sweep.context import Files
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards
 
@@ -35,7 +35,7 @@ class SpoolQueue:
     its shard is settled again is found by settling, so dropping a spool costs time and never a row.
     """
 
-    def __init__(self, shards: Shards, router: Router, files: Files) -> None:
+    def __init__(self, shards: Shards, router: Router, files: Pending) -> None:
         self._shards, self._router, self._files = shards, router, files
         self._waiting: dict[RouteKey, list[Spool]] = defaultdict(list)
 

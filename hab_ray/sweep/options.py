@@ -11,8 +11,6 @@ from hab_ray.stopping import DRAIN_S
 from hab_ray.sweep.raters import PeopleAs
 from hab_ray.work import Work
 
-SHOW_EVERY_S = 0.1
-
 
 @dataclass(frozen=True)
 class Options:
@@ -23,8 +21,8 @@ class Options:
 
     `begun` is called once the store is held and the run is recorded. `chosen` is called for each shard whose rows were
     computed and are frozen from now on (chosen tests), once they are in the run folder and before anything that reads
-    them is sent. `watch` shows progress, one every `show_every_s` at most, in a thread of its own. Once the user stops
-    the run, what is in flight has `drain_s` seconds.
+    them is sent. `watch` shows progress in a thread of its own. Once the user stops the run, what is in flight has
+    `drain_s` seconds.
     """
 
     new_id: bool = False
@@ -35,5 +33,4 @@ class Options:
     begun: Callable[[Work], None] = lambda _: None
     chosen: Callable[[Shard], None] = lambda _: None
     watch: Callable[[Progress], None] = lambda _: None
-    show_every_s: float = SHOW_EVERY_S
     drain_s: float = DRAIN_S

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
-from itertools import count, groupby
+from itertools import count
 
 from hab_ray.errors import ConfigError
 from hab_ray.given.ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
@@ -83,7 +83,6 @@ def _pseudonyms(work: Work, given: GivenRatings) -> dict[str, str]:
 
 
 def _renamed(views: Mapping[str, list[Verdict]], names: Mapping[str, str]) -> dict[str, list[Verdict]]:
-    """The views of raters under other names."""
     renamed = [[replace(row, judge=names.get(row.judge, row.judge)) for row in rows] for rows in views.values()]
     return {verdicts_file(rows[0].judge, rows[0].subject, rows[0].dimension): rows for rows in renamed}
 
@@ -98,62 +97,41 @@ def join_ratings(work: Work, ratings: Iterable[Rating]) -> Joined:
     by_part: dict[tuple[str, str], list[Rating]] = defaultdict(list)
     for rating in ratings:
         by_part[rating.dimension, rating.subject].append(rating)
-    for dimension, parts in groupby(sorted(by_part), key=lambda part: part[0]):
-        tests = work.run.read(ChosenTest, tests_file(dimension))
-        for part in parts:
-            if part[1] not in work.sweep.subject_names:
-                found.unjoined[Unjoined.SUBJECT] += len(by_part[part])
-                continue
-            _RatedPart.of(work, tests, *part).join(by_part[part], found)
+    dimensions = {dimension for dimension, _ in by_part}
+    tests = {dimension: work.run.read(ChosenTest, tests_file(dimension)) for dimension in dimensions}
+    for (dimension, subject), those in sorted(by_part.items(), key=lambda part: part[0]):
+        if subject in work.sweep.subject_names:
+            _join_part(work, dimension, subject, tests[dimension], those, found)
+        else:
+            found.unjoined[Unjoined.SUBJECT] += len(those)
     return found
 
 
-@dataclass(frozen=True)
-class _RatedPart:
-    """One subject's answers in one dimension."""
-
-    order: Mapping[str, int]
-    by_text: Mapping[str, str]
-    responses: Mapping[tuple[str, int], Response]
-    is_given: bool
-
-    @classmethod
-    def of(cls, work: Work, tests: Sequence[ChosenTest], dimension: str, subject: str) -> _RatedPart:
-        rows = work.run.read(Response, responses_file(subject, dimension))
-        given = work.sweep.responses
-        return cls(
-            order={test.id: place for place, test in enumerate(tests)},
-            by_text=tests_by_text(tests),
-            responses={(row.test_id, row.sample): row for row in rows},
-            is_given=given is not None and subject in given.subjects,
-        )
-
-    def join(self, ratings: Iterable[Rating], found: Joined) -> None:
-        by_rater: dict[str, dict[tuple[int, int], Verdict]] = defaultdict(dict)
-        for rating in ratings:
-            test_id = self.by_text.get(rating.test)
-            if test_id is None:
-                found.unjoined[Unjoined.TEST] += 1
-                continue
-            if reason := self._mismatch(rating, self.responses.get((test_id, rating.sample))):
-                found.unjoined[reason] += 1
-                continue
+def _join_part(
+    work: Work, dimension: str, subject: str, tests: Sequence[ChosenTest], ratings: Iterable[Rating], found: Joined
+) -> None:
+    """Join the ratings of one subject's answers in one dimension."""
+    order, by_text = {test.id: place for place, test in enumerate(tests)}, tests_by_text(tests)
+    responses = {(row.test_id, row.sample): row for row in work.run.read(Response, responses_file(subject, dimension))}
+    given = work.sweep.responses
+    is_same = is_of_given if given is not None and subject in given.subjects else is_of
+    by_rater: dict[str, dict[tuple[int, int], Verdict]] = defaultdict(dict)
+    for rating in ratings:
+        test_id = by_text.get(rating.test)
+        if test_id is None:
+            found.unjoined[Unjoined.TEST] += 1
+        elif (response := responses.get((test_id, rating.sample))) is None:
+            found.unjoined[Unjoined.NO_ANSWER] += 1
+        elif not is_same(rating, response):
+            found.unjoined[Unjoined.OTHER_ANSWER] += 1
+        else:
             verdict = _verdict(rating, test_id)
-            if by_rater[rating.rater].setdefault((self.order[test_id], rating.sample), verdict) != verdict:
+            if by_rater[rating.rater].setdefault((order[test_id], rating.sample), verdict) != verdict:
                 raise ConfigError(
-                    one_line(f"raters: {rating.rater} has rated {rating.subject} on {test_id} twice; keep one row")
+                    one_line(f"raters: {rating.rater} has rated {subject} on {test_id} twice; keep one row")
                 )
-        for rater, verdicts in by_rater.items():
-            rows = [verdict for _, verdict in sorted(verdicts.items(), key=lambda each: each[0])]
-            if rows:
-                found.views[verdicts_file(rater, rows[0].subject, rows[0].dimension)] += rows
-
-    def _mismatch(self, rating: Rating, response: Response | None) -> Unjoined | None:
-        """Why a rating is not of this answer."""
-        if response is None:
-            return Unjoined.NO_ANSWER
-        is_same = is_of_given(rating, response) if self.is_given else is_of(rating, response)
-        return None if is_same else Unjoined.OTHER_ANSWER
+    for rater, verdicts in by_rater.items():
+        found.views[verdicts_file(rater, subject, dimension)] += [verdicts[place] for place in sorted(verdicts)]
 
 
 def _verdict(rating: Rating, test_id: str) -> Verdict:

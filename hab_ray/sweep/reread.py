@@ -37,19 +37,8 @@ def _shown(score: float | None) -> str:
     return "no score" if score is None else f"score {score:g}"
 
 
-def reread(work: Work, store: Store) -> list[Changed]:
-    """Replace the run's views of verdicts by what the present reader finds; returns what has changed.
-
-    For the lease's holder.
-    """
-    changed: list[Changed] = []
-    for shard in work.shards():
-        if shard.spec.row is Verdict and work.run.has(shard.file):
-            changed += _reread(work, shard, store)
-    return changed
-
-
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
+    """Replace a view of verdicts by what the present reader finds, and say what has changed."""
     before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
     rows: list[Verdict] = work.settled(shard, work.tasks(shard), store).rows
     after = {(v.test_id, v.sample, v.replicate): v for v in rows}
@@ -75,7 +64,9 @@ def reread_verdicts(work: Work, say: Say) -> None:
 
     The run's record is still to be written: until then, this is done again.
     """
-    changed = reread(work, Store(open_folder(work.sweep.store)))
+    store = Store(open_folder(work.sweep.store))
+    judged = [shard for shard in work.shards() if shard.spec.row is Verdict and work.run.has(shard.file)]
+    changed = [one for shard in judged for one in _reread(work, shard, store)]
     say(f"verdicts were read again by the rules of reader {READER_VERSION}, without a call: {len(changed)} changed")
     if not changed:
         return

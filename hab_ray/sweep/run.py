@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
@@ -18,7 +19,7 @@ from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
 from hab_ray.sweep.assembly import RunComponents, build_run
 from hab_ray.sweep.declaring import declare
-from hab_ray.sweep.ending import Ending
+from hab_ray.sweep.ending import end_services
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.session import Session
@@ -46,11 +47,13 @@ class _Run:
     def run(self) -> RunEnd:
         """Reconcile, then end: on the first signal after the drain, without compaction and settling."""
         stop, parts = self._stop, self._parts
-        with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
+        write_off = partial(parts.budget.write_off, parts.counters)
+        with stop.last_words(write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
             try:
                 parts.pending.discard_all()
                 self._place_what_is_given()
-                self._declare()
+                if note := declare(self._work, parts.store, datetime.now(UTC)):  # nothing has been asked yet
+                    parts.counters.notes.append(note)
                 self._open_books()
                 parts.reporter.report()
                 parts.batches.take_up()
@@ -116,11 +119,6 @@ class _Run:
         if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
             self._parts.counters.notes.append(told)
 
-    def _declare(self) -> None:
-        """Keep the analysis that the sweep declares in the run's record. Nothing has been asked yet."""
-        if note := declare(self._work, self._parts.store, datetime.now(UTC)):
-            self._parts.counters.notes.append(note)
-
     def _open_books(self) -> None:
         """Learn what the run has spent, and say what of it may be released."""
         parts = self._parts
@@ -141,15 +139,14 @@ class _Run:
         """Wait for what is in flight, as long as the drain allows, and keep it; write off what does not come."""
         parts = self._parts
         drain_s = max(0.0, self._options.drain_s - self._stop.since_s)
-        Ending(parts.services, parts.counters, time.monotonic, parts.wake.wait).run(drain_s, self._report_draining)
+        end_services(
+            parts.services, parts.counters, drain_s, self._report_draining, clock=time.monotonic, wait=parts.wake.wait
+        )
         parts.budget.keep_lost(parts.counters)
 
     def _report_draining(self, left_s: float) -> None:
         at_stake = self._parts.counters.at_stake(left_s)
         self._parts.reporter.report(at_stake if at_stake.calls else None)
-
-    def _write_off(self) -> None:
-        self._parts.budget.write_off(self._parts.counters)
 
     def _compact(self) -> None:
         self._parts.batches.keep_closed()

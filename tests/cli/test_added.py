@@ -58,9 +58,8 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     modules = {"acme_words": COUNTING, "acme_totals": TOTALS, "acme_longest": LONGEST}
     distributions.install_modules("acme-hab", "0.3", modules, GROUPS)
     desk.environment["PYTHONPATH"] = str(distributions.site)
-    sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds", generate=None)
-    done = desk.hab("rehearse", sweep, "--run", "acme", "--store", "acme-store")
-    assert done.returncode == 0, done.stdout
+    sweep = desk.sweep("s", "http://127.0.0.1:9", dimensions=["encourage_learning"], tests="seeds")
+    desk.says("rehearse", sweep, "--run", "acme", "--store", "acme-store")
     monkeypatch.chdir(desk.folder)
 
     def hab(*arguments: str) -> tuple[int, str]:

@@ -2,42 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from tests.conftest import Desk, Vendor
-from tests.sweep.crashing import TESTS, sweep_file
+from tests.conftest import Desk, Vendor, Vendors, until
+from tests.sweep.crashing import TESTS, account_of, changed, sweep_file
 
 SOON: dict[str, Any] = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
 DEAD = "grok-4.7"
 NO_BATCHES = "is not supported for batch processing"
 
 
-def until(reached: Callable[[], bool]) -> None:
-    end = time.monotonic() + 30
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def changed(sweep: Path, **changes: Any) -> Path:
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | changes))
-    return sweep
-
-
-def account_of(sweep: Path) -> dict[str, Any]:
-    """The one provider of a sweep file."""
-    (account,) = yaml.safe_load(sweep.read_text())["providers"].values()
-    return dict(account)
-
-
-def dead_at(vendor: Callable[..., Vendor], by_batch: str) -> Vendor:
+def dead_at(vendor: Vendors, by_batch: str) -> Vendor:
     return vendor(batch=SOON, accounts={"xai": {"models": {DEAD: {"thinking": "always", "by_batch": by_batch}}}})
 
 
@@ -50,56 +29,46 @@ def asking(desk: Desk, sim: Vendor, **changes: Any) -> Path:
 
 @pytest.mark.parametrize(("by_batch", "made"), [("refused", 0), ("cancelled", 1)])
 def test_mode_batch_leaves_rows_open_and_says_what_to_change(
-    desk: Desk, vendor: Callable[..., Vendor], by_batch: str, made: int
+    desk: Desk, vendor: Vendors, by_batch: str, made: int
 ) -> None:
     sim = dead_at(vendor, by_batch)
-    done = desk.hab("run", asking(desk, sim), "--yes")
-    assert done.returncode == 5, done.stdout
-    assert NO_BATCHES in done.stdout and "give it `mode: auto` or `mode: online`" in done.stdout
+    done = desk.says("run", asking(desk, sim), "--yes", status=5)
+    assert NO_BATCHES in done and "give it `mode: auto` or `mode: online`" in done
     meter = sim.meter()
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"], meter["billed"]) == (made, 0, 0)
 
 
-def test_mode_auto_sends_online_at_once_and_says_so_once(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_mode_auto_sends_online_at_once_and_says_so_once(desk: Desk, vendor: Vendors) -> None:
     sim = dead_at(vendor, "cancelled")
     subjects = [{"model": DEAD, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
     sweep = asking(desk, sim, mode="auto", tests="seeds", dimensions="all", subjects=subjects)
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count(f"{DEAD} cannot be asked by batch: ") == 1 and NO_BATCHES in done.stdout
+    done = desk.says("run", sweep, "--yes")
+    assert done.count(f"{DEAD} cannot be asked by batch: ") == 1 and NO_BATCHES in done
     meter = sim.meter()
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"]) == (1, 0)
     assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0
 
 
-def test_an_endpoint_without_a_batch_api_stops_no_model(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_endpoint_without_a_batch_api_stops_no_model(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(accounts={"openai": {"batch_api": False}})
-    done = desk.hab("run", sweep_file(desk.folder, "openai", sim.url, "none"), "--yes")
-    assert done.returncode == 5, done.stdout
-    assert "the endpoint has no batch API" in done.stdout and "give it `mode: auto`" in done.stdout
-    assert "was stopped" not in done.stdout
+    done = desk.says("run", sweep_file(desk.folder, "openai", sim.url, "none"), "--yes", status=5)
+    assert "the endpoint has no batch API" in done and "give it `mode: auto`" in done
+    assert "was stopped" not in done
 
 
-def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    faults = [
-        {"kind": "stuck", "ordinal": 1, "done": 1.0},
-        {"kind": "reverted_cancel", "ordinal": 1},
-    ]
+def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, vendor: Vendors) -> None:
+    faults = [{"kind": "stuck", "ordinal": 1, "done": 1.0}, {"kind": "reverted_cancel", "ordinal": 1}]
     sim = vendor(batch=SOON, batch_faults=faults)
     sweep = sweep_file(desk.folder, "xai", sim.url, "reverted")
-    assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
+    desk.says("run", sweep, "--yes", "--detach", status=3)
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["batch"]["created"] == 2 and meter["batch"]["lines_billed"] == 2 * TESTS
-    assert meter["billed_more_than_once"]["bodies"] == 0
+    desk.says("run", sweep, "--yes")
+    assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
 
 
-def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(seed=1, batch=SOON | {"lines": {"malformed": 0.06}})
-    sweep = sweep_file(desk.folder, "google", sim.url, "malformed")
-    done = desk.hab("run", changed(sweep, tests="seeds"), "--yes")
+    done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "malformed", tests="seeds"), "--yes")
     view = desk.folder / "run/responses/gemini-3.5-flash-lite/encourage_learning.parquet"
     states = [row["state"] for row in pq.read_table(view).to_pylist()]
     bad = states.count("failed")
@@ -110,20 +79,18 @@ def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Callable[
     assert done.returncode == 0 and "was stopped" not in done.stdout
 
 
-def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_batch_of_malformed_rows_is_given_up_after_a_bounded_number_of_tries(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SOON | {"lines": {"malformed": 1.0}})
-    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless")
-    done = desk.hab("run", changed(sweep, tests="seeds", dimensions="all"), "--yes")
-    assert done.returncode == 5 and "are all refused in the same words: " in done.stdout, done.stdout
-    assert "give it `mode: auto` or `mode: online`" in done.stdout
+    sweep = sweep_file(desk.folder, "google", sim.url, "hopeless", tests="seeds", dimensions="all")
+    done = desk.says("run", sweep, "--yes", status=5)
+    assert "are all refused in the same words: " in done
+    assert "give it `mode: auto` or `mode: online`" in done
     assert len(list((desk.folder / "store/ledger/google").iterdir())) < 10
     assert sim.meter()["batch"]["created"] == 0
 
 
 def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_batches(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Vendors
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 3}})
     sweep = sweep_file(desk.folder, "xai", sim.url, "before")
@@ -133,24 +100,21 @@ def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_b
     with_batches = {"models": {"grok-4.3-b": {"price": price} | terms, "grok-4.3": terms}}
     subject = {"model": "xai/grok-4.3-b"}
     changed(sweep, providers={"xai": account | with_batches}, subjects=[subject])
-    assert desk.hab("run", sweep, "--yes", "--detach").returncode == 3
+    desk.says("run", sweep, "--yes", "--detach", status=3)
     without = {"models": {"grok-4.3-b": {"price": price}, "grok-4.3": terms}}
     changed(sweep, providers={"xai": account | without}, subjects=[subject | {"mode": "auto"}])
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["billed"] == 0 and meter["batch"]["lines_billed"] == 2 * TESTS
-    assert meter["billed_more_than_once"]["bodies"] == 0
+    desk.says("run", sweep, "--yes")
+    assert sim.meter()["billed"] == 0 and sim.billed_once(2 * TESTS)
 
 
-def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SOON, batch_faults=[{"kind": "refused_create", "status": 429}])
     done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "busy"), "--yes", "--detach")
     assert done.returncode == 5 and "the vendor makes none (429), and is asked again for 15 minutes: " in done.stdout
     assert sim.meter()["batch"]["created"] == 0
 
 
-def test_a_model_that_takes_no_batches_stays_refused_under_detach(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_model_that_takes_no_batches_stays_refused_under_detach(desk: Desk, vendor: Vendors) -> None:
     """A run that leaves before the vendor has looked into the batch would else make the same one every other time."""
     sim = dead_at(vendor, "cancelled")
     sweep = asking(desk, sim)

@@ -6,17 +6,15 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import yaml
 
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor
-from tests.sweep.crashing import TESTS, sweep_file
+from tests.conftest import Desk, Vendor, Vendors, until
+from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
 
 STOPPED_S = float(os.environ.get("HAB_STOPPED_S", "0"))  # `make bench` stops a driver for two minutes
 SEEDS = 12
@@ -62,52 +60,39 @@ def test_nightmare(desk: Desk) -> None:
         for seed in rubric.seeds[:8]
     ]
     tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sweep = desk.folder / "dream.yaml"
-    sweep.write_text(
-        yaml.safe_dump(
-            {
-                "name": "dream",
-                "mode": "batch",
-                "tests": str(tests),
-                "dimensions": [*load_rubrics()][:NIGHTMARE_DIMENSIONS],
-                "subjects": SUBJECTS,
-                "judges": ["claude-haiku-5-5"],
-            }
-        )
+    sweep = desk.write(
+        "dream",
+        mode="batch",
+        tests=str(tests),
+        dimensions=[*load_rubrics()][:NIGHTMARE_DIMENSIONS],
+        subjects=SUBJECTS,
+        judges=["claude-haiku-5-5"],
     )
     trouble = desk.folder / "nightmare.yaml"
     trouble.write_text(yaml.safe_dump(NIGHTMARE))
-    done = desk.hab("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
-    assert done.returncode == 0, done.stdout
+    done = desk.says("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
     cells = len(SUBJECTS) * NIGHTMARE_DIMENSIONS * 2
-    assert f"recovered {cells} of {cells} cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert "0 bodies billed more than once" in done.stdout
-    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
+    assert f"recovered {cells} of {cells} cells exactly" in done and "the bills agree" in done
+    assert "0 bodies billed more than once" in done
+    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
     assert ours == theirs and float(ours) > 0
-    ended = re.search(r"failed: (\d+), expired: (\d+), cancelled: (\d+)", done.stdout)
-    assert ended and all(int(count) > 0 for count in ended.groups()), done.stdout
+    ended = re.search(r"failed: (\d+), expired: (\d+), cancelled: (\d+)", done)
+    assert ended and all(int(count) > 0 for count in ended.groups()), done
 
 
 @pytest.fixture
-def slow(vendor: Callable[..., Vendor]) -> Vendor:
+def slow(vendor: Vendors) -> Vendor:
     """A vendor whose batches take a while."""
     return vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}})
-
-
-def paid_once(sim: Vendor) -> bool:
-    meter = sim.meter()
-    return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
 
 
 def test_detached(desk: Desk, slow: Vendor) -> None:
     """A detached run is collected by another process, though its folder has moved."""
     vendor_name = "anthropic"
     sweep = sweep_file(desk.folder, vendor_name, slow.url, "detached")
-    here = {"run": "run", "store": "store", "tests": "tests.jsonl", "budget_usd": 1.0}
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | here))
-    left = desk.hab("run", sweep, "--yes", "--detach")
-    assert left.returncode == 3, left.stdout
-    assert f"at the vendors, which go on and charge for it: 1 batch with {TESTS} rows" in left.stdout
+    changed(sweep, run="run", store="store", tests="tests.jsonl", budget_usd=1.0)
+    left = desk.says("run", sweep, "--yes", "--detach", status=3)
+    assert f"at the vendors, which go on and charge for it: 1 batch with {TESTS} rows" in left
     listed = desk.hab("batches", "list", "run").stdout
     assert re.search(rf"{vendor_name}/000001 .*at the vendor", listed) and f"1 open: {TESTS} rows" in listed
     shown = desk.hab("batches", "show", "run", f"{vendor_name}/000001").stdout
@@ -117,37 +102,26 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     there = desk.folder.rename(desk.folder.with_name("elsewhere"))
     desk, sweep = replace(desk, folder=there), there / sweep.name
     assert f"1 open: {TESTS} rows" in desk.hab("batches", "list", "run").stdout
-    collected = desk.hab("run", sweep, "--yes")
-    assert collected.returncode == 0, collected.stdout
-    assert paid_once(slow)
+    desk.says("run", sweep, "--yes")
+    assert slow.billed_once(2 * TESTS)
     listed = desk.hab("batches", "list", "run").stdout
     assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
 
 
-def test_ctrl_c_and_cancel(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_and_cancel(desk: Desk, vendor: Vendors) -> None:
     """Ctrl-C says what stays at the vendor; a cancelled batch is collected and its other rows are sent again."""
     first_hangs = [{"kind": "stuck", "ordinal": 1, "done": 0.5}]
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.3}}, batch_faults=first_hangs)
     sweep = sweep_file(desk.folder, "openai", sim.url, "interrupted")
     running = desk.start("run", sweep, "--yes")
-    wait_for_batch(sim, running)
+    until(lambda: sim.meter()["batch"]["created"], running)
+    time.sleep(0.5)
     running.send_signal(signal.SIGINT)
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 130 and "hab batches cancel" in output, output
     assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    assert sim.meter()["batch"]["cancelled"] == 1 and paid_once(sim)
-
-
-def wait_for_batch(sim: Vendor, process: subprocess.Popen[str]) -> None:
-    for _ in range(600):
-        if sim.meter()["batch"]["created"]:
-            time.sleep(0.5)
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.1)
-    raise AssertionError("no batch was made")
+    desk.says("run", sweep, "--yes")
+    assert sim.meter()["batch"]["cancelled"] == 1 and sim.billed_once(2 * TESTS)
 
 
 @pytest.mark.timeout(STOPPED_S + 900)
@@ -155,103 +129,74 @@ def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     """A driver that is stopped (SIGSTOP) keeps its store, and nothing is sent twice once it continues."""
     sweep = sweep_file(desk.folder, "google", slow.url, "stopped")
     holder = desk.start("run", sweep, "--yes")
-    wait_for_batch(slow, holder)
+    until(lambda: slow.meter()["batch"]["created"], holder)
     holder.send_signal(signal.SIGSTOP)
     continues = time.monotonic() + STOPPED_S
     while True:
-        second = desk.hab("run", sweep, "--yes")
-        assert second.returncode == 6 and f"process {holder.pid}" in second.stdout, second.stdout
+        assert f"process {holder.pid}" in desk.says("run", sweep, "--yes", status=6)
         if time.monotonic() >= continues:
             break
     holder.send_signal(signal.SIGCONT)
     output, _ = holder.communicate(timeout=120)
     assert holder.returncode == 0, output
-    assert slow.meter()["batch"]["created"] == 2 and paid_once(slow)
+    assert slow.meter()["batch"]["created"] == 2 and slow.billed_once(2 * TESTS)
 
 
-def test_deadline_cancels(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """With `mode: batch` the deadline cancels open batches; their rows stay unanswered."""
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 400}})
-    sweep = sweep_file(desk.folder, "anthropic", sim.url, "late")
-    settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"deadline": "0.15m"}))
-    late = desk.hab("run", sweep, "--yes")
-    assert late.returncode == 5 and "the deadline has passed" in late.stdout, late.stdout
-    assert sim.meter()["batch"]["cancelled"] == 1 and sim.meter()["billed"] == 0
-
-
-def test_budget_of_batches(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     """A budget holds batches back, a higher one lets them go."""
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
-    sweep = sweep_file(desk.folder, "openai", sim.url, "poor")
-    settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 0.001}))
-    poor = desk.hab("run", sweep, "--yes")
-    assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
+    sweep = sweep_file(desk.folder, "openai", sim.url, "poor", budget_usd=0.001)
+    assert "budget reached" in desk.says("run", sweep, "--yes", status=4)
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
-    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 1.0}))
-    rich = desk.hab("run", sweep, "--yes")
-    assert rich.returncode == 0, rich.stdout
-    assert paid_once(sim)
+    changed(sweep, budget_usd=1.0)
+    desk.says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)
 
 
 def test_every_stage_by_batch(desk: Desk) -> None:
     """Every stage can go by batch, embeddings too, and Ray is not started."""
     desk.environment["RAY_ADDRESS"] = "127.0.0.1:1"  # whoever starts Ray fails here
-    sweep = desk.folder / "whole.yaml"
-    settings = {
-        "name": "whole",
-        "mode": "batch",
-        "budget_usd": 5.0,
-        "dimensions": ["correct_misinformation", "encourage_learning"],
-        "generate": {"model": "gpt-4.1", "candidates": 12},
-        "validate": {"model": "claude-haiku-4-5", "keep": 8},
-        "select": {"embedding": "text-embedding-3-small", "tests": 2},
-        "subjects": ["gemini-3.8-flash", "gpt-6-luna"],
-        "judges": ["gpt-6.1-terra"],
-    }
-    sweep.write_text(yaml.safe_dump(settings))
-    done = desk.hab("rehearse", sweep, "--turnaround", 0.5)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert "0 received" in done.stdout and re.search(
-        r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done.stdout
+    sweep = desk.write(
+        "whole",
+        mode="batch",
+        budget_usd=5.0,
+        dimensions=["correct_misinformation", "encourage_learning"],
+        generate={"model": "gpt-4.1", "candidates": 12},
+        validate={"model": "claude-haiku-4-5", "keep": 8},
+        select={"embedding": "text-embedding-3-small", "tests": 2},
+        subjects=["gemini-3.8-flash", "gpt-6-luna"],
+        judges=["gpt-6.1-terra"],
     )
+    done = desk.says("rehearse", sweep, "--turnaround", 0.5)
+    assert "recovered 8 of 8 cells exactly" in done and "the bills agree" in done
+    assert "0 received" in done and re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done)
 
 
-def test_a_mixed_run_on_ray_is_killed(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_mixed_run_on_ray_is_killed(cluster_desk: Desk, vendor: Vendors) -> None:
     """A run on Ray by batch and online whose driver is killed while lanes call goes on and pays once."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}}, latency={"kind": "fixed", "value_s": 0.5})
     sweep = sweep_file(cluster_desk.folder, "anthropic", sim.url, "mixed")
-    settings = yaml.safe_load(sweep.read_text())
-    settings["judges"] = [{"model": settings["judges"][0], "mode": "online"}]
-    settings["tests"] = "seeds"
-    settings["providers"]["anthropic"]["limits"] = {"concurrent": 1}
-    sweep.write_text(yaml.safe_dump(settings))
+    account = account_of(sweep) | {"limits": {"concurrent": 1}}
+    judges = [{"model": MODELS["anthropic"], "mode": "online"}]
+    changed(sweep, judges=judges, tests="seeds", providers={"anthropic": account})
 
     killed = cluster_desk.start("run", sweep, "--yes")
-    while sim.meter()["received"] < 2:
-        assert killed.poll() is None, killed.communicate()
-        time.sleep(0.05)
+    until(lambda: sim.meter()["received"] >= 2, killed)
     killed.kill()
     killed.communicate()
-    done = cluster_desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    cluster_desk.says("run", sweep, "--yes")
     meter = sim.meter()
     assert meter["batch"]["lines_billed"] == SEEDS
     assert meter["billed"] - SEEDS == meter["billed_more_than_once"]["bodies"] <= OPEN_AT_KILL
 
 
-def test_deadline_sends_online(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_deadline_sends_online(desk: Desk, vendor: Vendors) -> None:
     """With `mode: auto` the deadline cancels open batches and sends their rows online."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60_000}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "urgent")
-    settings = yaml.safe_load(sweep.read_text())
-    model = settings["judges"][0]
-    subjects = [{"model": model, "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
-    changes = {"mode": "auto", "deadline": "0.15m", "tests": "seeds", "dimensions": "all", "subjects": subjects}
-    sweep.write_text(yaml.safe_dump(settings | changes))
+    subjects = [{"model": MODELS["anthropic"], "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
+    changed(sweep, mode="auto", deadline="0.15m", tests="seeds", dimensions="all", subjects=subjects)
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout
     meter = sim.meter()

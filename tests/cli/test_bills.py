@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.sweep.crashing import TESTS, sweep_file
 
 
-def test_the_vendors_own_price_is_booked_and_the_difference_is_told(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_the_vendors_own_price_is_booked_and_the_difference_is_told(desk: Desk, vendor: Vendors) -> None:
     model = {"serves": ["chat"], "thinking": "always", "price": {"input": 5, "output": 30}}
     sim = vendor(accounts={"xai": {"models": {"*": model}}})
     done = desk.hab("run", sweep_file(desk.folder, "xai", sim.url, "dear"), "--yes")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from hab_ray.results import Run, open_run
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.published_rows import write_published, write_wording
 
 TESTS, SUBJECTS, RATED = 4, 3, 5
@@ -31,8 +30,7 @@ def bridge_desk(desk: Desk) -> Desk:
         ("verdicts", "evaluations.parquet", "--value", "rater=o3"),
         ("ratings", "annotations.jsonl"),
     ):
-        done = desk.hab("import", *command)
-        assert done.returncode == 0, done.stdout
+        desk.says("import", *command)
     return desk
 
 
@@ -40,7 +38,7 @@ def sim_job(desk: Desk, url: str, job: str, **changes: Any) -> Path:
     """A job of the bridge as it ships, but in two dimensions and for its judges, which a simulator plays."""
     shipped = yaml.safe_load((ROOT / job).read_text())
     judges = ["sim/judge", {"model": "sim/other", "name": "other"}]
-    without = {"subjects": None, "generate": None, "validate": None, "select": None, "dimensions": DIMENSIONS}
+    without = {"subjects": None, "dimensions": DIMENSIONS}
     return desk.sweep(**{**shipped, **without, "judges": judges, "url": url, "executor": "local", **changes})
 
 
@@ -73,7 +71,7 @@ def test_the_bridges_are_planned_as_they_ship(bridge_desk: Desk, job: str) -> No
     assert ("drawn by test, seed 0, only answers that people rated" in plan.stdout) == ("full" not in job)
 
 
-def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk, vendor: Vendors) -> None:
     """The simulator finds no form of a verdict in imported wording: those are all unreadable, and counted."""
     sim = vendor()
     shipped = {"name": "published wording", "rubrics": "imported_rubrics"}
@@ -82,9 +80,9 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
         "variants": {"judges": [shipped, {"name": "reversed", "issues": "reversed"}]},
     }
     sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **how)
-    done = bridge_desk.hab("run", sweep, "--yes")
-    assert done.returncode == 5 and "(published wording) can be used" in done.stdout, done.stdout
-    assert "other minus published o3: " in done.stdout
+    done = bridge_desk.says("run", sweep, "--yes", status=5)
+    assert "(published wording) can be used" in done
+    assert "other minus published o3: " in done
     run = open_run(bridge_desk.folder / "runs/judge-bridge")
     (literal,) = {
         row["rubric_sha256"] for row in run.verdicts("other (published wording)", dimension=PLAIN).to_pylist()
@@ -106,31 +104,27 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
             difference, answers, equal = by_hand(run, line["judge"], line["dimension"])
             assert (line["answers"], line["equal"]) == (answers, pytest.approx(equal))
             assert line["difference"] == pytest.approx(difference)
-    assert bridge_desk.hab("export", "runs/judge-bridge", "--format", "csv", "--out", "out").returncode == 0
+    bridge_desk.says("export", "runs/judge-bridge", "--format", "csv", "--out", "out")
     assert (bridge_desk.folder / "out/bridge-shifts.csv").read_text().count("\n") == 1 + len(shifts)
     page = (bridge_desk.folder / "runs/judge-bridge/report/index.html").read_text()
     assert "Now minus published o3" in page and "Valid for these answers only" in page
-    again = bridge_desk.hab("run", sweep, "--yes")
-    assert "0 calls sent" in again.stdout
+    assert "0 calls sent" in bridge_desk.says("run", sweep, "--yes")
     wider = sim_job(bridge_desk, sim.url, "jobs/judge-bridge-full.yaml", variants=None)
     sent = sim.received("judge")
-    done = bridge_desk.hab("run", wider, "--yes")
+    bridge_desk.says("run", wider, "--yes")
     answers = open_run(bridge_desk.folder / "runs/judge-bridge-full").responses(columns=["state"])["state"].to_pylist()
     earlier = run.responses(columns=["state"])["state"].to_pylist()
-    assert done.returncode == 0 and sim.received("judge") - sent == answers.count("ok") - earlier.count("ok")
+    assert sim.received("judge") - sent == answers.count("ok") - earlier.count("ok")
 
 
-def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(
-    bridge_desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(bridge_desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = {"responses": {"file": "responses.parquet", "sample": {"per_dimension": 2}, "only": "rated"}}
     sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **given)
-    done = bridge_desk.hab("rehearse", sweep)
-    assert done.returncode == 0, done.stdout
+    done = bridge_desk.says("rehearse", sweep)
     cells = SUBJECTS * len(DIMENSIONS) * (2 + 1)
-    assert f"recovered {cells} of {cells} cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert "shifts, kappas and maps of judges now and then: all as planted" in done.stdout
+    assert f"recovered {cells} of {cells} cells exactly" in done and "the bills agree" in done
+    assert "shifts, kappas and maps of judges now and then: all as planted" in done
     assert sim.received("judge") == 0
     seen = bridge_desk.hab("doctor", sweep, "--live", "--yes", "--out", "seen.jsonl")
     assert "makes 4 calls" in seen.stdout and "no difference" in seen.stdout, seen.stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,12 @@ import pytest
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.secret import SECRET
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.s3_proxy import S3Proxy, s3_proxy
 from tests.seaweed import SeaweedFS
 
 KEY = "sk-fake-0123456789-never-stored"
-SMALL = {
-    "dimensions": ["encourage_learning"],
-    "tests": "seeds",
-    "generate": None,
-    "validate": None,
-    "select": None,
-    "executor": "local",
-}
+SMALL = {"dimensions": ["encourage_learning"], "tests": "seeds", "executor": "local"}
 
 
 @pytest.fixture
@@ -41,25 +34,23 @@ def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
 
 
 def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Callable[..., Vendor]
+    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
 ) -> None:
     """Both stores have one secret, so that the judge is sent the same words."""
     folder = open_folder(Location.of(bucket))
     for place in (str(desk.folder), bucket):
-        done = desk.hab("run", sweep(desk, vendor(seed=1).url, place), "--yes")
-        assert done.returncode == 0, done.stdout
+        done = desk.says("run", sweep(desk, vendor(seed=1).url, place), "--yes")
         if place != bucket:
             folder.put(f"store/{SECRET}", (desk.folder / "store" / SECRET).read_bytes())
     (desk.folder / "s3.parquet").write_bytes(folder.get("run/scores.parquet"))
     assert pq.read_table(desk.folder / "s3.parquet") == pq.read_table(desk.folder / "run/scores.parquet")
-    assert f"report: {bucket}/run/report/index.html" in done.stdout
+    assert f"report: {bucket}/run/report/index.html" in done
     proxy.seen.clear()
     again = desk.hab("run", desk.folder / "small.yaml", "--yes")
     assert (again.returncode, "0 calls sent" in again.stdout) == (0, True), again.stdout
     assert not [seen for seen in proxy.seen if seen.kind == "GET" and "/replies/" in seen.name]
     for command in (["status"], ["batches", "list"], ["report"], ["budget", "release"]):
-        told = desk.hab(*command, f"{bucket}/run")
-        assert told.returncode == 0, told.stdout
+        desk.says(*command, f"{bucket}/run")
     assert not holding(folder, KEY) and not list(desk.folder.glob("s3:*"))
 
 
@@ -71,7 +62,7 @@ def holding(folder: Folder, text: str) -> list[str]:
 
 
 def test_a_run_on_disk_with_its_store_and_tests_in_a_bucket(
-    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Callable[..., Vendor]
+    bucket: str, proxy: S3Proxy, desk: Desk, vendor: Vendors
 ) -> None:
     lines = b'{"dimension": "encourage_learning", "prompt": "How do I learn to cook?"}\n'
     open_folder(Location.of(bucket)).put("given.jsonl", lines)
@@ -79,8 +70,7 @@ def test_a_run_on_disk_with_its_store_and_tests_in_a_bucket(
     file = sweep(desk, vendor(seed=1).url, str(desk.folder), **mixed)
     proxy.trouble.slow = 0.1
     proxy.trouble.lost.update({"lease/000001.json", "fence-secret", "format.json"})
-    done = desk.hab("run", file, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", file, "--yes")
     assert pq.read_table(desk.folder / "run/tests/encourage_learning.parquet").num_rows == 1
     assert "0 calls sent" in desk.hab("run", file, "--yes").stdout
 
@@ -96,6 +86,6 @@ def test_a_bucket_that_cannot_be_used_is_a_wrong_setting(
     changes: dict[str, str], place: str | None, message: str, bucket: str, proxy: S3Proxy, desk: Desk
 ) -> None:
     desk.environment.update(changes)
-    done = desk.hab("run", sweep(desk, "http://127.0.0.1:9", place or bucket), "--yes")
-    assert done.returncode == 2 and message in done.stdout, done.stdout
-    assert len(done.stdout.strip().splitlines()) == 1
+    done = desk.says("run", sweep(desk, "http://127.0.0.1:9", place or bucket), "--yes", status=2)
+    assert message in done
+    assert len(done.strip().splitlines()) == 1

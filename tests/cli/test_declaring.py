@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hab_ray.config.preregistration import Existing
 from hab_ray.results import open_run
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 PLAN = {
     "primary": {"dimension": "overall", "question": "Is <b>alpha</b> better?"},
@@ -23,25 +22,23 @@ def sweep(desk: Desk, name: str, url: str, **changes: Any) -> Path:
     tests = desk.folder / "tests.jsonl"
     rows = [{"dimension": "encourage_learning", "prompt": prompt} for prompt in ("How?", "Why?")]
     tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made: dict[str, Any] = {"generate": None, "validate": None, "select": None, "tests": str(tests)}
-    return desk.sweep(name, url, **{**made, "executor": "local", "dimensions": ["encourage_learning"], **changes})
+    given = {"tests": str(tests), "executor": "local", "dimensions": ["encourage_learning"]}
+    return desk.sweep(name, url, **given | changes)
 
 
 def page(desk: Desk, name: str) -> str:
     return (desk.folder / f"runs/{name}/report/index.html").read_text()
 
 
-def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    assert desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes").returncode == 0
+    desk.says("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes")
     run = open_run(desk.folder / "runs/beforehand")
     (first,) = run.record.declarations
     assert (first.existing, first.replaces) == (Existing(), None) and run.record.sweep.analysis == first.plan
     assert f"{first.sha256}" in page(desk, "beforehand") and "before the first answer" in page(desk, "beforehand")
     assert "&lt;b&gt;alpha&lt;/b&gt;" in page(desk, "beforehand") and page(desk, "beforehand").count("xploratory") == 1
-    assert desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes").returncode == 0
+    desk.says("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes")
     assert len(open_run(desk.folder / "runs/beforehand").record.declarations) == 1
     changed = desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN | {"alpha": 0.1}), "--yes")
     assert changed.returncode == 0 and "0 calls sent" in changed.stdout
@@ -52,26 +49,26 @@ def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(
         assert part and part in page(desk, "beforehand")
 
 
-def test_answers_that_existed_are_said(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_answers_that_existed_are_said(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    assert desk.hab("run", sweep(desk, "explored", sim.url), "--yes").returncode == 0
+    desk.says("run", sweep(desk, "explored", sim.url), "--yes")
     assert "Exploratory: no analysis was declared" in page(desk, "explored")
     other = sweep(desk, "another", sim.url, analysis=PLAN | {"primary": "encourage_learing"})
-    done = desk.hab("run", other, "--yes")
-    assert done.returncode == 0 and "0 calls sent" in done.stdout
-    assert "analysis.primary.dimension: encourage_learing is not in this sweep" in " ".join(done.stdout.split())
+    done = desk.says("run", other, "--yes")
+    assert "0 calls sent" in done
+    assert "analysis.primary.dimension: encourage_learing is not in this sweep" in " ".join(done.split())
     (made,) = open_run(desk.folder / "runs/another").record.declarations
     assert made.existing == Existing(answers=4) and "when 4 answers existed already: it was not declared" in page(
         desk, "another"
     )
 
 
-def test_given_answers_may_be_declared_for_until_they_are_judged(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_given_answers_may_be_declared_for_until_they_are_judged(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = desk.folder / "answers.csv"
     given.write_text("dimension,prompt,subject,text\nencourage_learning,How?,old,Think.\n")
     asked = {"subjects": None, "tests": None, "responses": str(given)}
     for name, existing in {"first": Existing(given=1), "second": Existing(given=1, verdicts=1)}.items():
-        assert desk.hab("run", sweep(desk, name, sim.url, **asked, analysis=PLAN), "--yes").returncode == 0
+        desk.says("run", sweep(desk, name, sim.url, **asked, analysis=PLAN), "--yes")
         (made,) = open_run(desk.folder / f"runs/{name}").record.declarations
         assert made.existing == existing

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_simulator import SimulatorClient, load_recording
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendor, Vendors, ended, until
 
 PRICE = {"input": 2.0, "output": 8.0}
 KEY = "sk-never-shown-anywhere-81"
@@ -33,20 +31,19 @@ def priced(desk: Desk, sim: Vendor) -> Path:
     return desk.sweep("visited", sim.url, providers={"sim": provider}, **less)
 
 
-def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors) -> None:
     batch = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     sweep = priced(desk, sim)
-    keyless = desk.hab("doctor", sweep)
-    assert keyless.returncode == 2 and "LAB_KEY is not set" in keyless.stdout, keyless.stdout
+    assert "LAB_KEY is not set" in desk.says("doctor", sweep, status=2)
     desk.environment["LAB_KEY"] = KEY
-    dear = desk.hab("doctor", sweep, "--live", "--yes", "--max-usd", 0.0001)
-    assert dear.returncode == 2 and "nothing was sent" in dear.stdout, dear.stdout
-    assert "LAB_KEY set" in dear.stdout and KEY not in dear.stdout
+    dear = desk.says("doctor", sweep, "--live", "--yes", "--max-usd", 0.0001, status=2)
+    assert "nothing was sent" in dear
+    assert "LAB_KEY set" in dear and KEY not in dear
     assert sim.meter()["billed"] == 0
-    live = desk.hab("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
-    assert live.returncode == 0 and "no difference" in live.stdout, live.stdout
-    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live.stdout
+    live = desk.says("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
+    assert "no difference" in live
+    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live
     recorded = load_recording(desk.folder / "seen.jsonl")
     assert len(recorded) > 20 and KEY not in (desk.folder / "seen.jsonl").read_text()
     store = open_folder(Location.of(desk.folder / "store"))
@@ -54,10 +51,8 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Callable
     assert "doctor-visited" in store.get(store.list("runs")[0]).decode()
 
 
-@pytest.mark.parametrize("out", ["/nonexistent/x.jsonl", "/proc/x.jsonl", "place.yaml/x.jsonl", "/dev/null", "."])
-def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
-    desk: Desk, vendor: Callable[..., Vendor], out: str
-) -> None:
+@pytest.mark.parametrize("out", ["/proc/x.jsonl", "place.yaml/x.jsonl", "."])
+def test_nothing_is_asked_where_the_exchanges_cannot_be_written(desk: Desk, vendor: Vendors, out: str) -> None:
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}})
     desk.environment["LAB_KEY"] = KEY
     (desk.folder / "place.yaml").write_text("a file\n")
@@ -66,15 +61,13 @@ def test_nothing_is_asked_where_the_exchanges_cannot_be_written(
     assert [each["method"] for each in sim.requests()] == ["GET"]  # whether the vendor can be reached
 
 
-def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Vendors) -> None:
     batch = {"turnaround": {"kind": "fixed", "value_s": 600}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     desk.environment["LAB_KEY"] = KEY
     process = desk.start("doctor", priced(desk, sim), "--live", "--batch", "--yes", "--out", "seen.jsonl")
     store = open_folder(Location.of(desk.folder / "store"))
-    end = time.monotonic() + 120
-    while not any(one.batch_id for one in Ledger(store, "sim").read()) and time.monotonic() < end:
-        time.sleep(0.1)
+    until(lambda: any(one.batch_id for one in Ledger(store, "sim").read()), process)
     process.send_signal(signal.SIGINT)
     told = ended(process)
     (left,) = Ledger(store, "sim").read()

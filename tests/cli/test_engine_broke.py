@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
@@ -16,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors, until
 
 NOTHING_NEW_AFTER_S = 0.5
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
@@ -31,31 +28,8 @@ def sweep_of(desk: Desk, sim: Vendor) -> Path:
         "limits": {"concurrent": CONCURRENT, "patience_s": 4, "timeout_s": 60},
         "price": {"input": 1, "output": 2},
     }
-    settings: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None, "executor": "ray"}
-    return desk.sweep("own", sim.url, dimensions=["encourage_learning"], providers={"sim": provider}, **settings)
-
-
-def in_a_group(desk: Desk, *arguments: object) -> subprocess.Popen[str]:
-    """`hab` as a shell starts it: the leader of a process group of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "hab_ray.cli", *map(str, arguments)],
-        cwd=desk.folder,
-        env=desk.whole_environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
-    for _ in range(2000):
-        if sim.meter()["received"] >= count:
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("nothing was sent")
+    given = {"dimensions": ["encourage_learning"], "tests": "seeds", "executor": "ray"}
+    return desk.sweep("own", sim.url, **given, providers={"sim": provider})
 
 
 def below(process: psutil.Process, title: str) -> psutil.Process:
@@ -71,7 +45,7 @@ def listening(process: psutil.Process) -> set[str]:
 
 
 @pytest.mark.bench
-def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: Vendors) -> None:
     """On a Ray of its own, which listens on this machine alone.
 
     After a signal to the process group open calls may end; what hangs is cut off. A server of Ray that dies ends the
@@ -80,8 +54,8 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: C
     hanging = [{"kind": "hang", "model": "beta", "billed": True, "probability": 1.0}]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.5}, accounts=PRICED, faults=hanging)
     sweep = sweep_of(desk, sim)
-    running = in_a_group(desk, "run", sweep, "--yes", "--drain", 4)
-    until_received(sim, 1, running)
+    running = desk.start_afresh("run", sweep, "--yes", "--drain", 4)
+    until(lambda: sim.meter()["received"], running)
     time.sleep(0.5)
     addresses = listening(psutil.Process(running.pid))
     assert addresses and all(ip_address(each).is_loopback for each in addresses), addresses
@@ -100,8 +74,8 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: C
 
     sim.post("/_faults", [])
     asked = [call["sha256"] for call in sim.calls()]
-    running = in_a_group(desk, "run", sweep, "--yes", "--drain", 5)
-    until_received(sim, len(asked) + CONCURRENT + 1, running)
+    running = desk.start_afresh("run", sweep, "--yes", "--drain", 5)
+    until(lambda: sim.meter()["received"] > len(asked) + CONCURRENT, running)
     below(psutil.Process(running.pid), "gcs_server").kill()
     begun = time.monotonic()
     output, _ = running.communicate(timeout=100)
@@ -110,8 +84,7 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: C
     assert "Traceback" not in output and "(raylet)" not in output, output
 
     sweep.write_text(sweep.read_text().replace("executor: ray", "executor: local"))
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep, "--yes")
     bodies = [call["sha256"] for call in sim.calls()]
     assert len(set(asked) & set(bodies[len(asked) :])) <= int(cut.group(1))
     assert sim.meter()["billed_more_than_once"]["bodies"] <= int(cut.group(1)) + 2 * CONCURRENT

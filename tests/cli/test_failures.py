@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from aiohttp import web
 
 import hab_ray
 from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 VERDICT = json.dumps({"assessment": "fine", "issues": []})
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
@@ -54,31 +53,21 @@ def scripted(say: Callable[[str, bool], Said]) -> Iterator[Scripted]:
         yield vendor
 
 
-def sweep_file(folder: Path, url: str, tests: int) -> Path:
+def sweep_file(desk: Desk, url: str, tests: int) -> Path:
     rows = [{"dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"} for n in range(tests)]
-    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sweep = {
-        "name": "failures",
-        "run": str(folder / "run"),
-        "store": str(folder / "store"),
-        "mode": "online",
-        "executor": "local",
-        "tests": str(folder / "tests.jsonl"),
-        "dimensions": ["encourage_learning"],
-        "providers": {
-            "lab": {
-                "kind": "openai",
-                "url": url,
-                "price": {"input": 1, "output": 2},
-                "limits": {"concurrent": 1, "patience_s": 2},
-            }
-        },
-        "subjects": ["lab/bad", "lab/good"],
-        "judges": ["lab/judge"],
-    }
-    path = folder / "sweep.yaml"
-    path.write_text(yaml.safe_dump(sweep))
-    return path
+    (desk.folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    lab = {"kind": "openai", "price": {"input": 1, "output": 2}, "limits": {"concurrent": 1, "patience_s": 2}}
+    return desk.write(
+        "failures",
+        run="run",
+        mode="online",
+        executor="local",
+        tests="tests.jsonl",
+        dimensions=["encourage_learning"],
+        providers={"lab": lab | {"url": url}},
+        subjects=["lab/bad", "lab/good"],
+        judges=["lab/judge"],
+    )
 
 
 def all_of_one_refused(model: str, is_verdict: bool) -> Said:
@@ -89,10 +78,9 @@ def all_of_one_refused(model: str, is_verdict: bool) -> Said:
 
 def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> None:
     with scripted(all_of_one_refused) as vendor:
-        sweep = sweep_file(desk.folder, vendor.url, tests=MIN_ALIKE + 2)
-        done = desk.hab("run", sweep, "--yes")
-        assert done.returncode == 5, done.stdout
-        assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
+        sweep = sweep_file(desk, vendor.url, tests=MIN_ALIKE + 2)
+        done = desk.says("run", sweep, "--yes", status=5)
+        assert "messages: unexpected field" in done and "--retry-failed" in done
         assert vendor.calls == MIN_ALIKE + 2 * (MIN_ALIKE + 2)
     assert json.loads((desk.folder / "run/log/progress.json").read_text())["end"]["status"] == 5
 
@@ -100,7 +88,7 @@ def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> N
 def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(desk: Desk) -> None:
     """Too few to be stopped for: all fail for good, and the next run of the command says so again, without a call."""
     with scripted(all_of_one_refused) as vendor:
-        sweep = sweep_file(desk.folder, vendor.url, tests=4)
+        sweep = sweep_file(desk, vendor.url, tests=4)
         for calls in (12, 12):
             done = desk.hab("run", sweep, "--yes")
             assert (done.returncode, vendor.calls) == (5, calls), done.stdout
@@ -131,17 +119,14 @@ def of_subject(desk: Desk, subject: str) -> list[str]:
 
 def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
     with scripted(lambda model, is_verdict: answer("I would rather not.")) as vendor:
-        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
+        done = desk.hab("run", sweep_file(desk, vendor.url, tests=3), "--yes")
     assert done.returncode == 5, done.stdout
     assert "judge: none of the 6 rows" in done.stdout and "6 unreadable" in done.stdout
 
 
-def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    given = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], **given), "--yes")
+    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], tests="seeds"), "--yes")
     for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
         assert done.returncode == 0, done.stdout
         page = (desk.folder / "runs/simulated/report/index.html").read_text()
@@ -155,6 +140,6 @@ def test_a_row_that_failed_among_good_ones_is_named_and_the_run_complete(desk: D
         return answer(VERDICT) if is_verdict else next(replies)
 
     with scripted(one_refused) as vendor:
-        done = desk.hab("run", sweep_file(desk.folder, vendor.url, tests=3), "--yes")
+        done = desk.hab("run", sweep_file(desk, vendor.url, tests=3), "--yes")
     assert done.returncode == 0, done.stdout
     assert "1 rows of" in done.stdout and "no picture, please" in done.stdout

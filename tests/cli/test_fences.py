@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from stat import S_IMODE
 
@@ -15,7 +14,7 @@ import zstandard
 from hab_ray.fences import PLACEHOLDER
 from hab_ray.resources import bundled
 from hab_ray.storage.secret import SECRET
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.sweep.crashing import DIMENSION, sweep_file
 
 CODE = re.compile(r"<<<(?:END )?[A-Z]+ ([0-9a-f]{16})>>>")
@@ -34,13 +33,12 @@ def bodies(store: Path) -> list[str]:
     return ["\n".join(message["content"] for message in messages) for messages in asked]
 
 
-def test_a_run_sends_one_code_a_judgement_and_keeps_its_secret(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_sends_one_code_a_judgement_and_keeps_its_secret(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "fenced")
     rows = [{"id": f"t{n}", "dimension": DIMENSION, "prompt": prompt} for n, prompt in enumerate(PROMPTS)]
     (desk.folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = desk.hab("run", sweep, "--yes", "-v")
-    assert done.returncode == 0, done.stdout
+    done = desk.says("run", sweep, "--yes", "-v")
 
     asked = [body for body in bodies(desk.folder / "store") if "You judge how" not in body]
     assert all(any(body.endswith(prompt) for body in asked) for prompt in PROMPTS)
@@ -57,7 +55,7 @@ def test_a_run_sends_one_code_a_judgement_and_keeps_its_secret(desk: Desk, vendo
     shown = [secret.read_bytes(), secret.read_bytes().hex().encode()]
     kept = [file.read_bytes() for file in desk.folder.rglob("*") if file.is_file() and file != secret]
     assert len(kept) > 10
-    assert not any(form in text for form in shown for text in [*kept, done.stdout.encode()])
+    assert not any(form in text for form in shown for text in [*kept, done.encode()])
 
 
 @pytest.fixture
@@ -81,30 +79,23 @@ def test_a_shared_folder_reads_nothing_when_a_sweep_is_planned(desk: Desk, share
     change(shared, "judge", "system", "{{ lipsum.__globals__['os'].environ['HAB_CANARY'] }}")
     change(shared, "validate", "user", "{{ fence.__globals__.__builtins__.open('canary', 'w') }}")
     desk.environment["HAB_CANARY"] = "canary-5f1c"
-    sweep = sweep_file(desk.folder, "openai", "http://localhost:1", "shared")
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {"rubrics": str(shared)}))
-    done = desk.hab("plan", sweep)
-    assert done.returncode == 2, done.stdout
-    assert "judge.system: line 1: Getitem is not allowed" in done.stdout
-    assert "canary-5f1c" not in done.stdout and not (desk.folder / "canary").exists()
+    sweep = sweep_file(desk.folder, "openai", "http://localhost:1", "shared", rubrics=str(shared))
+    done = desk.says("plan", sweep, status=2)
+    assert "judge.system: line 1: Getitem is not allowed" in done
+    assert "canary-5f1c" not in done and not (desk.folder / "canary").exists()
 
 
 def test_rubric_check_tries_every_template_and_names_all_that_fail(desk: Desk, shared: Path) -> None:
-    assert desk.hab("rubric", "check", shared).returncode == 0
+    desk.says("rubric", "check", shared)
     change(shared, "generate", "user", "{{ rubric.generation.brief }} {{ seeds }}")
     change(shared, "validate", "user", "{% if context %}{{ rubric.context.labell }}{% endif %}")
     change(shared, "validate", "system", "{% if not rubric.context %}{{ rubric.context.label }}{% endif %}")
     change(shared, "judge", "again", "{{ problem }} {{ answer }}")
     (shared / "bad.yaml").write_text("id: other")
-    done = desk.hab("rubric", "check", shared)
-    assert done.returncode == 2
-    lines = [line for line in done.stdout.splitlines() if "prompts.yaml: " in line]
-    assert [line.split(": ")[1] for line in lines] == [
-        "generate.user",
-        "validate.system",
-        "validate.user",
-        "judge.again",
-    ]
+    done = desk.says("rubric", "check", shared, status=2)
+    lines = [line for line in done.splitlines() if "prompts.yaml: " in line]
+    named = ["generate.user", "validate.system", "validate.user", "judge.again"]
+    assert [line.split(": ")[1] for line in lines] == named
     assert "`labell`" in lines[2] and "`answer` is not there; it may use problem" in lines[3]
     assert all(line.endswith("; change the template; the built-in one shows what works") for line in lines)
-    assert "bad.yaml: id: is 'other'" in done.stdout
+    assert "bad.yaml: id: is 'other'" in done

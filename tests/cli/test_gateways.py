@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from hab_ray.catalog.models import UsdPrice, load_catalog
 from hab_ray.catalog.prices import priced
 from hab_simulator import SimulatorClient
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 
 SUBJECT, JUDGE = "claude-haiku-4-5", "gpt-4.1-mini"
 OFTEN = {"poll_s": 0.2, "longest_poll_s": 0.2}
@@ -31,7 +28,7 @@ def charged(name: str, **more: Any) -> dict[str, Any]:
     return {"serves": ["chat"], "price": dollars(entry.price), "batch_price": dollars(entry.batch.price), **more}
 
 
-def gateways(vendor: Callable[..., Vendor]) -> Vendor:
+def gateways(vendor: Vendors) -> Vendor:
     """A gateway that speaks OpenAI's protocol and has batches, and one that speaks Anthropic's and has none."""
     wire = load_catalog().find(SUBJECT).wire
     return vendor(
@@ -49,9 +46,7 @@ def gateways(vendor: Callable[..., Vendor]) -> Vendor:
 
 def sweep(desk: Desk, url: str, **changes: Any) -> Path:
     desk.environment |= {"HOUSE_KEY": "sk-of-the-house", "OPENAI_API_KEY": "sk-of-the-vendor"}
-    path = desk.folder / "gated.yaml"
-    settings = {
-        "name": "gated",
+    settings: dict[str, Any] = {
         "executor": "local",
         "tests": "seeds",
         "dimensions": ["encourage_learning"],
@@ -69,33 +64,31 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
         "judges": [{"model": f"house/{JUDGE}", "mode": "batch"}],
         **changes,
     }
-    path.write_text(yaml.safe_dump(settings))
-    return path
+    return desk.write("gated", **settings)
 
 
-def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Vendors) -> None:
     sim = gateways(vendor)
     planned = desk.hab("plan", sweep(desk, sim.url), "--long")
     lines = [row for row in planned.stdout.splitlines() if row.startswith(("respond ", "judge ")) and " $" in row]
     rows = {row.split()[1]: row for row in lines}
     assert planned.returncode == 0 and rows.keys() == {f"team/{SUBJECT}", f"house/{JUDGE}"}, planned.stdout
     assert rows[f"house/{JUDGE}"].count("$") == 4 and rows[f"team/{SUBJECT}"].count("$") == 2
-    done = desk.hab("run", sweep(desk, sim.url), "--yes")
-    assert done.returncode == 0, done.stdout
+    done = desk.says("run", sweep(desk, sim.url), "--yes")
     meter = SimulatorClient(sim.url).meter()
-    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in done.stdout, done.stdout
-    assert "our prices give" not in done.stdout
+    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in done, done
+    assert "our prices give" not in done
     assert sim.meter()["batch"]["nanousd"] > 0 and sim.received(load_catalog().find(SUBJECT).wire) > 0
     again = desk.hab("run", sweep(desk, sim.url), "--yes")
     assert again.returncode == 0 and SimulatorClient(sim.url).meter().charged == meter.charged
 
 
-def test_the_doctor_asks_a_gateway_as_it_asks_the_vendor(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_the_doctor_asks_a_gateway_as_it_asks_the_vendor(desk: Desk, vendor: Vendors) -> None:
     sim = gateways(vendor)
-    live = desk.hab("doctor", sweep(desk, sim.url), "--live", "--batch", "--yes")
-    assert live.returncode == 0 and "no difference" in live.stdout, live.stdout
-    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live.stdout
-    assert "HOUSE_KEY set" in live.stdout and re.search(r"team: key +needs none", live.stdout)
+    live = desk.says("doctor", sweep(desk, sim.url), "--live", "--batch", "--yes")
+    assert "no difference" in live
+    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live
+    assert "HOUSE_KEY set" in live and re.search(r"team: key +needs none", live)
 
 
 def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,11 +19,11 @@ from hab_ray.results import open_run
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import drawn_tests
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 DIMENSION = "encourage_learning"
+GIVEN: dict[str, Any] = {"dimensions": [DIMENSION], "subjects": None, "executor": "local"}
 ORDER = [(name, "ascending") for name in ("subject", "dimension", "judge")]
-NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
 def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
@@ -34,19 +33,15 @@ def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
     return path
 
 
-def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(
         desk, ("How?", "old", "Think."), ("Why?", "old", "[RATE LIMIT ERROR]"), ("How?", "older", "Ask somebody.")
     )
-    settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "judges": ["sim/judge"], "executor": "local"}
-    sweep = desk.sweep("bridge", sim.url, **{**NONE, **settings, "responses": str(given)})
-    plan = desk.hab("plan", sweep)
-    assert plan.returncode == 0 and "6 calls to pay" in plan.stdout, plan.stdout
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
+    settings = {"dimensions": [DIMENSION], "subjects": ["sim/alpha"], "executor": "local"}
+    sweep = desk.sweep("bridge", sim.url, **settings, responses=str(given))
+    assert "6 calls to pay" in desk.says("plan", sweep)
+    desk.says("run", sweep, "--yes")
     assert (sim.received("alpha"), sim.received("judge")) == (2, 4)
     run = open_run(desk.folder / "runs/bridge")
     assert run.subjects == ("sim/alpha", "old", "older") and run.tests().num_rows == 2
@@ -60,9 +55,8 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(
     assert "answers were given" in page
     kinds = {row["kind"] for row in run.analysis("findings").to_pylist()}
     assert "unfinished" not in kinds and "missing" in kinds  # `older` has no answer to one of the tests
-    again = desk.hab("run", sweep, "--yes")
-    assert again.returncode == 0 and "0 calls sent" in again.stdout
-    assert desk.hab("export", "runs/bridge", "--format", "hf", "--out", "out").returncode == 0
+    assert "0 calls sent" in desk.says("run", sweep, "--yes")
+    desk.says("export", "runs/bridge", "--format", "hf", "--out", "out")
 
 
 def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +67,8 @@ def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.Monk
         return bytes_of(path, most)
 
     given = answers(desk, ("How?", "old", "Think."), ("Why?", "old", "Look."), ("Why?", "new", "Ask."))
-    settings = {"dimensions": [DIMENSION], "subjects": [], "judges": ["sim/judge"], "executor": "local"}
     responses = {"file": str(given), "sample": {"per_dimension": 1, "by": "test", "seed": 0}}
-    sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **{**NONE, **settings, "responses": responses})
+    sweep = desk.sweep("once", "http://127.0.0.1:9/v1", **GIVEN, responses=responses)
     monkeypatch.setattr("hab_ray.given.rows.bytes_of", opened)
     work = resolve(load_sweep(sweep), datetime.now(UTC))
     assert work.sweep.responses is not None and work.sweep.responses.subjects == ("old", "new")
@@ -96,11 +89,10 @@ UNSEEN = {
 def test_names_that_the_runs_record_cannot_hold_are_refused_by_plan_and_run_alike(desk: Desk) -> None:
     for name, said in UNSEEN.items():
         given = answers(desk, ("How?", "old", "Think."), ("How?", name, "Ask somebody."))
-        settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
-        sweep = desk.sweep("unseen", "http://127.0.0.1:9", **{**NONE, **settings, "responses": str(given)})
+        sweep = desk.sweep("unseen", "http://127.0.0.1:9", **GIVEN, responses=str(given))
         for command in (("plan", sweep), ("run", sweep, "--yes"))[: 2 if name == "old\n" else 1]:
-            done = desk.hab(*command)
-            assert done.returncode == 2 and f"{given}, row 2: subject: " in done.stdout and said in done.stdout
+            done = desk.says(*command, status=2)
+            assert f"{given}, row 2: subject: " in done and said in done
     assert not (desk.folder / "runs/unseen").exists()
 
 
@@ -114,13 +106,13 @@ def own_tests(desk: Desk) -> Path:
     return path
 
 
-def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    settings = {"dimensions": [DIMENSION, "correct_misinformation"], "judges": ["sim/judge"], "executor": "local"}
-    first = desk.sweep("first", sim.url, **{**NONE, **settings, "tests": str(own_tests(desk)), "samples": 2})
-    assert desk.hab("run", first, "--yes").returncode == 0
+    settings = {"dimensions": [DIMENSION, "correct_misinformation"], "executor": "local"}
+    first = desk.sweep("first", sim.url, **settings, tests=str(own_tests(desk)), samples=2)
+    desk.says("run", first, "--yes")
     for form in ("hf", "csv", "json"):
-        assert desk.hab("export", "runs/first", "--format", form, "--out", form).returncode == 0
+        desk.says("export", "runs/first", "--format", form, "--out", form)
     imported = desk.hab("import", "tests", "hf/evaluations.parquet", "--out", "imported.parquet")
     assert imported.returncode == 0 and "6 distinct tests" in imported.stdout
     sent = sim.received("alpha"), sim.received("beta"), sim.received("judge")
@@ -132,26 +124,24 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
         "json": {"responses": "json/responses.jsonl", "tests": "json/tests.jsonl"},
         "imported": {"responses": "hf/evaluations.parquet", "tests": "imported.parquet"},
     }.items():
-        again = desk.sweep(f"from-{name}", sim.url, **{**NONE, **settings, **given, "subjects": None, "samples": 2})
-        done = desk.hab("run", again, "--yes")
-        assert done.returncode == 0 and "0 calls sent" in done.stdout, done.stdout
+        again = desk.sweep(f"from-{name}", sim.url, **settings, **given, subjects=None, samples=2)
+        assert "0 calls sent" in desk.says("run", again, "--yes")
         mine = pq.read_table(desk.folder / f"runs/from-{name}/scores.parquet")
         assert mine.sort_by(ORDER).equals(pq.read_table(scores).sort_by(ORDER)) and mine.num_rows > 0
     assert sent == (sim.received("alpha"), sim.received("beta"), sim.received("judge"))
 
 
-def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(desk, ("A secret question?", "old", "A secret answer."))
-    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
-    sweep = desk.sweep("given", sim.url, **{**NONE, **settings, "responses": str(given)})
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
+    desk.says("run", sweep, "--yes")
     held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
     assert held.returncode == 0 and "left out: answers (old; 1 rows) from answers.jsonl" in held.stdout
     assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
     assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
     back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}
-    refused = desk.hab("plan", desk.sweep("back", sim.url, **{**NONE, **settings, **back}))
+    refused = desk.hab("plan", desk.sweep("back", sim.url, **GIVEN, **back))
     assert refused.returncode == 2 and "held/tests.csv, row 1: prompt: Field required" in refused.stdout
     shared = desk.hab("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
     assert shared.returncode == 0 and "left out" not in shared.stdout
@@ -164,46 +154,39 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     assert "from a colleague (licence: cc-by-4.0)" in (desk.folder / "licensed/README.md").read_text()
 
 
-def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     given = answers(desk, ("How?", "old", "Think."))
-    settings = {"dimensions": [DIMENSION], "judges": ["sim/judge"], "executor": "local", "responses": str(given)}
-    sweep = desk.sweep("changed", sim.url, **{**NONE, **settings, "subjects": None})
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    settings = {"dimensions": [DIMENSION], "executor": "local", "responses": str(given)}
+    sweep = desk.sweep("changed", sim.url, **settings, subjects=None)
+    desk.says("run", sweep, "--yes")
     answers(desk, ("How?", "old", "Think twice."))
     changed = desk.hab("run", sweep, "--yes")
     assert changed.returncode == 2 and "responses: its text has changed" in changed.stdout
-    both = desk.sweep("both", sim.url, **{**NONE, **settings, "subjects": [{"model": "sim/alpha", "name": "old"}]})
-    refused = desk.hab("plan", both)
-    assert refused.returncode == 2 and "which `subjects:` asks" in refused.stdout
-    nobody = desk.sweep("nobody", sim.url, **{**NONE, **settings, "responses": None, "subjects": None})
+    both = desk.sweep("both", sim.url, **settings, subjects=[{"model": "sim/alpha", "name": "old"}])
+    assert "which `subjects:` asks" in desk.says("plan", both, status=2)
+    nobody = desk.sweep("nobody", sim.url, **{**settings, "responses": None, "subjects": None})
     missing = desk.hab("plan", nobody)
     assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
 
 
-def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     rows = [(f"Query {n}?", subject, f"{subject} says {n}.") for subject in ("old", "new") for n in range(9)]
     given = answers(desk, *rows)
     people = [{"dimension": DIMENSION, "prompt": f"Query {n}?", "subject": "old"} for n in (2, 5)]
     ratings = [row | {"rater": "Eve", "kind": "person", "score": 6} for row in people]
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
-    settings = {"dimensions": [DIMENSION], "subjects": None, "judges": ["sim/judge"], "executor": "local"}
 
     def sweep(name: str, raters: list[str] | None = None, **how: Any) -> Path:
         responses = {"file": str(given), **how}
-        return desk.sweep(name, sim.url, **{**NONE, **settings, "responses": responses, "raters": raters})
+        return desk.sweep(name, sim.url, **GIVEN, responses=responses, raters=raters)
 
     drawn = sweep("drawn", sample={"per_dimension": 3, "by": "test", "seed": 1})
     told = "responses: 3 of 9 tests a dimension, drawn by test, seed 1"
     plan = desk.hab("plan", drawn)
     assert plan.returncode == 0 and "6 calls to pay" in plan.stdout and told in plan.stdout, plan.stdout
-    done = desk.hab("run", drawn, "--yes")
-    assert done.returncode == 0 and told in done.stdout and sim.received("judge") == 6, done.stdout
+    assert told in desk.says("run", drawn, "--yes") and sim.received("judge") == 6
     assert told in desk.hab("status", "runs/drawn").stdout
     assert told in (desk.folder / "runs/drawn/report/index.html").read_text()
     run = open_run(desk.folder / "runs/drawn")
@@ -214,8 +197,7 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
     assert (part.tests, part.of, len(part.sha256)) == (3, 9, 64)
     assert "0 calls sent" in desk.hab("run", drawn, "--yes").stdout
     larger = sweep("drawn", sample={"per_dimension": 4, "by": "test", "seed": 1})
-    refused = desk.hab("run", larger, "--yes")
-    assert refused.returncode == 2 and "responses.sample: differs" in refused.stdout
+    assert "responses.sample: differs" in desk.says("run", larger, "--yes", status=2)
     rated = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
     assert rated.returncode == 0 and sim.received("judge") <= 8, rated.stdout
     assert "2 of 9 tests a dimension, only answers that people rated" in rated.stdout
@@ -225,11 +207,9 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
     more = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
     assert more.returncode == 2 and f"other answers of {DIMENSION} are drawn" in more.stdout, more.stdout
-    without = desk.hab("plan", sweep("without", only="rated"))
-    assert without.returncode == 2 and "responses.only: needs `raters:`" in without.stdout
+    assert "responses.only: needs `raters:`" in desk.says("plan", sweep("without", only="rated"), status=2)
     ratings = [{**row, "kind": "published"} for row in ratings]
     (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
     nobody = desk.hab("plan", sweep("nobody", ["eve.jsonl"], only="rated"))
     assert nobody.returncode == 2 and "has no answer that a person in `raters:` has rated" in nobody.stdout
-    slip = desk.hab("plan", sweep("slip", sample={"per_dimensions": 3}))
-    assert slip.returncode == 2 and "did you mean 'per_dimension'?" in slip.stdout
+    assert "did you mean 'per_dimension'?" in desk.says("plan", sweep("slip", sample={"per_dimensions": 3}), status=2)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 from hab_ray.results import open_run
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 GENERATED, ADDED = "ask_clarifying_questions", "encourage_learning"
 
@@ -21,10 +20,10 @@ def rows_added(file: Path, *rows: tuple[str, str]) -> None:
         writer.writerows({"dimension": dimension, "prompt": prompt} for dimension, prompt in rows)
 
 
-def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     sweep = desk.sweep("grows", sim.url, dimensions=[GENERATED], validate="off", mode="online")
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     first = open_run(desk.folder / "runs/grows").tests().to_pylist()
     asked = sim.meter()["received"]
 
@@ -36,16 +35,14 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
         mode="online",
         select={"embedding": "sim/emb", "tests": 3},
     )
-    refused = desk.hab("run", more)
-    assert refused.returncode == 2 and "select.tests: 2 before, 3 now" in refused.stdout
-    assert "hab export" in refused.stdout and "more/tests.csv" in refused.stdout
-    exported = desk.hab("export", "runs/grows", "--format", "csv-raw", "--out", "more")
-    assert exported.returncode == 0, exported.stdout
+    refused = desk.says("run", more, status=2)
+    assert "select.tests: 2 before, 3 now" in refused
+    assert "hab export" in refused and "more/tests.csv" in refused
+    desk.says("export", "runs/grows", "--format", "csv-raw", "--out", "more")
     rows_added(desk.folder / "more/tests.csv", (GENERATED, "Which way is best?"), (ADDED, "How do I prove it?"))
     dimensions = [GENERATED, ADDED]
     grown = desk.sweep("grows", sim.url, dimensions=dimensions, validate="off", mode="online", tests="more/tests.csv")
-    done = desk.hab("run", grown)
-    assert done.returncode == 0, done.stdout
+    desk.says("run", grown)
     run = open_run(desk.folder / "runs/grows")
     assert run.tests(dimension=GENERATED).to_pylist()[: len(first)] == first
     assert sim.meter()["received"] - asked == 2 * (2 + 2)  # two more tests, two subjects, one judge
@@ -53,5 +50,4 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
     other = desk.folder / "fewer.jsonl"
     other.write_text("".join(json.dumps({"dimension": d, "prompt": "Only this."}) + "\n" for d in dimensions))
     fewer = desk.sweep("grows", sim.url, dimensions=dimensions, validate="off", mode="online", tests=other.name)
-    lost = desk.hab("run", fewer)
-    assert lost.returncode == 2 and "tests: its text has changed" in lost.stdout
+    assert "tests: its text has changed" in desk.says("run", fewer, status=2)

@@ -3,33 +3,15 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import Holder, last_holder
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendors, ended, until
 
 LEASE = {"renew_s": 0.4, "lost_s": 2, "take_s": 4}
 FIRST_CALLS = 4
-GIVEN = {
-    "dimensions": ["ask_clarifying_questions"],
-    "tests": "seeds",
-    "generate": None,
-    "validate": None,
-    "select": None,
-}
-
-
-def until(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    """Wait for something that happens while a process runs."""
-    for _ in range(1200):
-        if what():
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("it did not happen")
+GIVEN = {"dimensions": ["ask_clarifying_questions"], "tests": "seeds"}
 
 
 def holder(desk: Desk) -> Holder:
@@ -38,9 +20,7 @@ def holder(desk: Desk) -> Holder:
     return found
 
 
-def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.4})
     sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=LEASE, **GIVEN)
     there = sweep.with_name("there.yaml")  # as on another machine, whose calls the vendor tells from ours
@@ -51,9 +31,8 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(
 
     first = desk.start("run", sweep, "--yes")
     until(lambda: len(sent("x/sim")) >= FIRST_CALLS, first)
-    refused = desk.hab("run", there, "--yes")
-    assert refused.returncode == 6, refused.stdout
-    assert f"held by process {first.pid} " in refused.stdout and "Waiting 4 s" in refused.stdout
+    refused = desk.says("run", there, "--yes", status=6)
+    assert f"held by process {first.pid} " in refused and "Waiting 4 s" in refused
     first.send_signal(signal.SIGSTOP)
     second = desk.start("run", there, "--yes")
     until(lambda: bool(sent("x/there")), second)
@@ -68,7 +47,7 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(
     assert (holder(desk).epoch, holder(desk).released) == (2, True)
 
 
-def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.4})
     long = {"renew_s": 10, "lost_s": 20, "take_s": 40}
     sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=long, **GIVEN)
@@ -89,6 +68,5 @@ def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: 
 
 
 def test_times_in_the_wrong_order_are_refused(desk: Desk) -> None:
-    told = desk.hab("run", desk.sweep("held", "http://127.0.0.1:9", lease={"renew_s": 30}))
-    assert told.returncode == 2
-    assert "lease: renew_s (30) must be below lost_s (20)" in " ".join(told.stdout.split())
+    told = desk.says("run", desk.sweep("held", "http://127.0.0.1:9", lease={"renew_s": 30}), status=2)
+    assert "lease: renew_s (30) must be below lost_s (20)" in " ".join(told.split())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,24 +19,27 @@ from hab_ray.stopping import Stop
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import last_holder
 from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 from tests.instant import work_of
 from tests.sweep.crashing import sweep_file
 
 
 @pytest.fixture
-def sim(vendor: Callable[..., Vendor]) -> Vendor:
+def sim(vendor: Vendors) -> Vendor:
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     return vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.1}})
 
 
 def budgeted(desk: Desk, sim: Vendor) -> Path:
-    sweep = sweep_file(desk.folder, "openai", sim.url, "identity")
-    settings = yaml.safe_load(sweep.read_text())
-    for key in ("run", "store"):
-        settings[key] = key
-    sweep.write_text(yaml.safe_dump(settings | {"budget_usd": 1.0}))
-    return sweep
+    return sweep_file(desk.folder, "openai", sim.url, "identity", run="run", store="store", budget_usd=1.0)
+
+
+@pytest.fixture
+def sweep(desk: Desk, sim: Vendor) -> Path:
+    """A sweep whose run is complete."""
+    path = budgeted(desk, sim)
+    desk.says("run", path, "--yes")
+    return path
 
 
 def record(run: Path) -> dict[str, Any]:
@@ -48,17 +50,15 @@ def money(run: Path) -> dict[str, int]:
     return dict(json.loads((run / "log/progress.json").read_text())["money"])
 
 
-def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vendor) -> None:
+def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vendor, sweep: Path) -> None:
     """The budget counts by the run's id, not by where its folder is."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     spent = money(desk.folder / "run")["spent"]
     assert spent == sim.meter()["batch"]["nanousd"] > 0
     (desk.folder / "run").rename(desk.folder / "moved")
-    assert desk.hab("run", sweep, "--run", "moved", "--yes").returncode == 0
+    desk.says("run", sweep, "--run", "moved", "--yes")
     assert money(desk.folder / "moved")["spent"] == spent
     (desk.folder / "link").symlink_to("moved")
-    assert desk.hab("run", sweep, "--run", "link", "--yes").returncode == 0
+    desk.says("run", sweep, "--run", "link", "--yes")
     assert money(desk.folder / "moved")["spent"] == spent
     assert sim.meter()["batch"]["nanousd"] == spent
 
@@ -66,30 +66,27 @@ def test_a_moved_or_linked_run_has_spent_what_it_has_spent(desk: Desk, sim: Vend
 def test_a_copied_run_is_refused_until_it_has_an_id_of_its_own(desk: Desk, sim: Vendor) -> None:
     """Two folders with one id would share a budget without anybody noticing."""
     sweep = budgeted(desk, sim)
-    refused = desk.hab("run", sweep, "--new-id", "--yes")
-    assert refused.returncode == 2 and "not a copy" in refused.stdout
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    assert "not a copy" in desk.says("run", sweep, "--new-id", "--yes", status=2)
+    desk.says("run", sweep, "--yes")
     first = record(desk.folder / "run")["id"]
     shutil.copytree(desk.folder / "run", desk.folder / "copy")
-    refused = desk.hab("run", sweep, "--run", "copy", "--yes")
-    assert refused.returncode == 2 and "--new-id" in refused.stdout and "copy of" in refused.stdout
-    assert desk.hab("run", sweep, "--run", "copy", "--new-id", "--yes").returncode == 0
+    refused = desk.says("run", sweep, "--run", "copy", "--yes", status=2)
+    assert "--new-id" in refused and "copy of" in refused
+    desk.says("run", sweep, "--run", "copy", "--new-id", "--yes")
     assert record(desk.folder / "copy")["id"] != first == record(desk.folder / "run")["id"]
     assert money(desk.folder / "copy")["spent"] == 0
-    assert desk.hab("run", sweep, "--run", "copy", "--yes").returncode == 0
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    desk.says("run", sweep, "--run", "copy", "--yes")
+    desk.says("run", sweep, "--yes")
 
 
-def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Desk, sim: Vendor) -> None:
+def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Desk, sweep: Path) -> None:
     """What was granted and not accounted for counts as spent until somebody who has seen the bill releases it."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     spent = money(desk.folder / "run")["spent"]
     assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout
     store = LocalFolder(desk.folder / "store")
     store.put("budget/000001.json", json.dumps({"outlay": 250_000_000, "committed": 0, "cost": 0}).encode())
-    again = desk.hab("run", sweep, "--yes")
-    assert again.returncode == 0 and "hab budget release" in again.stdout and "$0.2500" in again.stdout
+    again = desk.says("run", sweep, "--yes")
+    assert "hab budget release" in again and "$0.2500" in again
     assert money(desk.folder / "run") == {"spent": spent + 250_000_000, "reserved": 0, "budget": 10**9} | {
         "stranded": 250_000_000,
         "waits_for": 0,
@@ -102,89 +99,75 @@ def test_what_an_unclean_end_has_stranded_is_shown_and_can_be_released(desk: Des
         "by_bound": 0,
         "left": 10**9 - spent - 250_000_000,
     }
-    released = desk.hab("budget", "release", "run")
-    assert released.returncode == 0 and "$0.2500 no longer counts as spent" in released.stdout
+    assert "$0.2500 no longer counts as spent" in desk.says("budget", "release", "run")
     assert "nothing is stranded" in desk.hab("budget", "release", "run").stdout
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    desk.says("run", sweep, "--yes")
     assert money(desk.folder / "run")["spent"] == spent
 
 
-def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known(desk: Desk, sim: Vendor) -> None:
+def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known(desk: Desk, sweep: Path) -> None:
     """An intent without an answer may be a batch that is billed."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     store = desk.folder / "store"
     for event in (store / "ledger/openai/000001").glob("*.json"):
         if "intent" not in event.name:
             event.unlink()
     (store / "budget/000001.json").write_text(json.dumps({"outlay": 250_000_000, "committed": 0, "cost": 0}))
-    refused = desk.hab("budget", "release", "run")
-    assert refused.returncode == 2 and "openai/000001" in refused.stdout and "hab run" in refused.stdout
+    refused = desk.says("budget", "release", "run", status=2)
+    assert "openai/000001" in refused and "hab run" in refused
 
 
-def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sim: Vendor) -> None:
+def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sweep: Path) -> None:
     """What this version cannot read it must not touch. `hab status` shows what the run itself has reported last."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     told = desk.folder / "store/format.json"
     assert json.loads(told.read_text()) == {"format": 1}
     told.write_text('{"format": 2}')
     epoch = last_holder(LocalFolder(desk.folder / "store"))
     for command in (("run", sweep, "--yes"), ("plan", sweep), ("report", "run")):
-        refused = desk.hab(*command)
-        assert refused.returncode == 2 and "format 2" in refused.stdout and "newer hab_ray" in refused.stdout
+        refused = desk.says(*command, status=2)
+        assert "format 2" in refused and "newer hab_ray" in refused
     assert last_holder(LocalFolder(desk.folder / "store")) == epoch
     os.unlink(told)
     assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": 1}
 
 
-def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sim: Vendor) -> None:
+def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sweep: Path) -> None:
     """Only `hab run` takes over a sweep's settings, after it has checked that they fit."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     before = record(desk.folder / "run")
     tests = desk.folder / "tests.jsonl"
     tests.write_text(tests.read_text().replace("task 1", "task 9"))
-    assert desk.hab("budget", "release", "run").returncode == 0
-    assert desk.hab("report", "run").returncode == 0
+    desk.says("budget", "release", "run")
+    desk.says("report", "run")
     assert record(desk.folder / "run") == before
-    refused = desk.hab("run", sweep, "--yes")
-    assert refused.returncode == 2 and "tests: its text has changed" in refused.stdout
+    assert "tests: its text has changed" in desk.says("run", sweep, "--yes", status=2)
     tests.unlink()
     for command in (("budget", "release", "run"), ("report", "run")):
-        assert desk.hab(*command).returncode == 0
+        desk.says(*command)
     page = (desk.folder / "run/report/index.html").read_text()
     assert before["hashes"]["tests"] in page
 
 
-def test_an_id_that_is_a_path_is_no_id(desk: Desk, sim: Vendor) -> None:
+def test_an_id_that_is_a_path_is_no_id(desk: Desk, sweep: Path) -> None:
     """A shared run folder must not make the store write elsewhere."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     path, before = desk.folder / "run/sweep.yaml", sorted(desk.folder.rglob("*.json"))
     for id in ("../../elsewhere", "", "."):
         path.write_text(yaml.safe_dump(record(desk.folder / "run") | {"id": id}))
-        refused = desk.hab("run", sweep, "--yes")
-        assert refused.returncode == 2 and "run/sweep.yaml" in refused.stdout
+        assert "run/sweep.yaml" in desk.says("run", sweep, "--yes", status=2)
     assert not [p for p in desk.folder.rglob("*.json") if p not in before and p.parent.name != "lease"]
 
 
-def test_what_needs_the_store_says_where_it_looked(desk: Desk, sim: Vendor) -> None:
+def test_what_needs_the_store_says_where_it_looked(desk: Desk, sweep: Path) -> None:
     """Elsewhere a relative store would be an empty one, in which nothing is stranded and no batch is open."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
     for command in (("budget", "release", "../run"), ("batches", "list", "../run")):
-        refused = other.hab(*command)
-        assert refused.returncode == 2 and "no folder store" in refused.stdout
+        assert "no folder store" in other.says(*command, status=2)
     assert not list(other.folder.iterdir())
 
 
-def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(desk: Desk, sim: Vendor) -> None:
+def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
+    desk: Desk, sim: Vendor, sweep: Path
+) -> None:
     """Also the default store of another directory, and a copy beside the store; one that was moved goes on."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     kept, spent = (desk.folder / "run/sweep.yaml").read_bytes(), money(desk.folder / "run")["spent"]
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
@@ -196,19 +179,18 @@ def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
         (desk, ("run", sweep, "--yes", "--store", "copy"), "is a copy"),
         (desk, ("plan", sweep, "--store", "s2"), "knows nothing"),
     ):
-        refused = where.hab(*command)
-        assert refused.returncode == 2 and why in refused.stdout, refused.stdout
-        assert f"store {desk.folder / 'store'}" in refused.stdout and "--store" in refused.stdout
+        refused = where.says(*command, status=2)
+        assert why in refused
+        assert f"store {desk.folder / 'store'}" in refused and "--store" in refused
         assert (desk.folder / "run/sweep.yaml").read_bytes() == kept
     shutil.copytree(desk.folder / "store", other.folder / "store")
-    refused = other.hab("budget", "release", "../run")
-    assert refused.returncode == 2 and "is a copy" in refused.stdout
+    assert "is a copy" in other.says("budget", "release", "../run", status=2)
     assert not (desk.folder / "s2").exists() and sim.meter()["batch"]["nanousd"] == spent
     (desk.folder / "store").rename(desk.folder / "moved")
     shutil.rmtree(desk.folder / "copy")
-    assert desk.hab("run", sweep, "--store", "moved", "--yes").returncode == 0
+    desk.says("run", sweep, "--store", "moved", "--yes")
     assert money(desk.folder / "run")["spent"] == spent == sim.meter()["batch"]["nanousd"]
-    assert desk.hab("run", sweep, "--store", "moved", "--yes").returncode == 0
+    desk.says("run", sweep, "--store", "moved", "--yes")
 
 
 def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path: Path) -> None:
@@ -223,31 +205,26 @@ def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path
     assert (tmp_path / "run/sweep.yaml").read_bytes() == kept
 
 
-def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sim: Vendor) -> None:
+def test_what_says_what_was_spent_and_is_damaged_is_named(desk: Desk, sweep: Path) -> None:
     """A file that cannot be read is not taken for one that says 0."""
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
     run, release = ("run", sweep, "--yes"), ("budget", "release", "run")
     for name, text, command in (("budget", "", run), ("budget", '{"outlay": "x"}', release), ("lost", "[]", run)):
         damaged = desk.folder / f"store/{name}/000001.json"
         damaged.parent.mkdir(exist_ok=True)
         damaged.write_text(text)
-        ended = desk.hab(*command)
-        assert ended.returncode == 7 and f"{name}/000001.json" in ended.stdout and "bug" not in ended.stdout
+        ended = desk.says(*command, status=7)
+        assert f"{name}/000001.json" in ended and "bug" not in ended
         damaged.unlink()
-    assert desk.hab(*run).returncode == 0
+    desk.says(*run)
 
 
-def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor) -> None:
-    sweep = budgeted(desk, sim)
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+def test_a_damaged_entry_of_the_run_or_its_progress_is_named(desk: Desk, sim: Vendor, sweep: Path) -> None:
     (desk.folder / "run/log/progress.json").write_text('{"x":')
-    status = desk.hab("status", "run")
-    assert status.returncode == 0 and "run/log/progress.json cannot be read" in status.stdout
+    assert "run/log/progress.json cannot be read" in desk.says("status", "run")
     (entry,) = (desk.folder / "store/runs").rglob("*.json")
     entry.write_text("")
-    ended = desk.hab("run", sweep, "--yes")
-    assert ended.returncode == 7 and entry.name in ended.stdout and "bug" not in ended.stdout
+    ended = desk.says("run", sweep, "--yes", status=7)
+    assert entry.name in ended and "bug" not in ended
     entry.unlink()
-    assert desk.hab("run", sweep, "--yes").returncode == 0
+    desk.says("run", sweep, "--yes")
     assert money(desk.folder / "run")["spent"] == sim.meter()["batch"]["nanousd"]

@@ -14,9 +14,9 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from hab_ray.cli.commands.import_ import command as import_app
+from hab_ray.cli.commands.preparing.import_ import command as import_app
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.cli.views.rows_read import RowsRead
+from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
 
@@ -62,10 +62,11 @@ def test_what_is_wrong_ends_with_the_status_of_a_configuration(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_long_import_says_every_few_seconds_how_far_it_is(tmp_path: Path) -> None:
+def test_a_long_import_says_every_few_seconds_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     written = io.StringIO()
-    rows_read = RowsRead(Console(file=written), lambda: now[0])
+    rows_read = RowsRead(Console(file=written))
     source = tmp_path / "rows.csv"
     source.write_text("dimension,prompt\n" + "a,b\n" * 45_000, "utf-8")
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 from aiohttp import web
 
 from hab_ray.results import open_run
 from tests.cli.hostile_vendor import serving
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.exchange.imports.checkouts import build_checkout
 
 ANSWER = "Look\nat it.\n   "
@@ -25,24 +24,22 @@ at it.
 """
 
 
-def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, vendor: Vendors) -> None:
     build_checkout(desk.folder / "checkout")
-    refused = desk.hab("import", "rubrics", "checkout")
-    assert refused.returncode == 2 and "src/prompts/prompt_base.py" in refused.stdout
+    assert "src/prompts/prompt_base.py" in desk.says("import", "rubrics", "checkout", status=2)
     assert not (desk.folder / "imported_rubrics").exists()
     done = desk.hab("import", "rubrics", "checkout", "--execute-unknown")
     assert done.returncode == 0 and "is not the published one" in " ".join(done.stdout.split()), done.stdout
     sim = vendor()
     sweep = desk.sweep("small", sim.url, rubrics="imported_rubrics", executor="local")
-    planned = desk.hab("plan", sweep)
-    assert planned.returncode == 0, planned.stdout
+    desk.says("plan", sweep)
     desk.hab("run", sweep, "--yes")
     assert sim.received("gen") >= 12
 
 
 def test_judges_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk) -> None:
     build_checkout(desk.folder / "checkout")
-    assert desk.hab("import", "rubrics", "checkout", "--execute-unknown").returncode == 0
+    desk.says("import", "rubrics", "checkout", "--execute-unknown")
     judged: list[str] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -57,7 +54,7 @@ def test_judges_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk)
         return web.json_response({"model": "m", "choices": choices, "usage": usage})
 
     with serving(handle) as url:
-        given = {"generate": None, "validate": None, "select": None, "tests": "seeds", "subjects": ["sim/alpha"]}
+        given = {"tests": "seeds", "subjects": ["sim/alpha"]}
         ask = {"rubrics": "imported_rubrics", "dimensions": ["ask_clarifying_questions"], "executor": "local"}
         done = desk.hab("run", desk.sweep("seeds", url, **given, **ask), "--yes")
     assert done.returncode == 0, done.stdout

@@ -85,20 +85,21 @@ def test_places_that_outlive_the_job_are_taken(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["run", "plan"])
 def test_a_job_that_would_lose_its_results_sends_nothing(command: str, desk: Desk) -> None:
     desk.environment |= JOB
-    ended = desk.hab(command, desk.sweep("one", "http://127.0.0.1:9"))
-    assert ended.returncode == Exit.CONFIGURATION and "`run: runs/one` and `store: store`: this is" in ended.stdout
-    assert ended.stdout.splitlines()[-1] == last_line(2) and "Traceback" not in ended.stdout
+    ended = desk.says(command, desk.sweep("one", "http://127.0.0.1:9"), status=Exit.CONFIGURATION)
+    assert "`run: runs/one` and `store: store`: this is" in ended
+    assert ended.splitlines()[-1] == last_line(2) and "Traceback" not in ended
     assert not (desk.folder / "runs").exists() and not (desk.folder / "store").exists()
 
 
 def test_a_job_without_yes_is_told_in_one_message(desk: Desk) -> None:
     prices = {"sim": {"kind": "openai", "url": "http://127.0.0.1:9/v1", "price": {"input": 1, "output": 1}}}
     desk.environment |= JOB
-    made = {"generate": None, "validate": None, "select": None}
-    path = desk.sweep("one", "", providers=prices, tests="seeds", mode="online", **made)
-    ended = desk.hab("run", path, "--run", desk.folder / "run", "--store", desk.folder / "store")
-    assert ended.returncode == Exit.CONFIGURATION and ended.stdout.count("--yes") == 1
-    assert ended.stdout.splitlines()[-1] == last_line(2)
+    path = desk.sweep("one", "", providers=prices, tests="seeds", mode="online")
+    ended = desk.says(
+        "run", path, "--run", desk.folder / "run", "--store", desk.folder / "store", status=Exit.CONFIGURATION
+    )
+    assert ended.count("--yes") == 1
+    assert ended.splitlines()[-1] == last_line(2)
 
 
 @pytest.mark.parametrize(
@@ -111,9 +112,9 @@ def test_a_job_without_yes_is_told_in_one_message(desk: Desk) -> None:
 )
 def test_an_address_that_is_no_clusters_is_explained(address: str, words: str, desk: Desk) -> None:
     desk.environment["RAY_ADDRESS"] = address
-    ended = desk.hab("run", desk.sweep("one", "http://127.0.0.1:9"))
-    assert ended.returncode == Exit.CONFIGURATION and f"RAY_ADDRESS={address}: {words}" in ended.stdout
-    assert "Traceback" not in ended.stdout and not (desk.folder / "store").exists()
+    ended = desk.says("run", desk.sweep("one", "http://127.0.0.1:9"), status=Exit.CONFIGURATION)
+    assert f"RAY_ADDRESS={address}: {words}" in ended
+    assert "Traceback" not in ended and not (desk.folder / "store").exists()
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,6 @@ import fcntl
 import json
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -15,7 +13,7 @@ import pytest
 
 from hab_ray.errors import Exit
 from hab_ray.storage.simulated import PARTLY
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors, until
 from tests.sweep.crashing import TESTS, sweep_file
 
 PIPE_BYTES = 4096
@@ -28,7 +26,7 @@ def said(output: str) -> list[dict[str, Any]]:
     return lines
 
 
-def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "logged")
     desk.environment["COLUMNS"] = "60"
@@ -52,7 +50,7 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Callabl
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
-    desk: Desk, vendor: Callable[..., Vendor], form: str
+    desk: Desk, vendor: Vendors, form: str
 ) -> None:
     """`hab run --log-format json | head -2`: also what the log itself writes afterwards goes nowhere."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
@@ -71,20 +69,16 @@ def test_a_reader_that_has_seen_enough_ends_no_run_and_sees_no_traceback(
     assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS
 
 
-def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Vendors) -> None:
     """A pager, or a terminal after Ctrl-S: the run goes on, and nothing that it says is lost."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
-    sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds", generate=None, validate=None)
+    sweep = desk.sweep("unread", sim.url, executor="local", run="run", tests="seeds")
     process = desk.start("run", sweep, "--yes", "--log-format", "json")
     assert process.stdout is not None
     fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
     progress = desk.folder / "run/log/progress.json"
-    for _ in range(600):
-        status = json.loads(progress.read_text())["end"] if progress.exists() else None
-        if status:
-            break
-        time.sleep(0.1)
-    assert status and status["status"] == Exit.COMPLETE and process.poll() is None
+    until(lambda: progress.exists() and json.loads(progress.read_text())["end"])
+    assert json.loads(progress.read_text())["end"]["status"] == Exit.COMPLETE and process.poll() is None
     lines = said(process.communicate(timeout=60)[0])
     complete = {line["shard"] for line in lines if line["message"] == "shard complete"}
     views = {str(file.relative_to(desk.folder / "run")) for file in (desk.folder / "run").glob("*s/*/**/*.parquet")}
@@ -94,6 +88,6 @@ def test_a_reader_that_does_not_read_holds_up_no_run(desk: Desk, vendor: Callabl
 
 def test_an_error_is_a_line_of_json_too(desk: Desk) -> None:
     hostile = desk.folder / "a\x1b[31m.yaml"
-    ended = desk.hab("run", hostile, "--log-format", "json")
-    assert ended.returncode == Exit.CONFIGURATION and "\x1b" not in ended.stdout
-    assert [line["level"] for line in said(ended.stdout)] == ["error"]
+    ended = desk.says("run", hostile, "--log-format", "json", status=Exit.CONFIGURATION)
+    assert "\x1b" not in ended
+    assert [line["level"] for line in said(ended)] == ["error"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
-from tests.conftest import Desk, Vendor
-from tests.sweep.crashing import MODELS, TESTS, sweep_file
+from tests.conftest import Desk, Vendor, Vendors
+from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
 
 PRICE = {"input": 1, "output": 8}
 MODEL = {"price": PRICE, "serves": ["chat"], "thinking": "always"}
@@ -21,15 +19,15 @@ PROFILE: dict[str, Any] = {
 }
 
 
-def asking(desk: Desk, sim: Vendor, kinds: list[str], **changes: Any) -> Path:
-    """A sweep with a subject at each of these vendors, all judged at the first, by batch."""
-    sweeps = {kind: yaml.safe_load(sweep_file(desk.folder, kind, sim.url, "late").read_text()) for kind in kinds}
+def asking(desk: Desk, sim: Vendor, **changes: Any) -> Path:
+    """A sweep with a subject at each vendor, all judged at one, by batch."""
     priced = {"price": PRICE, "batch": {"discount": 0.5}}
-    accounts = {kind: one["providers"][kind] | {"models": {MODELS[kind]: priced}} for kind, one in sweeps.items()}
-    subjects = {"subjects": [MODELS[kind] for kind in kinds], "judges": [MODELS[kinds[0]]], "providers": accounts}
-    sweep = desk.folder / "sweep.yaml"
-    sweep.write_text(yaml.safe_dump(sweeps[kinds[0]] | subjects | changes))
-    return sweep
+    accounts = {
+        kind: account_of(sweep_file(desk.folder, kind, sim.url, "late")) | {"models": {model: priced}}
+        for kind, model in MODELS.items()
+    }
+    models = list(MODELS.values())
+    return changed(desk.folder / "sweep.yaml", providers=accounts, subjects=models, judges=models[:1], **changes)
 
 
 def late(polls: int | None, **which: Any) -> dict[str, Any]:
@@ -47,12 +45,11 @@ def booked(folder: Path) -> int:
     return sum(event["nanousd"] + event["lost_nanousd"] for event in events)
 
 
-def test_results_that_show_late_are_paid_for_once(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_results_that_show_late_are_paid_for_once(desk: Desk, vendor: Vendors) -> None:
     """The first batch at each vendor shows its results twenty polls after its end, every other one poll after it."""
     sim = vendor(**PROFILE, batch_faults=[late(20, ordinal=1), late(1)])
-    done = desk.hab("run", asking(desk, sim, list(MODELS)), "--yes")
-    assert done.returncode == 0, done.stdout
-    assert "does not show its results yet" in done.stdout
+    done = desk.says("run", asking(desk, sim), "--yes")
+    assert "does not show its results yet" in done
     meter = sim.meter()
     assert meter["billed_more_than_once"]["bodies"] == 0
     assert meter["batch"]["lines_billed"] == 2 * len(MODELS) * TESTS
@@ -60,18 +57,16 @@ def test_results_that_show_late_are_paid_for_once(desk: Desk, vendor: Callable[.
     assert booked(desk.folder) == meter["batch"]["nanousd"] > 0
 
 
-def test_results_that_never_show_are_booked_and_asked_again_only_on_demand(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_results_that_never_show_are_booked_and_asked_again_only_on_demand(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(**PROFILE, batch_faults=[late(None)])
-    done = desk.hab("run", asking(desk, sim, list(MODELS), budget_usd=1.0), "--yes")
+    done = desk.hab("run", asking(desk, sim, budget_usd=1.0), "--yes")
     assert done.stdout.count(f"{TESTS} rows are failures, booked at the most") == len(MODELS), done.stdout
     meter, rows = sim.meter()["batch"], len(MODELS) * TESTS
     assert (meter["created"], meter["lines_billed"]) == (len(MODELS), rows)
     assert not [got for got in sim.requests() if got["method"] == "DELETE"]
     least = booked(desk.folder)
     assert least >= meter["nanousd"] > 0
-    sweep = asking(desk, sim, list(MODELS), budget_usd=least / 1e9 + 0.0001)
+    sweep = asking(desk, sim, budget_usd=least / 1e9 + 0.0001)
     again = desk.hab("run", sweep, "--yes", "--detach")
     assert "0 calls sent" in again.stdout, again.stdout
     refused = desk.hab("run", sweep, "--yes", "--retry-failed")

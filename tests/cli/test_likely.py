@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors, until
 from tests.sweep.crashing import sweep_file
 
 TESTS = 450
@@ -21,12 +18,10 @@ TESTS = 450
 
 def likely(folder: Path, url: str, budget: object) -> Path:
     """A sweep of so many tests by batch whose answers are far shorter than they might be."""
-    path = sweep_file(folder, "openai", url, "likely")
-    sweep = yaml.safe_load(path.read_text())
-    tests = [json.loads(line) for line in Path(sweep["tests"]).read_text().splitlines()][:1]
-    rows = [{**tests[0], "id": f"t{n}", "prompt": f"how do I solve task {n} myself?"} for n in range(TESTS)]
-    Path(sweep["tests"]).write_text("".join(json.dumps(row) + "\n" for row in rows))
-    path.write_text(yaml.safe_dump({**sweep, "budget": budget}))
+    path, tests = sweep_file(folder, "openai", url, "likely", budget=budget), folder / "tests.jsonl"
+    first = json.loads(tests.read_text().splitlines()[0])
+    rows = [{**first, "id": f"t{n}", "prompt": f"how do I solve task {n} myself?"} for n in range(TESTS)]
+    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
 
 
@@ -36,7 +31,7 @@ def batches(folder: Path) -> list[Batch]:
 
 @pytest.mark.parametrize("sent_before", [1, 2])
 def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_assumes(
-    desk: Desk, vendor: Callable[..., Vendor], sent_before: int
+    desk: Desk, vendor: Vendors, sent_before: int
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 1.5}})
     desk.environment["OPENAI_API_KEY"] = "a-key"
@@ -50,9 +45,7 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     usd = 4 * most[0]
     path = likely(desk.folder, sim.url, {"usd": usd, "reserve": "likely", "risk": 1e-6})
     process = desk.start("run", path, "--yes")
-    deadline = time.monotonic() + 60
-    while sum(bool(b.submitted) for b in batches(desk.folder)) < sent_before and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: sum(bool(b.submitted) for b in batches(desk.folder)) >= sent_before, process)
     process.kill()
     process.wait()
     assert any(batch.intent.most_nanousd is not None for batch in batches(desk.folder)), "nothing went out in a wave"
@@ -61,8 +54,7 @@ def test_killed_between_waves_it_completes_within_its_budget_and_says_what_that_
     waiting = [batch for batch in batches(desk.folder) if not batch.harvested]
     assert money["by_bound"] == sum(batch.intent.nanousd for batch in waiting) > 0 == money["hard"]
     assert sum(nano for part, nano in money.items() if part != "budget") == money["budget"]
-    done = desk.hab("run", path, "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", path, "--yes")
     assert not list((desk.folder / "run" / "cells").rglob("*.json"))
     sent = [batch.intent for batch in batches(desk.folder)]
     assert [one.rows for one in sent] == [450, 100, 350], "a first wave, of which nothing is known, went out again"
@@ -83,5 +75,4 @@ def test_two_budgets_are_one_too_many(desk: Desk) -> None:
     ):
         path = likely(desk.folder, "http://127.0.0.1:9", budget)
         path.write_text(path.read_text() + "budget_usd: 3\n" * (budget == {"usd": 5}))
-        done = desk.hab("plan", path)
-        assert done.returncode == 2 and said in re.sub(r"\s+", " ", done.stdout), done.stdout
+        assert said in re.sub(r"\s+", " ", desk.says("plan", path, status=2))

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from hab_ray.cli import main
-from hab_ray.cli.commands import plan, run, status
+from hab_ray.cli.commands.running import plan, run, status
 from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.stages.wiring import stages
 

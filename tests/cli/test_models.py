@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from aiohttp import web
+from typer.testing import CliRunner
 
 from hab_ray.catalog.models import Catalog, load_catalog
-from hab_ray.cli.commands.models import show_models
-from hab_ray.cli.ending import console
-from hab_ray.errors import ConfigError, Exit
-from hab_simulator import Profile, simulator
+from hab_ray.cli.commands.preparing import models
+from hab_ray.cli.main import app
+from hab_ray.errors import Exit
+from tests.cli.hostile_vendor import serving
+from tests.conftest import Vendors
 
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
 SECRET = "-".join(["hab", "listed", "key", "0123456789abcdef"])
@@ -25,37 +25,33 @@ PATHS = {
     "xai": "/xai/v1",
     "openrouter": "/x/router/v1",
 }
+Check = Callable[..., tuple[int, str]]
+
+
+def shown(*arguments: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["models", *arguments])
+    return done.exit_code, done.output
 
 
 @pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def checked(monkeypatch: pytest.MonkeyPatch) -> Check:
+    """What is shown of models beside the lists of vendors at another address; all keys are set."""
     for name in KEYS:
         monkeypatch.setenv(name, SECRET)
-
-
-def at(url: str, paths: Mapping[str, str] = PATHS) -> Catalog:
-    """The catalogue with its vendors at another address."""
     shipped = load_catalog()
-    moved = {name: shipped.providers[name].model_copy(update={"url": url + path}) for name, path in paths.items()}
-    return shipped.extended(moved)
 
+    def check(text: str, url: str, paths: Mapping[str, str] = PATHS) -> tuple[int, str]:
+        moved = {name: shipped.providers[name].model_copy(update={"url": url + path}) for name, path in paths.items()}
 
-def shown(text: str, check: bool, catalog: Catalog | None = None) -> tuple[Exit, str]:
-    with console.capture() as captured:
-        status = show_models(text, check, catalog)
-    return status, captured.get()
+        def extended() -> Catalog:
+            return shipped.extended(moved)
 
+        monkeypatch.setattr(models, "load_catalog", extended)
+        status, printed = shown(text, "--check")
+        assert SECRET not in printed
+        return status, printed
 
-@asynccontextmanager
-async def served(answer: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]) -> AsyncIterator[str]:
-    """A vendor that answers every request so."""
-    runner = web.ServerRunner(web.Server(answer, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    finally:
-        await runner.cleanup()
+    return check
 
 
 def row(printed: str, name: str) -> str:
@@ -67,7 +63,7 @@ def row(printed: str, name: str) -> str:
 def test_the_catalogue_shows_price_batch_context_end_and_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", SECRET)
     monkeypatch.delenv("XAI_API_KEY", raising=False)
-    _, printed = shown("", check=False)
+    _, printed = shown()
     assert row(printed, "gpt-4.1") == "gpt-4.1 2/8 1/4 1M 2027-01-14"
     assert row(printed, "grok-3").endswith("- 131k gone 2026-05-15")
     assert row(printed, "smollm2-135m") == "smollm2-135m free - ?"
@@ -77,24 +73,25 @@ def test_the_catalogue_shows_price_batch_context_end_and_key(monkeypatch: pytest
 
 
 def test_a_text_chooses_and_a_wrong_one_is_told_what_is_near() -> None:
-    _, printed = shown("HAIKU", check=False)
+    _, printed = shown("HAIKU")
     assert "claude-haiku-5-5" in printed and "opus" not in printed
-    with pytest.raises(ConfigError, match=r"no model .* 'claude-haiku5' .* did you mean claude-haiku-5-5"):
-        shown("claude-haiku5", check=False)
-    with pytest.raises(ConfigError, match="`hab models` alone shows all"):
-        shown("#" * 5000, check=False)
+    for text, hint in (
+        ("claude-haiku5", "did you mean claude-haiku-5-5"),
+        ("#" * 5000, "`hab models` alone shows all"),
+    ):
+        status, printed = shown(text)
+        assert status == Exit.CONFIGURATION and "no model of the catalogue has " in printed and hint in printed
 
 
-async def test_the_vendors_say_what_exists_what_is_gone_and_what_is_new(keys: None) -> None:
+def test_the_vendors_say_what_exists_what_is_gone_and_what_is_new(checked: Check, vendor: Vendors) -> None:
     accounts = {
         "openai": {"models": {"gpt-4.1-2025-04-14": {}, "gpt-9-sol": {}, "text-embedding-3-small": {}}},
         "anthropic": {"models": {"claude-opus-5-5": {}, "claude-opus-4-8": {"retired": True}}},
         "google": {"models": {"gemini-3.8-flash": {}, "gemini-9-pro": {}}},
         "xai": {"models": {"grok-4.7": {}}},
     }
-    async with simulator(Profile.model_validate({"accounts": accounts})) as url:
-        status, printed = await asyncio.to_thread(shown, "", True, at(url, PATHS | {"mistral": "/x/mistral/v1"}))
-    assert status is Exit.COMPLETE
+    status, printed = checked("", vendor(accounts=accounts).url, PATHS | {"mistral": "/x/mistral/v1"})
+    assert status == Exit.COMPLETE
     listed = {name: row(printed, name).split()[-1] for name in ("gpt-4.1", "gpt-4o", "claude-opus-5-5", "grok-4.7")}
     assert listed == {"gpt-4.1": "yes", "gpt-4o": "NO", "claude-opus-5-5": "yes", "grok-4.7": "yes"}
     assert row(printed, "claude-opus-4-8").endswith(" NO")
@@ -102,10 +99,9 @@ async def test_the_vendors_say_what_exists_what_is_gone_and_what_is_new(keys: No
     assert "not in the catalogue: gemini-9-pro" in printed
     assert "not asked: provider mistral: the environment variable MISTRAL_API_KEY is not set" in printed
     assert row(printed, "mistral-large-4").endswith(" ?")
-    assert SECRET not in printed
 
 
-async def test_lists_come_by_pages_and_one_without_an_end_is_given_up(keys: None) -> None:
+def test_lists_come_by_pages_and_one_without_an_end_is_given_up(checked: Check) -> None:
     asked: list[str] = []
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -116,17 +112,17 @@ async def test_lists_come_by_pages_and_one_without_an_end_is_given_up(keys: None
         page = {"data": [model], "models": [model], "has_more": more, "last_id": model["id"]}
         return web.json_response(page | ({"nextPageToken": f"a&b{number}"} if more else {}))
 
-    async with served(answer) as url:
-        _, printed = await asyncio.to_thread(shown, "claude-opus", True, at(url, {"anthropic": ""}))
+    with serving(answer) as url:
+        _, printed = checked("claude-opus", url, {"anthropic": ""})
         assert "it lists 3 models" in printed and asked[1:] == [
             f"/v1/models?limit=1000&after_id=claude-{number}" for number in (1, 2)
         ]
         asked.clear()
-        _, printed = await asyncio.to_thread(shown, "gemini-3", True, at(url, {"google": ""}))
+        _, printed = checked("gemini-3", url, {"google": ""})
         assert "it lists 3 models" in printed and asked[1].endswith("models?pageSize=1000&pageToken=a%26b1")
         asked.clear()
-        with pytest.raises(ConfigError, match="no vendor could be asked"):
-            await asyncio.to_thread(shown, "claude-opus", True, at(url, {"anthropic": "/endless"}))
+        status, printed = checked("claude-opus", url, {"anthropic": "/endless"})
+        assert status == Exit.CONFIGURATION and "no vendor could be asked" in printed
         assert len(asked) == 100
 
 
@@ -140,26 +136,15 @@ HOSTILE = "\x1b]0;owned\x07\u202egpt-\n9 [bold]" + SECRET
         (401, {"error": {"message": HOSTILE}}),
         (500, HOSTILE),
         (200, {"data": [{"id": 7}]}),
-        (200, {"data": {"a": 1}}),
         (200, []),
-        (403, "<!doctype html><h1>no</h1>" + HOSTILE),
         (302, {"error": HOSTILE}),
     ],
 )
-async def test_a_list_is_hostile_text_and_holds_no_key(keys: None, status: int, body: Any) -> None:
+def test_a_list_is_hostile_text_and_holds_no_key(checked: Check, status: int, body: Any) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         return web.json_response(body, status=status) if not isinstance(body, str) else web.Response(text=body)
 
-    async with served(answer) as url:
-
-        def run() -> str:
-            with console.capture() as captured:
-                try:
-                    show_models("gpt", True, at(url, {"openai": ""}))
-                except ConfigError as error:
-                    console.print(str(error))
-            return captured.get()
-
-        printed = await asyncio.to_thread(run)
-    assert SECRET not in printed and "\x1b" not in printed and "\u202e" not in printed
+    with serving(answer) as url:
+        _, printed = checked("gpt", url, {"openai": ""})
+    assert "\x1b" not in printed and "\u202e" not in printed
     assert ("not asked: " in printed) is (body != {"data": [{"id": HOSTILE}]})

@@ -6,20 +6,23 @@ import csv
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 from hab_ray.results import open_run
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/people.md").read_text("utf-8")
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
-NONE: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
-SHAPE = {"dimensions": DIMENSIONS, "subjects": ["sim/alpha", "sim/beta"], "judges": ["sim/judge"], "executor": "local"}
+SHAPE = {
+    "tests": "seeds",
+    "dimensions": DIMENSIONS,
+    "subjects": ["sim/alpha", "sim/beta"],
+    "judges": ["sim/judge"],
+    "executor": "local",
+}
 
 
 def commands() -> list[str]:
@@ -47,12 +50,11 @@ def send_back(desk: Desk) -> None:
         table.writerows(filled)
 
 
-def test_from_sheets_to_agreement(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    sweep = desk.sweep("study", sim.url, **NONE, **SHAPE)
+    sweep = desk.sweep("study", sim.url, **SHAPE)
     first, sheet, again, agreement, latex, second, compare = commands()
-    done = desk.hab(*shlex.split(first)[1:], "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says(*shlex.split(first)[1:], "--yes")
     drawn = desk.hab(*shlex.split(sheet)[1:])
     assert (
         drawn.returncode == 0
@@ -61,32 +63,30 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Callable[..., Vendor]) -> 
     )
     handed_out = "".join(path.read_text("utf-8") for path in desk.folder.glob("sheets/*"))
     assert not re.search(r"sim/|\balpha\b|\bbeta\b", handed_out)
-    twice = desk.hab(*shlex.split(sheet)[1:])
-    assert twice.returncode == 2 and "--out: sheets holds something already" in twice.stdout
-    refused = desk.hab(*shlex.split(agreement)[1:])
-    assert refused.returncode == 2 and "nobody has rated" in refused.stdout
+    assert "--out: sheets holds something already" in desk.says(*shlex.split(sheet)[1:], status=2)
+    assert "nobody has rated" in desk.says(*shlex.split(agreement)[1:], status=2)
 
     other = desk.hab(*shlex.split(second)[1:], "--yes")
     assert other.returncode == 0, other.stdout
-    compared = desk.hab(*shlex.split(compare)[1:])
-    assert compared.returncode == 0 and "judges, of equal weight in the panel: sim/judge / sim/other" in compared.stdout
+    compared = desk.says(*shlex.split(compare)[1:])
+    assert "judges, of equal weight in the panel: sim/judge / sim/other" in compared
     answers = open_run(desk.folder / "runs/study").responses().num_rows
-    assert f"of {answers} answers to shared tests {answers} are the same reply" in compared.stdout
+    assert f"of {answers} answers to shared tests {answers} are the same reply" in compared
 
     send_back(desk)
     named = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]
     sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | yaml.safe_load(named)))
     before = sim.meter()["received"]
-    joined = desk.hab(*shlex.split(again)[1:], "--yes")
-    assert joined.returncode == 0 and "ratings by 3 raters" in joined.stdout and "left out" not in joined.stdout
+    joined = desk.says(*shlex.split(again)[1:], "--yes")
+    assert "ratings by 3 raters" in joined and "left out" not in joined
     assert sim.meter()["received"] == before
     run = open_run(desk.folder / "runs/study")
     assert run.raters[1:] == ("R1", "R2", "R3")
-    shown = desk.hab(*shlex.split(agreement)[1:])
-    assert shown.returncode == 0 and "people among themselves" in shown.stdout and "Only 3 people" in shown.stdout
-    assert "sim/judge" in shown.stdout and "R3" in shown.stdout
-    paper = desk.hab(*shlex.split(latex)[1:])
-    assert paper.returncode == 0 and r"\begin{tabular}" in paper.stdout and "R3" not in paper.stdout
+    shown = desk.says(*shlex.split(agreement)[1:])
+    assert "people among themselves" in shown and "Only 3 people" in shown
+    assert "sim/judge" in shown and "R3" in shown
+    paper = desk.says(*shlex.split(latex)[1:])
+    assert r"\begin{tabular}" in paper and "R3" not in paper
     rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
     table = run.analysis("people")
     assert len(rows) == table.num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors, until
 
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
 PRICE = {"input": 1, "output": 2}
-SEEDS: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
 
 
 def priced(desk: Desk, sim: Vendor, name: str, **changes: Any) -> Path:
@@ -28,7 +25,7 @@ def priced(desk: Desk, sim: Vendor, name: str, **changes: Any) -> Path:
     return desk.sweep(name, sim.url, dimensions=DIMENSIONS, providers={"sim": provider}, **changes)
 
 
-def charging(vendor: Callable[..., Vendor], **models: dict[str, Any]) -> Vendor:
+def charging(vendor: Vendors, **models: dict[str, Any]) -> Vendor:
     played = {name: {"price": PRICE, **model} for name, model in {**models, "*": {}}.items()}
     return vendor(accounts={"x/sim": {"models": played}})
 
@@ -38,18 +35,15 @@ def plan_of(output: str) -> dict[str, Any]:
     return dict(json.loads(output[output.index("{\n") :]))
 
 
-def test_seed_queries_and_verdicts_on_them_are_measured_and_not_measured_twice(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_seed_queries_and_verdicts_on_them_are_measured_and_not_paid_for_again(desk: Desk, vendor: Vendors) -> None:
     sim = charging(vendor, alpha={"latency": {"kind": "fixed", "value_s": 0.4}})
-    sweep = priced(desk, sim, "seeds", **SEEDS)
+    sweep = priced(desk, sim, "seeds", tests="seeds")
     before = plan_of(desk.hab("plan", sweep, "--json").stdout)
     assert all(line["assumed"] and not line["measured"] for line in before["lines"])
-    done = desk.hab("plan", sweep, "--json", "--probe", 2, "--yes")
-    assert done.returncode == 0, done.stdout
+    done = desk.says("plan", sweep, "--json", "--probe", 2, "--yes")
     received = {m["model"]: m["received"] for m in sim.meter()["models"]}
     assert received == {"alpha": 4, "beta": 4, "judge": 4}  # 2 a subject or judge and dimension
-    plan = plan_of(done.stdout)
+    plan = plan_of(done)
     assert plan["total"]["reused"] == 12 and not any(line["assumed"] for line in plan["lines"])
     mine = [line for line in plan["lines"] if line["name"] == "sim/alpha"]
     meter = next(m for m in sim.meter()["models"] if m["model"] == "alpha")
@@ -59,68 +53,53 @@ def test_seed_queries_and_verdicts_on_them_are_measured_and_not_measured_twice(
     assert abs(output / to_pay - meter["output_tokens"] / 4) <= 1
     respond = next(time for time in plan["times"] if time["stage"] == "respond")
     assert respond["slowest"] == "sim/alpha" and 0.4 <= respond["a_call"] < 2
-    again = desk.hab("plan", sweep, "--probe", 2)
-    assert again.returncode == 0 and "nothing to probe" in again.stdout
+    assert "nothing to probe" in desk.says("plan", sweep, "--probe", 2)
     assert sim.meter()["received"] == 12
+    desk.says("run", sweep, "--yes")
+    meter, tests = sim.meter(), 2 * 12
+    assert meter["billed_more_than_once"]["bodies"] == 0
+    assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once
 
 
-def test_without_tests_what_makes_them_is_measured_and_the_rest_named_as_guesses(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_without_tests_what_makes_them_is_measured_and_the_rest_named_as_guesses(desk: Desk, vendor: Vendors) -> None:
     sim = charging(vendor)
     sweep = priced(desk, sim, "made")
-    done = desk.hab("plan", sweep, "--probe", 1, "--yes")
-    assert done.returncode == 0, done.stdout
+    done = desk.says("plan", sweep, "--probe", 1, "--yes")
     assert {m["model"]: m["received"] for m in sim.meter()["models"]} == {"gen": 2, "val": 2}
-    guesses = next(line for line in done.stdout.splitlines() if "still guessed" in line)
+    guesses = next(line for line in done.splitlines() if "still guessed" in line)
     assert "respond sim/alpha" in guesses and "judge sim/judge" in guesses
     assert "generate sim/gen" not in guesses and "validate sim/val" not in guesses
     assert "measured on 4 replies" in guesses
-    assert "4 calls sent, $0.0" in done.stdout
+    assert "4 calls sent, $0.0" in done
 
 
-def test_nothing_is_spent_unasked_and_nothing_beyond_the_budget(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_nothing_is_spent_unasked_and_nothing_beyond_the_budget(desk: Desk, vendor: Vendors) -> None:
     sim = charging(vendor)
-    unasked = desk.hab("plan", priced(desk, sim, "unasked", **SEEDS), "--probe", 2)
-    assert unasked.returncode == 2 and "--yes" in unasked.stdout and "at most 12 calls" in unasked.stdout
+    unasked = desk.says("plan", priced(desk, sim, "unasked", tests="seeds"), "--probe", 2, status=2)
+    assert "--yes" in unasked and "at most 12 calls" in unasked
     assert sim.meter()["received"] == 0 and not (desk.folder / "store").exists()
-    poor = desk.hab("plan", priced(desk, sim, "poor", budget_usd=0.01, **SEEDS), "--probe", 12, "--yes")
+    poor = desk.hab("plan", priced(desk, sim, "poor", budget_usd=0.01, tests="seeds"), "--probe", 12, "--yes")
     assert poor.returncode == 4 and "budget reached" in poor.stdout, poor.stdout
     assert 0 < sim.meter()["nanousd"] <= 10_000_000
 
 
-def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(accounts={"x/sim": {"keys": ["another"], "models": {"*": {"price": PRICE}}}})
-    done = desk.hab("plan", priced(desk, sim, "refused", **SEEDS), "--probe", 1, "--yes")
-    assert done.returncode == 5, done.stdout
-    assert "unanswered: sim: " in done.stdout and "finishes as estimated" in done.stdout
+    done = desk.says("plan", priced(desk, sim, "refused", tests="seeds"), "--probe", 1, "--yes", status=5)
+    assert "unanswered: sim: " in done and "finishes as estimated" in done
     assert sim.meter()["billed"] == 0
 
 
-def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Vendors) -> None:
     slow = {"latency": {"kind": "fixed", "value_s": 0.5}}
     sim = charging(vendor, alpha=slow, beta=slow)
-    sweep = priced(desk, sim, "stopped", **SEEDS)
+    sweep = priced(desk, sim, "stopped", tests="seeds")
     process = desk.start("plan", sweep, "--probe", 12, "--yes")
-    deadline = time.monotonic() + 60
-    while not sim.received("alpha") and time.monotonic() < deadline:
-        time.sleep(0.05)
+    until(lambda: sim.received("alpha"), process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 130, output
     received = sim.meter()["received"]
     assert 0 < received < 48
-    assert desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
+    desk.says("plan", sweep, "--probe", 2, "--yes")
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
-
-
-def test_the_run_does_not_pay_again_for_what_was_probed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    sim = charging(vendor)
-    sweep = priced(desk, sim, "both", **SEEDS)
-    assert desk.hab("plan", sweep, "--probe", 2, "--yes").returncode == 0
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    meter = sim.meter()
-    assert meter["billed_more_than_once"]["bodies"] == 0
-    tests = 2 * 12
-    assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once

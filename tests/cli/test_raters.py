@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
 
 import pyarrow.parquet as pq
 
@@ -13,11 +11,10 @@ from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.results import open_run
 from hab_ray.rows import Rater
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 
 DIMENSION = "encourage_learning"
 PUBLISHED = [("How?", "Think.", 9), ("Why?", "Look it up.", 4), ("When?", "[RATE LIMIT ERROR] again", 0)]
-NONE: dict[str, Any] = {"tests": None, "generate": None, "validate": None, "select": None}
 
 
 def published(desk: Desk) -> str:
@@ -32,16 +29,14 @@ def published(desk: Desk) -> str:
     return str(desk.folder / "published.jsonl")
 
 
-def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk, vendor: Vendors) -> None:
     sim, source = vendor(), published(desk)
     import_responses(TableSource(source), desk.folder / "responses.parquet")
     import_verdicts(TableSource(source, values={"rater": "o3"}), desk.folder / "verdicts.parquet")
     import_ratings(TableSource(source), desk.folder / "ratings.parquet")
     data = str(desk.folder / "responses.parquet")
     models = {"subjects": ["sim/alpha"], "judges": ["sim/judge"]}
-    settings = {**NONE, **models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
+    settings = {**models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
     sheet = {"dimension": DIMENSION, "prompt": "How?", "subject": "sim/alpha", "rater": "Eve", "kind": "person"}
     (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
     first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
@@ -49,9 +44,9 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(
     assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "rater-1")
     scores = pq.read_table(desk.folder / "runs/bridge/scores.parquet")
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]
-    second = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=files), "--yes")
-    assert second.returncode == 0 and "0 calls sent" in second.stdout, second.stdout
-    assert "raters: 5 ratings by 3 raters stand beside the judges' verdicts" in second.stdout
+    second = desk.says("run", desk.sweep("bridge", sim.url, **settings, raters=files), "--yes")
+    assert "0 calls sent" in second
+    assert "raters: 5 ratings by 3 raters stand beside the judges' verdicts" in second
     run = open_run(desk.folder / "runs/bridge")
     assert run.panel == ("sim/judge",) and run.raters[1:] == ("person-1", "person-2", "published o3")
     ((subject, dimension, table),) = run.further_verdicts()

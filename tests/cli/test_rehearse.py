@@ -9,17 +9,16 @@ import shlex
 import signal
 import tempfile
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from hab_ray.cli.commands.simulate import addresses
+from hab_ray.cli.commands.preparing.simulate import addresses
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor, ended
+from tests.conftest import Desk, Vendors, ended
 
 FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
@@ -35,12 +34,6 @@ def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
         for seed in rubric.seeds[:each]
     ]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
-
-
-def sweep(folder: Path, name: str, **settings: Any) -> Path:
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump({"name": name, "executor": "local", **settings}))
     return path
 
 
@@ -64,27 +57,25 @@ def test_frontier(desk: Desk) -> None:
     folder = desk.folder
     dimensions = ["correct_misinformation"]
     made = {"dimensions": dimensions, "tests": str(given_tests(folder, dimensions, each=1))}
-    path = sweep(folder, "frontier", mode="online", subjects=subjects, judges=judges, **made)
-    done = desk.hab("rehearse", path)
-    assert done.returncode == 0, done.stdout
+    path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)
+    done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
-    assert f"recovered {20 * 4} of {20 * 4} cells exactly" in done.stdout
-    assert "the bills agree" in done.stdout and "80 calls sent, 80 received, 80 billed" in done.stdout
-    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done.stdout)
+    assert f"recovered {20 * 4} of {20 * 4} cells exactly" in done
+    assert "the bills agree" in done and "80 calls sent, 80 received, 80 billed" in done
+    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
     assert ours == theirs and float(ours) > 0
     run = folder / "runs/rehearsal-frontier"
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
-    assert traces(folder, list(keys.values())) == [] and not any(key in done.stdout for key in keys.values())
-    report = desk.hab("report", run)
-    assert report.returncode == 0, report.stdout
+    assert traces(folder, list(keys.values())) == [] and not any(key in done for key in keys.values())
+    desk.says("report", run)
 
 
 def test_generated_tests(desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
-    path = sweep(
-        desk.folder,
+    path = desk.write(
         "generated",
+        executor="local",
         dimensions=["correct_misinformation", "encourage_learning"],
         generate={"model": "gpt-4.1", "candidates": 12},
         validate={"model": "claude-haiku-4-5", "keep": 8},
@@ -93,9 +84,8 @@ def test_generated_tests(desk: Desk) -> None:
         judges=["gpt-6.1-terra"],
         samples=2,
     )
-    done = desk.hab("rehearse", path, "--seed", 3)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout
+    done = desk.says("rehearse", path, "--seed", 3)
+    assert "recovered 8 of 8 cells exactly" in done
 
 
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
@@ -113,24 +103,22 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
         )
     )
     dimensions = ["defer_important_decisions", "encourage_learning"]
-    path = sweep(
-        folder,
+    path = desk.write(
         "hurt",
+        executor="local",
         dimensions=dimensions,
         tests=str(given_tests(folder, dimensions, each=5)),
         subjects=["claude-haiku-5-5", "gpt-6-luna"],
         judges=["gemini-3.8-flash"],
     )
-    done = desk.hab("rehearse", path, "--faults", faults)
-    assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout
-    lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done.stdout)
+    done = desk.says("rehearse", path, "--faults", faults)
+    assert "recovered 8 of 8 cells exactly" in done
+    lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done)
     assert lost and float(lost[1]) > 0 and int(lost[2]) > 0
-    wrong = desk.hab("rehearse", path, "--judge-error", 0.5)
-    assert wrong.returncode == 1, wrong.stdout
-    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong.stdout)
+    wrong = desk.says("rehearse", path, "--judge-error", 0.5, status=1)
+    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong)
     assert recovered and int(recovered[1]) < 8
-    assert "planted" in wrong.stdout and "the bills agree" in wrong.stdout
+    assert "planted" in wrong and "the bills agree" in wrong
 
 
 def test_refusals(desk: Desk) -> None:
@@ -138,11 +126,11 @@ def test_refusals(desk: Desk) -> None:
     paid = desk.folder / "store/replies/m/wal-000001-x.000001.arrow"
     paid.parent.mkdir(parents=True)
     paid.write_bytes(b"a paid reply")
-    path = sweep(desk.folder, "s", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
+    path = desk.write("s", executor="local", tests="seeds", subjects=["gpt-6-luna"], judges=["gpt-6-luna"])
     (desk.folder / "faults.yaml").write_text("calls: [{kind: sneeze, probability: 1}]\n")
     for option, value, word in (("--store", "store", "--store store"), ("--faults", "faults.yaml", "sneeze")):
-        done = desk.hab("rehearse", path, option, value)
-        assert done.returncode == 2 and word in done.stdout and "Traceback" not in done.stdout, done.stdout
+        done = desk.says("rehearse", path, option, value, status=2)
+        assert word in done and "Traceback" not in done
     assert not (desk.folder / "runs/rehearsal-s/replies").exists()
 
 
@@ -157,7 +145,7 @@ OWN_RAY = (pytest.mark.long, pytest.mark.xdist_group("own ray"), pytest.mark.ben
 
 
 @pytest.mark.parametrize("executor", ["local", pytest.param("ray", marks=OWN_RAY)])
-def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_folder: Path, executor: str) -> None:
+def test_keys_leave_no_trace(desk: Desk, vendor: Vendors, short_folder: Path, executor: str) -> None:
     """Ray's workers have their environment from a node of their own; one of the keys is refused.
 
     Of a job on a cluster with a server, `make test` looks for keys in `tests/cluster/test_jobs.py`.
@@ -166,8 +154,7 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Callable[..., Vendor], short_fo
     sim = vendor(accounts={"google": {"keys": ["another"]}})
     bases = {"openai": "/openai/v1", "anthropic": "/anthropic", "google": "/google"}
     played = {"price": {"input": 0, "output": 0}, "models": {"claude-test": {"sampling": "fixed"}}}
-    path = sweep(
-        desk.folder,
+    path = desk.write(
         "keys",
         executor=executor,
         dimensions=["encourage_learning"],
@@ -206,24 +193,21 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     with urllib.request.urlopen(request, timeout=10) as response:
         assert json.load(response)["choices"][0]["message"]["content"]
     port = url[1].rpartition(":")[2]
-    taken = desk.hab("simulate", "--port", port)
-    assert taken.returncode == 2 and f"--port {port}" in taken.stdout
+    assert f"--port {port}" in desk.says("simulate", "--port", port, status=2)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 0
 
 
-def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:
     """The command that `hab simulate` prints, and what follows it in the README."""
     (command,) = [line for line in addresses(vendor().url) if "hab init" in line]
     chosen = ("--model", "gpt-6-luna", "--dimension", "encourage_learning", "--tests", "seeds", "--judge", "gpt-6-sol")
     made = desk.hab(*shlex.split(command.partition("hab ")[2]), *chosen)
     assert made.returncode == 0 and "next: hab rehearse try.yaml, hab plan try.yaml" in made.stdout, made.stdout
-    plan = desk.hab("plan", "try.yaml")
-    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
+    assert "24 calls to pay" in desk.says("plan", "try.yaml")
     written = desk.folder / "try.yaml"
     fewer = given_tests(desk.folder, ["encourage_learning"], 2)
     written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
-    done = desk.hab("run", "try.yaml", "--yes")
-    assert done.returncode == 0 and "answered by a simulator" in done.stdout, done.stdout
+    assert "answered by a simulator" in desk.says("run", "try.yaml", "--yes")
     removed = desk.hab("rm", "runs/try", "--yes")
     assert removed.returncode == 0 and not (desk.folder / "runs/try").exists(), removed.stdout

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import yaml
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors, until
 from tests.sampling import EVERY_KILL
 
 SAFE_S = 3.0
 IN_FLIGHT = 8
 KILLED_AT = ("gen", "val", "emb", "alpha", "judge") if EVERY_KILL else ("judge",)
 TWO = ["defer_important_decisions", "encourage_learning"]
-SEEDS: dict[str, Any] = {"dimensions": TWO, "tests": "seeds", "generate": None, "validate": None, "select": None}
+SEEDS = {"dimensions": TWO, "tests": "seeds"}
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts")
 
 
@@ -27,13 +25,6 @@ def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
     """Every view of a run, by its path."""
     files = sorted(p for view in VIEWS for p in (run / view).rglob("*.parquet"))
     return {str(p.relative_to(run)): pq.read_table(p).to_pylist() for p in files}
-
-
-def until_received(sim: Vendor, count: int, process: subprocess.Popen[str]) -> None:
-    """Wait until the first subject was asked so often."""
-    while sim.received("alpha") < count:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
 
 
 SEVENTH = {
@@ -61,7 +52,7 @@ SEVENTH = {
 }
 
 
-def test_seventh_dimension(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_seventh_dimension(desk: Desk, vendor: Vendors) -> None:
     """A sweep over shipped dimensions and one of the user's own is complete; given again it costs nothing."""
     rubrics = desk.folder / "own"
     rubrics.mkdir()
@@ -69,8 +60,7 @@ def test_seventh_dimension(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     sim = vendor()
     chosen = [*TWO, "mental_security"]
     sweep = desk.sweep("first", sim.url, rubrics="own", dimensions=chosen)
-    done = desk.hab("run", sweep)
-    assert done.returncode == 0, done.stdout
+    done = desk.says("run", sweep)
     run = desk.folder / "runs/first"
     found = rows(run)
     dimensions = {p.stem for p in (run / "tests").iterdir()}
@@ -81,15 +71,14 @@ def test_seventh_dimension(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     verdicts = [row for name, content in found.items() if name.startswith("verdicts") for row in content]
     assert len(verdicts) == 2 * 2 * len(chosen)
     assert all(row["state"] == "ok" and 0 <= row["score"] <= 10 for row in verdicts)
-    assert "report:" in done.stdout and (run / "report/index.html").is_file()
+    assert "report:" in done and (run / "report/index.html").is_file()
     before = sim.meter()
     assert before["billed_more_than_once"]["bodies"] == 0
-    again = desk.hab("run", sweep)
-    assert again.returncode == 0 and "0 calls sent" in again.stdout
+    assert "0 calls sent" in desk.says("run", sweep)
     assert sim.meter()["received"] == before["received"]
     assert rows(run) == found
-    status = desk.hab("status", run)
-    assert status.returncode == 0 and "no process drives" in status.stdout and "12" in status.stdout
+    status = desk.says("status", run)
+    assert "no process drives" in status and "12" in status
 
 
 def without_seconds(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
@@ -98,7 +87,7 @@ def without_seconds(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[di
     return {name: [{k: v for k, v in row.items() if k not in times} for row in view] for name, view in found.items()}
 
 
-def test_order_of_replies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_order_of_replies(desk: Desk, vendor: Vendors) -> None:
     """The order in which replies arrive changes no key, test or score."""
     found = []
     for name, latency in (("calm", {"kind": "none"}), ("windy", {"kind": "lognormal", "mean_s": 0.2, "sigma": 1.0})):
@@ -107,15 +96,14 @@ def test_order_of_replies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
         store.mkdir()
         (store / "fence-secret").write_bytes(bytes(32))  # the simulator's answers depend on the codes of fences
         sweep = desk.sweep(name, sim.url, store=store.name, dimensions=["encourage_learning"])
-        done = desk.hab("run", sweep)
-        assert done.returncode == 0, done.stdout
+        desk.says("run", sweep)
         run = desk.folder / "runs" / name
         found.append((without_seconds(rows(run)), pq.read_table(run / "scores.parquet").to_pylist()))
     assert found[0] == found[1]
     assert len(found[0][0]["candidates/encourage_learning.parquet"]) == 6
 
 
-def test_killed_in_its_stages(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_killed_in_its_stages(either_desk: Desk, vendor: Vendors) -> None:
     """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
 
     `make bench` kills it in every stage and on Ray too; `make test` does so once, and on Ray in `test_batches`. After
@@ -136,8 +124,7 @@ def test_killed_in_its_stages(either_desk: Desk, vendor: Callable[..., Vendor]) 
         process.wait()
         killed_at = time.monotonic()
         safe.append((max((n for at, n in counts if at < killed_at - SAFE_S), default=0), len(sim.calls())))
-    done = either_desk.hab("run", sweep)
-    assert done.returncode == 0, done.stdout
+    either_desk.says("run", sweep)
     bodies = [call["sha256"] for call in sim.calls()]
     for before, at_kill in safe:
         assert not set(bodies[:before]) & set(bodies[at_kill + IN_FLIGHT :])
@@ -147,35 +134,33 @@ def test_killed_in_its_stages(either_desk: Desk, vendor: Callable[..., Vendor]) 
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
 
 
-def test_replicates_and_variants_are_added_to_a_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_replicates_and_variants_are_added_to_a_run(desk: Desk, vendor: Vendors) -> None:
     """What was asked before stays as it was, byte for byte, and only what is new is asked."""
     sim = vendor(seed=5)
     given = {**SEEDS, "dimensions": TWO[:1]}
-    done = desk.hab("run", desk.sweep("more", sim.url, **given), "--yes")
-    assert done.returncode == 0, done.stdout
+    desk.says("run", desk.sweep("more", sim.url, **given), "--yes")
     before, judged = rows(desk.folder / "runs/more"), sim.received("judge")
     variants = {
         "subjects": [{"name": "terse", "system": "Be brief."}],
         "judges": [{"name": "reversed", "issues": "reversed"}],
     }
     more = desk.sweep("more", sim.url, **given, replicates=2, variants=variants)
-    done = desk.hab("run", more, "--yes")
-    assert done.returncode == 0, done.stdout
+    done = desk.says("run", more, "--yes")
     after = rows(desk.folder / "runs/more")
     answers = sum(len(found) for name, found in before.items() if name.startswith("responses/"))
     first = {name: [row for row in found if not row.get("replicate")] for name, found in after.items()}
     assert judged == answers and before.items() <= first.items()
     assert sim.received("judge") - judged == answers + 2 * answers + 2 * answers  # again, reversed, of terse subjects
-    assert "(terse)" not in done.stdout.split("subject ")[-1]
+    assert "(terse)" not in done.split("subject ")[-1]
     page = (desk.folder / "runs/more/report/index.html").read_text()
     assert "What the variants change" in page and "How steady the judges are" in page
 
 
-def test_server_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_server_dies(desk: Desk, vendor: Vendors) -> None:
     """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     process = desk.start("run", desk.sweep("outage", sim.url, **SEEDS))
-    until_received(sim, 10, process)
+    until(lambda: sim.received("alpha") >= 10, process)
     received = sim.meter()["received"]
     sim.stop()
     output, _ = process.communicate(timeout=400)
@@ -183,22 +168,21 @@ def test_server_dies(desk: Desk, vendor: Callable[..., Vendor]) -> None:
     assert "unanswered: " in output and "responses/" in output and "not reachable" in output
     assert received > 10
     other = vendor()
-    done = desk.hab("run", desk.sweep("outage", other.url, **SEEDS))
-    assert done.returncode == 0, done.stdout
+    desk.says("run", desk.sweep("outage", other.url, **SEEDS))
     assert 0 < other.meter()["received"] < 4 * 12 * len(TWO)
     found = rows(desk.folder / "runs/outage")
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 2 * 12 * len(TWO)
 
 
-def test_ctrl_c(either_desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_ctrl_c(either_desk: Desk, vendor: Vendors) -> None:
     """A run that is interrupted keeps what was paid for."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
     sweep = either_desk.sweep("stopped", sim.url, **SEEDS)
     process = either_desk.start("run", sweep)
-    until_received(sim, 10, process)
+    until(lambda: sim.received("alpha") >= 10, process)
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
     assert "the same command goes on" in output
-    assert either_desk.hab("run", sweep).returncode == 0
+    either_desk.says("run", sweep)
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0

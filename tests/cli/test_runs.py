@@ -5,14 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor
-
-WAIT_S = 60.0
+from tests.conftest import Desk, Vendors, until
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -20,50 +16,45 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 def sweep(desk: Desk, url: str, name: str = "small") -> Path:
-    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
-    return desk.sweep(name, url, **seeds)
+    return desk.sweep(name, url, tests="seeds", dimensions=["encourage_learning"])
 
 
-def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Vendors) -> None:
     simulator = vendor()
     assert "there is no run in it" in desk.hab("runs").stdout
     path, run, store = sweep(desk, simulator.url), desk.folder / "runs/small", desk.folder / "store"
-    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
-    assert desk.hab("rehearse", path).returncode == Exit.COMPLETE
+    desk.says("run", path, "--yes")
+    desk.says("rehearse", path)
     listed = desk.hab("runs").stdout
     (real,) = (line for line in listed.splitlines() if line.startswith("small"))
     (played,) = (line for line in listed.splitlines() if line.startswith("rehearsal-small"))
     assert "complete" in real and "rehearsal, complete" in played
     assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", real.rstrip())
 
-    unasked = desk.hab("rm", run)
-    assert unasked.returncode == Exit.CONFIGURATION and "--yes" in unasked.stdout and (run / "sweep.yaml").is_file()
+    assert "--yes" in desk.says("rm", run, status=Exit.CONFIGURATION) and (run / "sweep.yaml").is_file()
     scores, paid, billed = (run / "scores.parquet").read_bytes(), files_in(store), simulator.meter()["billed"]
     (run / "notes.txt").write_text("mine")
-    removed = desk.hab("rm", run, "--yes")
-    assert removed.returncode == Exit.COMPLETE and "notes.txt" in removed.stdout
+    assert "notes.txt" in desk.says("rm", run, "--yes")
     assert files_in(run) == {"notes.txt": b"mine"} and files_in(store) == paid
-    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    desk.says("run", path, "--yes")
     assert (run / "scores.parquet").read_bytes() == scores and simulator.meter()["billed"] == billed
 
     (desk.folder / "link").symlink_to(desk.folder / "runs/rehearsal-small")
-    assert desk.hab("rm", desk.folder / "link", "--yes").returncode == Exit.COMPLETE
+    desk.says("rm", desk.folder / "link", "--yes")
     assert files_in(desk.folder / "runs/rehearsal-small") == {}
 
 
-def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) -> None:
     path, run = sweep(desk, vendor(latency={"kind": "fixed", "value_s": 30}).url), desk.folder / "runs/small"
     (desk.folder / "mine").mkdir()
     (desk.folder / "mine/scores.parquet").write_text("mine")
-    assert desk.hab("rm", desk.folder / "mine", "--yes").returncode == Exit.CONFIGURATION
+    desk.says("rm", desk.folder / "mine", "--yes", status=Exit.CONFIGURATION)
     assert files_in(desk.folder / "mine") == {"scores.parquet": b"mine"}
     (desk.folder / "mine/sweep.yaml").write_text(path.read_text())  # a sweep file, and no run's record
-    assert desk.hab("rm", desk.folder / "mine", "--yes").returncode == Exit.CONFIGURATION
+    desk.says("rm", desk.folder / "mine", "--yes", status=Exit.CONFIGURATION)
     assert set(files_in(desk.folder / "mine")) == {"scores.parquet", "sweep.yaml"}
     driving = desk.start("run", path, "--yes")
-    end = time.monotonic() + WAIT_S
-    while not (run / "log/progress.json").is_file() and time.monotonic() < end:
-        time.sleep(0.05)
+    until((run / "log/progress.json").is_file, driving)
     refused = desk.hab("rm", run, "--yes")
     assert refused.returncode == Exit.HELD and (run / "sweep.yaml").is_file(), refused.stdout
     assert "running" in desk.hab("runs").stdout
@@ -71,13 +62,11 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Callable[..
     driving.communicate()
 
 
-def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Vendors) -> None:
     path, run = desk.folder / "batched.yaml", desk.folder / "runs/batched"
     simulator = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 600}})
     text = sweep(desk, simulator.url, "batched").read_text()
     path.write_text(text.replace("kind: openai", "batch: {discount: 0.5}\n    kind: openai") + "mode: batch\n")
-    detached = desk.hab("run", path, "--yes", "--detach")
-    assert detached.returncode == Exit.PENDING, detached.stdout
-    refused = desk.hab("rm", run, "--yes")
-    assert refused.returncode == Exit.CONFIGURATION and "hab batches cancel" in refused.stdout
+    desk.says("run", path, "--yes", "--detach", status=Exit.PENDING)
+    assert "hab batches cancel" in desk.says("rm", run, "--yes", status=Exit.CONFIGURATION)
     assert (run / "sweep.yaml").is_file()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
@@ -16,10 +15,10 @@ import yaml
 
 from hab_ray.progress import PROGRESS
 from hab_ray.results import open_run, rejudged
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 
 DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
-ASKED: dict[str, Any] = {"dimensions": DIMENSIONS, "generate": None, "mode": "online"}
+ASKED: dict[str, Any] = {"dimensions": DIMENSIONS, "mode": "online"}
 ISSUES = [{"letter": letter, "deduction": 4, "probability": 0.1} for letter in "AB"]
 WEEK = timedelta(days=7)
 
@@ -61,17 +60,14 @@ def asked_of(sim: Vendor) -> Counter[str]:
     return Counter(call["model"] for call in sim.calls())
 
 
-def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     tests = given(desk.folder, 12)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=tests, sentinels=16, judges=["sim/judge", "sim/second"])
     planned = json.loads(desk.hab("plan", sweep, "--json").stdout)
     lines = [line for line in planned["lines"] if line["stage"] == "rejudge"]
     assert sum(line["figures"]["calls"] for line in lines) == 2 * 16
-    done = desk.hab("run", sweep)
-    assert done.returncode == 0, done.stdout
+    desk.says("run", sweep)
     assert asked_of(sim)["judge"] == asked_of(sim)["second"] == 2 * 2 * 12 + 16
     run = open_run(desk.folder / "runs/s")
     rows = rejudged(run).to_pylist()
@@ -93,7 +89,7 @@ def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(
 
 @pytest.mark.parametrize("rest", [WEEK / 2, 2 * WEEK], ids=["days", "weeks"])
 def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
-    desk: Desk, vendor: Callable[..., Vendor], rest: timedelta
+    desk: Desk, vendor: Vendors, rest: timedelta
 ) -> None:
     sim = vendor(planted=PLANTED)
     rows = [
@@ -104,12 +100,11 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
     ]
     (desk.folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     asked = {**ASKED, "responses": "answers.jsonl", "subjects": []}
-    assert desk.hab("run", desk.sweep("s", sim.url, **asked)).returncode == 0
+    desk.says("run", desk.sweep("s", sim.url, **asked))
     run = open_run(desk.folder / "runs/s")
     assert run.analysis("drift").num_rows == 0 and asked_of(sim)["judge"] == len(rows)
     aged(desk.folder / "runs/s", rest)
-    more = desk.hab("run", desk.sweep("s", sim.url, **asked, sentinels=7))
-    assert more.returncode == 0, more.stdout
+    desk.says("run", desk.sweep("s", sim.url, **asked, sentinels=7))
     assert asked_of(sim)["judge"] == len(rows) + 12  # two of each subject in each dimension
     assert [row["answers"] for row in run.analysis("drift").to_pylist()] == [12]
 
@@ -120,27 +115,26 @@ def test_a_plan_counts_no_more_sentinels_than_there_are_answers(desk: Desk) -> N
     assert "12 sentinels show a shift of 0.121" in told, told
 
 
-def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 3), sentinels=4)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     asked = sim.meter()["received"]
     aged(desk.folder / "runs/s", 2 * WEEK)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     assert sim.meter()["received"] == asked
 
 
 @pytest.mark.parametrize(("rest", "repeats"), [(WEEK / 2, {1: 40}), (2 * WEEK, {1: 40, 2: 40})], ids=["days", "weeks"])
 def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_is_told(
-    desk: Desk, vendor: Callable[..., Vendor], rest: timedelta, repeats: dict[int, int]
+    desk: Desk, vendor: Vendors, rest: timedelta, repeats: dict[int, int]
 ) -> None:
     sim, other = vendor(planted=PLANTED), vendor(planted=PLANTED | {"judge_error": 0.9})
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 20), sentinels=40)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     aged(desk.folder / "runs/s", rest)
     grown = desk.sweep("s", other.url, **ASKED, tests=given(desk.folder, 21), sentinels=40)
-    done = desk.hab("run", grown)
-    assert done.returncode == 0, done.stdout
+    desk.says("run", grown)
     run = open_run(desk.folder / "runs/s")
     assert Counter(row["repeat"] for row in rejudged(run).to_pylist()) == repeats
     assert asked_of(other)["judge"] == 2 * 2 * 1 + (40 if 2 in repeats else 0)
@@ -153,18 +147,16 @@ def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_i
     assert ("judge_shifted" in found) == (2 in repeats)
 
 
-def test_a_run_that_was_stopped_goes_on_after_a_week_with_one_more_reading(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_run_that_was_stopped_goes_on_after_a_week_with_one_more_reading(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 6), sentinels=8)
-    assert desk.hab("run", sweep).returncode == 0
+    desk.says("run", sweep)
     run = desk.folder / "runs/s"
     aged(run, 2 * WEEK, end=None)
     next(run.glob("verdicts/**/*.parquet")).unlink()
     asked = sim.meter()["received"]
     for _ in range(2):
-        assert desk.hab("run", sweep).returncode == 0
+        desk.says("run", sweep)
         assert sim.meter()["received"] == asked + 8
     first, later = open_run(run).analysis("drift").to_pylist()
     assert (first["repeat"], first["answers"], later["repeat"], later["answers"]) == (1, 8, 2, 8)

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 from rich.table import Table
+from typer.testing import CliRunner
 
-from hab_ray.cli.commands import init, sweeps
+from hab_ray.cli.commands.preparing import init, sweeps
 from hab_ray.cli.ending import console
+from hab_ray.cli.main import app
 from hab_ray.cli.questions import InitOptions
 from hab_ray.cli.views.terminal import FILE_COLUMNS, TABLE_COLUMNS, Terminal, output, print_cells
 from hab_ray.config.sweep import load_sweep
@@ -53,12 +55,9 @@ def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.
     [
         (InitOptions(("gpt-6-luna",), ("all",), "seeds"), "--judge"),
         (InitOptions(("gpt-7-nova",), ("all",), "seeds", ("gpt-6.1-terra",)), "gpt-7-nova"),
-        (InitOptions(("gpt-6-luna",), ("some",), "seeds", ("gpt-6.1-terra",)), "some"),
         (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "gone"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
-        (InitOptions(("wordllama",), ("all",), "seeds", ("gpt-6.1-terra",)), "embeds texts"),
-        (InitOptions(("gpt-6-luna",), ("all",), "100001", ("gpt-6.1-terra",)), "100,000"),
     ],
 )
 def test_nothing_is_written_that_cannot_run(
@@ -104,8 +103,7 @@ def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
     answers = "gpt-6-luna\nlearning\nencourage_learning\nseeds\ngpt-6.1-terra\n"
     told = asked(desk.folder, answers, "init")
     assert "there is no 'learning'" in told and "first.yaml: written; planned at $" in told and "is not set" not in told
-    plan = desk.hab("plan", "first.yaml")
-    assert plan.returncode == 0 and "24 calls to pay" in plan.stdout, plan.stdout
+    assert "24 calls to pay" in desk.says("plan", "first.yaml")
     holding = [path.name for path in desk.folder.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
     assert holding == [".env"]
 
@@ -137,16 +135,15 @@ def test_no_columns_are_not_a_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_terminal_the_options_are_named(desk: Desk) -> None:
-    done = desk.hab("init")
-    assert done.returncode == 2 and "--model, --dimension, --tests, --judge" in done.stdout
+    assert "--model, --dimension, --tests, --judge" in desk.says("init", status=2)
 
 
 def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
     (desk.folder / ".env").write_text("not a variable\n")
-    assert desk.hab("sweeps", "compare").returncode == 0
+    desk.says("sweeps", "compare")
     (desk.folder / ".env").write_text(f"not a variable\nOPENAI_API_KEY=two {SECRET}\n")
-    broken = desk.hab("sweeps", "compare")
-    assert broken.returncode == 2 and ".env: line 2" in broken.stdout and SECRET not in broken.stdout
+    broken = desk.says("sweeps", "compare", status=2)
+    assert ".env: line 2" in broken and SECRET not in broken
 
 
 def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,13 +151,12 @@ def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge-full")]
     monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown)
     monkeypatch.setattr(console, "width", 40)
-    with console.capture() as captured:
-        assert sweeps.show_sweeps(None) is Exit.COMPLETE
-    printed = captured.get()
-    assert "jobs/compare.yaml: 4 x 50 x 6, 2 judges, $1" in printed
-    assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in printed
-    assert ", free\n    The demo (`hab demo`): every step of" in printed
-    assert "$0." in printed and "A first real result for cents:" in printed
+    done = CliRunner().invoke(app, ["sweeps"])
+    assert done.exit_code == Exit.COMPLETE
+    assert "jobs/compare.yaml: 4 x 50 x 6, 2 judges, $1" in done.output
+    assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in done.output
+    assert ", free\n    The demo (`hab demo`): every step of" in done.output
+    assert "$0." in done.output and "A first real result for cents:" in done.output
 
 
 def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:

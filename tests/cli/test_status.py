@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.status import print_status, read_status
+from hab_ray.cli.commands.running.status import print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
 
 
@@ -40,7 +40,7 @@ def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_pat
 
 
 def test_what_earlier_processes_have_paid_is_shown_apart(
-    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sweep = small(desk, vendor().url)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
@@ -77,14 +77,12 @@ def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def small(desk: Desk, url: str, **changes: Any) -> Path:
     """A sweep of one dimension's seed queries, with its run and store in the desk's folder."""
     where = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
-    seeds = {"tests": "seeds", "dimensions": ["encourage_learning"], "generate": None, "validate": None, "select": None}
-    return desk.sweep("status", url, **where, **seeds, **changes)
+    return desk.sweep("status", url, **where, tests="seeds", dimensions=["encourage_learning"], **changes)
 
 
 def status_of(desk: Desk) -> dict[str, Any]:
-    told = desk.hab("status", desk.folder / "run", "--json")
-    assert told.returncode == 0, told.stdout
-    return dict(json.loads(told.stdout))
+    told = desk.says("status", desk.folder / "run", "--json")
+    return dict(json.loads(told))
 
 
 def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
@@ -93,10 +91,9 @@ def lines(status: dict[str, Any]) -> set[tuple[str, str, int, int]]:
 
 
 def test_a_status_is_what_the_files_hold_and_takes_three_requests(
-    desk: Desk, vendor: Callable[..., Vendor], monkeypatch: pytest.MonkeyPatch
+    desk: Desk, vendor: Vendors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ended = desk.hab("run", small(desk, vendor().url))
-    assert ended.returncode == Exit.COMPLETE, ended.stdout
+    desk.says("run", small(desk, vendor().url))
     status = status_of(desk)
     assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
     reads = counted_reads(monkeypatch)
@@ -107,9 +104,7 @@ def test_a_status_is_what_the_files_hold_and_takes_three_requests(
     assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None
 
 
-def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.2})
     sweep = small(desk, sim.url, budget_usd=0.000001)
     settings = sweep.read_text()
@@ -120,16 +115,14 @@ def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun
     assert "ended with exit status 4: budget reached" in desk.hab("status", desk.folder / "run").stdout
     sweep.write_text(settings.replace("budget_usd: 1.0e-06", "budget_usd: 9").replace("input: 0", "input: 1"))
     running = desk.start("run", sweep, "--yes")
-    while not sim.meter()["models"]:
-        assert running.poll() is None, running.communicate()
+    until(lambda: sim.meter()["models"], running)
     status = status_of(desk)
     assert status["driver"]["pid"] == running.pid and status["end"] is None
     running.kill()
     running.communicate()
     assert status_of(desk)["driver"] is None
-    assert (
-        f"process {running.pid} on" in (told := desk.hab("status", desk.folder / "run").stdout) and "has died" in told
-    )
+    told = desk.hab("status", desk.folder / "run").stdout
+    assert f"process {running.pid} on" in told and "has died" in told
     progress = desk.folder / "run/log/progress.json"
     progress.write_text(json.dumps({**json.loads(progress.read_text()), "at": "2026-01-01T00:00:00+00:00"}))
     assert "has not reported since 2026-01-01T00:00:00+00:00; if" in desk.hab("status", desk.folder / "run").stdout

@@ -10,15 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.conftest import Desk, Vendor
-from tests.sweep.crashing import TESTS, sweep_file
+from tests.conftest import Desk, Vendor, Vendors, until
+from tests.sweep.crashing import TESTS, account_of, changed, sweep_file
 
 NOTHING_NEW_AFTER_S = 0.5
 OUT_AFTER_SECOND_S = 10.0
@@ -28,19 +26,9 @@ SLOW = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
 def one_row_a_batch(folder: Path, vendor_name: str, url: str) -> Path:
     """A sweep that goes on making batches for a while: each holds one row, and each create takes its time."""
     sweep = sweep_file(folder, vendor_name, url, "stopped")
-    settings = yaml.safe_load(sweep.read_text())
-    settings["providers"][vendor_name]["batches"]["rows"] = 1
-    sweep.write_text(yaml.safe_dump(settings))
-    return sweep
-
-
-def until_created(sim: Vendor, process: subprocess.Popen[str], count: int = 1) -> None:
-    for _ in range(1200):
-        if sim.meter()["batch"]["created"] >= count:
-            return
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.05)
-    raise AssertionError("no batch was made")
+    account = account_of(sweep)
+    account["batches"]["rows"] = 1
+    return changed(sweep, providers={vendor_name: account})
 
 
 def stopped(process: subprocess.Popen[str], how: signal.Signals) -> tuple[float, float, str]:
@@ -66,56 +54,46 @@ def lease_is_released(folder: Path) -> bool:
     return bool(json.loads(newest.read_text())["released"])
 
 
-def paid_once(sim: Vendor) -> bool:
-    meter = sim.meter()
-    return bool(meter["batch"]["lines_billed"] == 2 * TESTS and meter["billed_more_than_once"]["bodies"] == 0)
-
-
 @pytest.mark.parametrize(("vendor_name", "how"), [("openai", signal.SIGINT), ("anthropic", signal.SIGTERM)])
 def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
-    desk: Desk, vendor: Callable[..., Vendor], vendor_name: str, how: signal.Signals
+    desk: Desk, vendor: Vendors, vendor_name: str, how: signal.Signals
 ) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 1.5}])
     sweep = one_row_a_batch(desk.folder, vendor_name, sim.url)
     running = desk.start("run", sweep, "--yes")
-    until_created(sim, running)
+    until(lambda: sim.meter()["batch"]["created"], running)
     at, took, output = stopped(running, how)
     assert running.returncode == 130 and took < 15, output
     assert later_than(sim, at) == []
     assert sim.meter()["batch"]["created"] == 1 and events(desk.folder) == ["000001 intent", "000001 submitted"]
-    assert (
-        "stopping: nothing new is sent; " in output
-        and "more for 1 open call to be" in output
-        and "the same command goes on" in output
-    )
+    for words in ("stopping: nothing new is sent; ", "more for 1 open call to be", "the same command goes on"):
+        assert words in output
     assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
     assert lease_is_released(desk.folder)
     sim.post("/_batch_faults", [])
     done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and paid_once(sim), done.stdout
+    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
 
-def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
     sweep = sweep_file(desk.folder, "google", sim.url, "cut")
     running = desk.start("run", sweep, "--yes", "--drain", 1)
-    until_created(sim, running)
+    until(lambda: sim.meter()["batch"]["created"], running)
     at, took, output = stopped(running, signal.SIGTERM)
     assert running.returncode == 130 and 1 <= took < 15, output
     assert later_than(sim, at) == [] and events(desk.folder) == ["000001 intent"]
     told = r"batch google/000001 \(3 rows of [\w.-]+, at most \$0\.\d+\) was cut off"
     assert re.search(told, output), output
     done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and paid_once(sim), done.stdout
+    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
 
-def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 50, "ordinal": 1}])
     sweep = sweep_file(desk.folder, "openai", sim.url, "twice")
     running = desk.start("run", sweep, "--yes")
-    until_created(sim, running)
+    until(lambda: sim.meter()["batch"]["created"], running)
     running.send_signal(signal.SIGINT)
     time.sleep(0.5)
     assert running.poll() is None
@@ -123,23 +101,23 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(
     assert running.returncode == 130 and took < OUT_AFTER_SECOND_S, output
     assert lease_is_released(desk.folder) and "ended at once" in output and "Traceback" not in output
     done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and paid_once(sim), done.stdout
+    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
 
 def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_again(
-    desk: Desk, vendor: Callable[..., Vendor]
+    desk: Desk, vendor: Vendors
 ) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
     sweep = sweep_file(desk.folder, "xai", sim.url, "waiting")
     running = desk.start("run", sweep, "--yes")
-    until_created(sim, running)
+    until(lambda: sim.meter()["batch"]["created"], running)
     time.sleep(0.5)
     at, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < 15, output
     assert later_than(sim, at) == [] and "charge for it: 1 batch with 3 rows" in output
 
 
-def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "early")
     running = desk.start("run", sweep, "--yes")
@@ -148,7 +126,7 @@ def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Call
     assert running.returncode == 130 and took < 15 and "Traceback" not in output, output
 
 
-def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendor: Vendors) -> None:
     """A lost connection must not leave the store as after a crash."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "terminal")
@@ -165,7 +143,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
     )
     os.close(theirs)
     try:
-        until_created(sim, process)
+        until(lambda: sim.meter()["batch"]["created"], process)
         os.close(ours)
         process.send_signal(signal.SIGHUP)
         assert process.wait(timeout=30) == 130
@@ -174,7 +152,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
     assert "no process drives this store" in desk.hab("status", "run").stdout
 
 
-def test_no_output_at_all_is_no_error(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_no_output_at_all_is_no_error(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SLOW)
     sweep = sweep_file(desk.folder, "openai", sim.url, "closed")
     command = f"exec {sys.executable} -m hab_ray.cli plan {sweep} >&-"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import typer
-import yaml
 
 from hab_ray.cli import ending
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.sweep.crashing import TESTS, sweep_file
 
 
@@ -27,51 +25,44 @@ def a_file(folder: Path, name: str) -> None:
 def test_a_file_where_a_folder_is_needed_is_named(desk: Desk, name: str) -> None:
     sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "file")
     a_file(desk.folder, name)
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and "Traceback" not in done.stdout, done.stdout
-    assert str(desk.folder / name) in done.stdout and "a file is where a folder is needed" in done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert "Traceback" not in done
+    assert str(desk.folder / name) in done and "a file is where a folder is needed" in done
 
 
 @pytest.mark.parametrize("name", ["replies", "ledger"])
 def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
-    desk: Desk, vendor: Callable[..., Vendor], name: str
+    desk: Desk, vendor: Vendors, name: str
 ) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
     a_file(desk.folder, f"store/{name}")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and f"store/{name}" in done.stdout and "Traceback" not in done.stdout, done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert f"store/{name}" in done and "Traceback" not in done
     assert sim.requests() == []
 
 
 @pytest.mark.parametrize("name", ["lease/000001.json", "ledger/openai/000001/002-submitted.json"])
-def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(
-    desk: Desk, vendor: Callable[..., Vendor], name: str
-) -> None:
+def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(desk: Desk, vendor: Vendors, name: str) -> None:
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "damaged")
     assert desk.hab("run", sweep, "--yes", "--detach").returncode in (0, 3)
     path = desk.folder / "store" / name
     path.write_text("{")
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 7 and "Traceback" not in done.stdout, done.stdout
-    assert name in done.stdout and "delete it" in done.stdout
+    done = desk.says("run", sweep, "--yes", status=7)
+    assert "Traceback" not in done
+    assert name in done and "delete it" in done
     for event in path.parent.glob("*.json"):
         if event.name >= path.name:
             event.unlink()
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0, done.stdout
-    assert sim.meter()["batch"]["lines_billed"] == 2 * TESTS and sim.meter()["billed_more_than_once"]["bodies"] == 0
+    desk.says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)
 
 
-def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(desk: Desk, vendor: Vendors) -> None:
     """A limit on the size of files stands for the full disk."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
-    sweep = sweep_file(desk.folder, "openai", sim.url, "full")
-    settings = yaml.safe_load(sweep.read_text())
-    sweep.write_text(yaml.safe_dump(settings | {"tests": "seeds"}))
+    sweep = sweep_file(desk.folder, "openai", sim.url, "full", tests="seeds")
     limit = 6000
     done = subprocess.run(
         [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
@@ -85,8 +76,7 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(
     said = done.stdout + done.stderr
     assert done.returncode == 7 and "Traceback" not in said, said
     assert "run/tests/encourage_learning.parquet: cannot be written: File too large. Free space" in said, said
-    done_later = desk.hab("run", sweep, "--yes")
-    assert done_later.returncode == 0, done_later.stdout
+    desk.says("run", sweep, "--yes")
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
@@ -108,8 +98,7 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     ("key", "path", "words"), [("run", "r" * 300, "File name too long"), ("store", "loop", "levels of symbolic links")]
 )
 def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk, key: str, path: str, words: str) -> None:
-    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path")
+    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", **{key: path})
     (desk.folder / "loop").symlink_to("loop")
-    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | {key: path}))
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 2 and words in done.stdout and "`store:`" in done.stdout, done.stdout
+    done = desk.says("run", sweep, "--yes", status=2)
+    assert words in done and "`store:`" in done

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.commands.run import sent_and_paid
+from hab_ray.cli.commands.running.run import sent_and_paid
 from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS, View
 from hab_ray.errors import Exit
-from hab_ray.progress import BatchProgress, BudgetStatus, Draining, Progress, RunEnd, StageProgress
+from hab_ray.progress import BatchProgress, Draining, Progress, RunEnd, StageProgress
 from hab_ray.visible import counted
 
 STAGE = StageProgress("respond", "m", 100, 0, 0, 1)
@@ -52,10 +52,6 @@ def test_rows_that_were_in_the_store_are_no_speed() -> None:
     [
         ({"stages": (replace(STAGE, in_flight=0),), "batches": (BATCH,)}, "waits for 1 batch "),
         ({"batches": (BATCH, BATCH)}, "waits for 1 answer and 2 batches "),
-        (
-            {"money": BudgetStatus(0, 9, 10, 0, 5), "batches": (BATCH,)},
-            "waits for $0.0000: 1 batch of m must end first",
-        ),
         ({"outages": {"lab": "refused, 1 try"}, "batches": (BATCH,)}, "waits for lab: refused, 1 try "),
         ({"stages": (replace(STAGE, failed=2),)}, "2 failed"),
     ],

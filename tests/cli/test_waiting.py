@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli import ending
-from hab_ray.cli.commands.status import Status, print_status
+from hab_ray.cli.commands.running.status import Status, print_status
 from hab_ray.cli.views.view import View
 from hab_ray.cli.views.waiting import waiting_for_money
 from hab_ray.errors import Exit

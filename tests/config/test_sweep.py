@@ -96,13 +96,8 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
     [
         ({"sead": 1}, ["sead: unknown key; did you mean 'seed'?"]),
         ({"budget": {"usd": 5, "rsk": 0.1}}, ["budget.rsk: unknown key; did you mean 'risk'?"]),
-        ({"subject": []}, ["subject: unknown key; did you mean 'subjects'?"]),
         ({"validation": "off"}, ["validation: unknown key; did you mean 'validate'?"]),
         ({"zzz": 1}, ["zzz: unknown key; remove it, or see the sweep file's keys in README.md"]),
-        (
-            {"validate": {"model": "lab/w", "keep": 3, "flor": 2}},
-            ["validate.flor: unknown key; did you mean 'floor'?"],
-        ),
         (
             {"subjects": [{"model": "lab/b", "params": {"temprature": 1}}]},
             ["subjects.0.params.temprature: unknown key; did you mean 'temperature'?"],
@@ -133,7 +128,6 @@ def test_a_misspelt_key_is_named_with_a_hint(changes: dict[str, Any], said: list
         ({"tests": 5}, "tests"),
         ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),
         ({"lease": {"take_s": float("inf")}}, "lease.take_s"),
-        ({"lease": {"take_s": 1e300}}, "lease.take_s"),
     ],
 )
 def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key: str, load: Load, path: Path) -> None:

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
-from hab_ray.planning.likely import LikelyRounds
+from hab_ray.planning.likely import likely_rounds
 from hab_ray.planning.rounds import (
     MAX_ROUNDS,
     BatchedCalls,
@@ -19,6 +19,7 @@ from hab_ray.planning.rounds import (
     StageCosts,
     budget_outlook,
     rounds_of,
+    rounds_together,
     smallest_budget,
 )
 
@@ -88,7 +89,7 @@ def test_absurd_reservations_are_not_counted_to_their_end() -> None:
 def budgets(
     stages: tuple[StageCosts, ...], largest: int, unhindered: int, spent: int, own: int | None
 ) -> BudgetOutlook:
-    return budget_outlook(stages, LikelyRounds(stages, 1e-6).of, largest, unhindered, spent, own)
+    return budget_outlook(stages, likely_rounds(stages, 1e-6), largest, unhindered, spent, own)
 
 
 def outlook(own: int | None, spent: int = 0, stages: tuple[StageCosts, ...] = STAGES) -> BudgetOutlook:
@@ -111,7 +112,7 @@ def test_the_sweeps_own_budget_has_its_line() -> None:
     assert found.smallest == COST + 2 * DOLLAR and found.unhindered == 4100 * DOLLAR
     assert [line.budget for line in found.lines] == sorted(line.budget for line in found.lines)
     assert len(found.lines) == 7 and found.own is not None and found.own.budget == 900 * DOLLAR
-    rounds = [line.total or 0 for line in found.lines]
+    rounds = [rounds_together(line.rounds or ()) for line in found.lines]
     assert rounds == sorted(rounds, reverse=True) and rounds[-1] == 2
 
 
@@ -175,11 +176,11 @@ def test_a_likely_budget_near_the_bill_takes_few_rounds_and_the_plan_says_so_for
 def test_few_calls_are_no_sample_and_go_out_as_with_a_hard_budget() -> None:
     stages = (StageCosts("judge", (BatchedCalls(200, 20 * DOLLAR, 300 * DOLLAR),), 0),)
     for money in (21 * DOLLAR, 50 * DOLLAR, 300 * DOLLAR):
-        assert LikelyRounds(stages, 1e-6).of(money) == rounds_of(stages, money)
-    assert LikelyRounds(stages, 1e-6).of(19 * DOLLAR) is None
+        assert likely_rounds(stages, 1e-6)(money) == rounds_of(stages, money)
+    assert likely_rounds(stages, 1e-6)(19 * DOLLAR) is None
 
 
 def test_a_vendors_queue_bounds_the_waves_of_a_likely_budget() -> None:
     calls = BatchedCalls(4000, 400 * DOLLAR, 6000 * DOLLAR, at_once=500)
-    rounds = LikelyRounds((StageCosts("judge", (calls,), 0),), 1e-6).of(10_000 * DOLLAR)
+    rounds = likely_rounds((StageCosts("judge", (calls,), 0),), 1e-6)(10_000 * DOLLAR)
     assert rounds and 8 <= rounds[0].rounds <= 16

@@ -27,7 +27,7 @@ from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
 from hab_ray.stages.verdict_rows import VerdictTask
-from hab_ray.sweep.options import Options
+from hab_ray.sweep.telling import reporting
 from hab_simulator import Malformed
 from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 
@@ -212,8 +212,11 @@ def test_a_shipped_experiment_is_recovered(stage: StageOf, name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("mode", ["online", "batch"])
-def test_the_simulator_learns_of_chosen_tests_whatever_is_shown_when(stage: StageOf, tmp_path: Path, mode: str) -> None:
+def test_the_simulator_learns_of_chosen_tests_whatever_is_shown_when(
+    stage: StageOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
     """A run shows its progress now and then, or never: what it asks does not hang on that."""
+    monkeypatch.setattr(reporting, "SHOW_EVERY_S", 3.0)
     sweep = {**scaled("filter-ablation-off", tmp_path), "mode": mode}
-    done = stage(Play(turnaround_s=0.2), **sweep).rehearse(Options(show_every_s=3.0))
+    done = stage(Play(turnaround_s=0.2), **sweep).rehearse()
     assert problems(done.comparison) == "" and done.passed

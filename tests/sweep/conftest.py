@@ -16,6 +16,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.config.sweep import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
+from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
@@ -102,7 +103,7 @@ class Rows:
         self.answered.setdefault(shard, []).extend(row_ids)
 
 
-class FakeFiles:
+class FakeFiles(Pending):
     """Notes what is published and removed."""
 
     def __init__(self, log: list[str], spooled: Spooled) -> None:

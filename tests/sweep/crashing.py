@@ -103,10 +103,10 @@ def arm(points: Points) -> None:
             setattr(api, verb, _wrapped_verb(points, verb, getattr(api, verb)))
 
 
-def sweep_file(folder: Path, vendor: str, url: str, word: str, store: str | None = None) -> Path:
-    """A sweep of one model by batch; `word` makes its bodies unlike those of every other.
+def sweep_file(folder: Path, vendor: str, url: str, word: str, **changes: Any) -> Path:
+    """A sweep of one model by batch with top-level keys changed; `word` makes its bodies unlike those of every other.
 
-    Its store is in the folder too, unless another is given. Where that is in a bucket, a dead holder is outwaited soon.
+    Where its store is in a bucket, a dead holder is outwaited soon.
     """
     tests = folder / "tests.jsonl"
     rows = [
@@ -122,24 +122,33 @@ def sweep_file(folder: Path, vendor: str, url: str, word: str, store: str | None
         "batch": {"discount": 0.5},
         "batches": {"poll_s": 0.05, "longest_poll_s": 0.05, "in_doubt_s": 0.4, "still_s": 0.1},
     }
-    sweep = folder / "sweep.yaml"
-    sweep.write_text(
-        yaml.safe_dump(
-            {
-                "name": "crash",
-                "run": str(folder / "run"),
-                "store": store or str(folder / "store"),
-                "lease": {"renew_s": 0.2, "lost_s": 1.0, "take_s": 1.5},
-                "mode": "batch",
-                "tests": str(tests),
-                "dimensions": [DIMENSION],
-                "providers": {vendor: account},
-                "subjects": [model],
-                "judges": [model],
-            }
-        )
-    )
+    sweep = {
+        "name": "crash",
+        "run": str(folder / "run"),
+        "store": str(folder / "store"),
+        "lease": {"renew_s": 0.2, "lost_s": 1.0, "take_s": 1.5},
+        "mode": "batch",
+        "tests": str(tests),
+        "dimensions": [DIMENSION],
+        "providers": {vendor: account},
+        "subjects": [model],
+        "judges": [model],
+    }
+    path = folder / "sweep.yaml"
+    path.write_text(yaml.safe_dump(sweep | changes))
+    return path
+
+
+def changed(sweep: Path, **changes: Any) -> Path:
+    """The same sweep file with top-level keys changed."""
+    sweep.write_text(yaml.safe_dump(yaml.safe_load(sweep.read_text()) | changes))
     return sweep
+
+
+def account_of(sweep: Path) -> dict[str, Any]:
+    """The one provider of a sweep file."""
+    (account,) = yaml.safe_load(sweep.read_text())["providers"].values()
+    return dict(account)
 
 
 def run(sweep: Path) -> int:

@@ -7,7 +7,7 @@ from collections import Counter
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
-from hab_ray.sweep.ending import GRACE_S, Ending
+from hab_ray.sweep.ending import GRACE_S, end_services
 from hab_ray.sweep.telling.counters import RunCounters
 from tests.sweep.conftest import Clock, FakeService
 
@@ -16,16 +16,20 @@ IN_FLIGHT = Counters(in_flight=Counter({"m": 2}), reserved_nanousd=70, spent_nan
 DONE = Counters(spent_nanousd=60)
 
 
-def ended(service: FakeService, clock: Clock, limit_s: float = 10.0) -> tuple[RunCounters, list[float]]:
-    counters = RunCounters([])
-    left: list[float] = []
-    Ending([service], counters, lambda: clock.now, clock.wait).run(limit_s, left.append)
+def under_way(channel: Channel) -> FakeService:
+    service = FakeService()
+    service.ending, service.events = [channel], [CountersRead(channel, IN_FLIGHT)]
+    return service
+
+
+def ended(service: FakeService, clock: Clock) -> tuple[RunCounters, list[float]]:
+    counters, left = RunCounters([]), list[float]()
+    end_services([service], counters, 10.0, left.append, lambda: clock.now, clock.wait)
     return counters, left
 
 
 def test_the_last_counters_of_a_channel_are_taken_in() -> None:
-    service, clock = FakeService(), Clock()
-    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
+    service, clock = under_way(LANE), Clock()
     clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
     counters, left = ended(service, clock)
     assert counters.of(LANE) == DONE and service.stopped == [10.0]
@@ -33,17 +37,14 @@ def test_the_last_counters_of_a_channel_are_taken_in() -> None:
 
 
 def test_a_channel_that_hangs_is_left_behind_and_its_calls_count_as_spent() -> None:
-    service, clock = FakeService(), Clock()
-    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
-    counters, left = ended(service, clock)
+    clock = Clock()
+    counters, left = ended(under_way(LANE), clock)
     assert 10.0 + GRACE_S <= clock.now < 10.5 + GRACE_S and left[-1] == 0.0
     assert (counters.of(LANE).spent_nanousd, counters.of(LANE).cut) == (75, Counter({"m": 2}))
 
 
 def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:
-    service, clock = FakeService(), Clock()
-    service.ending, service.events = [BATCHES], [CountersRead(BATCHES, IN_FLIGHT)]
-    counters, _ = ended(service, clock)
+    counters, _ = ended(under_way(BATCHES), Clock())
     assert counters.of(BATCHES).lost_nanousd == 0
 
 
@@ -56,5 +57,5 @@ def test_what_is_in_flight_is_waited_for_although_a_full_disk_takes_no_report() 
     def report(left_s: float) -> None:
         raise OSError(28, "No space left on device")
 
-    Ending([service], counters, lambda: clock.now, clock.wait).run(10.0, report)
+    end_services([service], counters, 10.0, report, lambda: clock.now, clock.wait)
     assert counters.of(LANE) == DONE

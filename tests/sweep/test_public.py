@@ -7,7 +7,6 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,15 +21,15 @@ from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
 from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors, until
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
-SEEDS: dict[str, Any] = {"dimensions": DIMENSIONS, "tests": "seeds", "generate": None, "validate": None, "select": None}
+SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
 CALLS_BEFORE_CTRL_C = 6
 
 
 @pytest.fixture
-def sim(vendor: Callable[..., Vendor]) -> Vendor:
+def sim(vendor: Vendors) -> Vendor:
     return vendor(latency={"kind": "fixed", "value_s": 0.05})
 
 
@@ -165,9 +164,7 @@ def test_a_plan_without_a_key_is_shown_and_a_run_refused(
 def test_a_store_that_another_process_holds_is_refused(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
     sim.post("/_faults", [{"kind": "delay", "seconds": 3.0, "probability": 1}])
     other = desk.start("run", desk.folder / "public.yaml", "--yes")
-    while not received(sim):
-        assert other.poll() is None, other.communicate()
-        time.sleep(0.02)
+    until(lambda: received(sim), other)
     with pytest.raises(StoreHeld, match=f"held by process {other.pid} "):
         hab_ray.run(keys)
     other.kill()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.sweep.unused import remove, unused
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.folders import Through
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
@@ -28,35 +27,31 @@ GONE = frozenset({1})
 
 
 def sweep(desk: Desk, url: str, name: str, *dimensions: str) -> Path:
-    return desk.sweep(
-        name, url, executor="local", tests="seeds", dimensions=dimensions, generate=None, validate=None, select=None
-    )
+    return desk.sweep(name, url, executor="local", tests="seeds", dimensions=dimensions)
 
 
-def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     one = sweep(desk, sim.url, "one", "encourage_learning")
     two = sweep(desk, sim.url, "two", "encourage_learning", "maintain_social_boundaries")
     for path in (one, two):
-        assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+        desk.says("run", path, "--yes")
     billed = sim.meter()["billed"]
     store = desk.folder / "store"
 
-    assert desk.hab("rm", "runs/one", "--yes").returncode == Exit.COMPLETE
-    used = desk.hab("store", "gc", "store", "--yes")
-    assert used.returncode == Exit.COMPLETE and "gone: the run that was at " in used.stdout, used.stdout
-    assert "there: 1 run," in used.stdout and "removed: 0 replies" in used.stdout
+    desk.says("rm", "runs/one", "--yes")
+    used = desk.says("store", "gc", "store", "--yes")
+    assert "gone: the run that was at " in used
+    assert "there: 1 run," in used and "removed: 0 replies" in used
     again = desk.hab("run", one, "--yes")
     assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
 
     shutil.move(desk.folder / "runs", desk.folder / "archive")
-    lost = desk.hab("store", "gc", "store")
-    assert lost.returncode == Exit.CONFIGURATION and "hab store gc store FOLDER" in lost.stdout
+    assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
     shutil.rmtree(desk.folder / "archive/two")
     (desk.folder / "runs").mkdir()
     before = {path.name for path in store.rglob("*.*")}
-    shown = desk.hab("store", "gc", "store", "archive")
-    assert shown.returncode == Exit.COMPLETE and "Nothing was removed" in shown.stdout, shown.stdout
+    assert "Nothing was removed" in desk.says("store", "gc", "store", "archive")
     assert before <= {path.name for path in store.rglob("*.*")}
     removed = desk.hab("store", "gc", "store", "archive", "--yes")
     assert "removed: 48 replies" in removed.stdout, removed.stdout
@@ -65,21 +60,19 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Callabl
     assert desk.hab("run", two, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed + 48
 
 
-def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     path = sweep(desk, sim.url, "small", "encourage_learning")
-    assert desk.hab("run", path, "--yes").returncode == Exit.COMPLETE
+    desk.says("run", path, "--yes")
     lease = LocalLease.acquire(Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/small"), NOW)
-    assert desk.hab("store", "gc", "store", "--yes").returncode == Exit.HELD
+    desk.says("store", "gc", "store", "--yes", status=Exit.HELD)
     lease.release()
     progress = desk.folder / "runs/small/log/progress.json"
     progress.write_text(progress.read_text().replace('"status": 0', '"status": 5'))
-    refused = desk.hab("store", "gc", "store", "--yes")
-    assert refused.returncode == Exit.CONFIGURATION and "not complete" in refused.stdout
+    assert "not complete" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
     (desk.folder / "runs/small/sweep.yaml").write_text("damaged: [")
-    refused = desk.hab("store", "gc", "store", "--yes")
-    assert refused.returncode == Exit.CONFIGURATION and "cannot be read" in refused.stdout
-    assert desk.hab("store", "gc", "runs").returncode == Exit.CONFIGURATION
+    assert "cannot be read" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
+    desk.says("store", "gc", "runs", status=Exit.CONFIGURATION)
 
 
 class Killed(Exception):

@@ -10,15 +10,8 @@ from rich.table import Table
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
-from hab_ray.planning.rounds import (
-    MAX_ROUNDS,
-    ROUNDS_A_DAY,
-    BudgetLine,
-    BudgetOutlook,
-    StageRounds,
-    rounds_together,
-)
-from hab_ray.visible import counted
+from hab_ray.planning.rounds import MAX_ROUNDS, ROUNDS_A_DAY, BudgetLine, BudgetOutlook, StageRounds, rounds_together
+from hab_ray.visible import counted, usd
 
 
 def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
@@ -122,8 +115,5 @@ def batch_time(outlook: BudgetOutlook, is_likely: bool) -> str | None:
 
 
 def _usd(nano: int) -> str:
-    """Dollars, with cents where these matter."""
-    dollars = nano / NANO
-    if dollars >= 1000:
-        return f"${dollars:,.0f}"
-    return f"${dollars:,.2f}" if dollars >= 1 or not nano else f"${dollars:.4f}"
+    """A budget in dollars, without cents where these do not matter."""
+    return f"${nano / NANO:,.0f}" if nano >= 1000 * NANO else usd(nano)

@@ -11,13 +11,12 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from hab_ray.catalog.models import Unheeded
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep, spending_limit
-from hab_ray.planning import Figures, Plan, StageTime
+from hab_ray.planning import Figures, Plan
 from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted, duration, one_line, usd
 from hab_ray.work import Work
 
 _FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
@@ -67,9 +66,11 @@ def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
     """What the plan on one screen leaves out: tokens, both prices, times of each stage, other budgets."""
     _print_figures(plan, console)
     for time in plan.times:
-        console.print(one_line(f"{time.stage}: {_duration(time.seconds)} online, {_slowest(time)}"), soft_wrap=True)
+        measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
+        told = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
+        console.print(one_line(told), soft_wrap=True)
     console.print("times are at the catalogue's limits; an account may have others", soft_wrap=True)
-    budgets = f"{_usd(plan.online_budget)} online, {_usd(plan.batch_budget)} by batch"
+    budgets = f"{usd(plan.online_budget)} online, {usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
     print_budgets(plan.outlook, console)
     limit = spending_limit(work.sweep)
@@ -91,11 +92,11 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
     by_batch = sum(line.figures.to_pay for line in plan.lines if line.by_batch)
     most = sum(_most(line.by_batch, line.figures) for line in plan.lines)
     ways = f"{by_batch:,} by batch, {total.to_pay - by_batch:,} online" if by_batch else "all online"
-    money = f"{sweep.name}: usually {_usd(plan.as_sent)}, at most {_usd(most)}"
+    money = f"{sweep.name}: usually {usd(plan.as_sent)}, at most {usd(most)}"
     if plan.as_sent != total.online:
-        money += f"; all online {_usd(total.online)}"
+        money += f"; all online {usd(total.online)}"
     elif total.batch < total.online:
-        money += f"; by batch {_usd(total.batch)}"
+        money += f"; by batch {usd(total.batch)}"
     yield money
     yield (
         f"{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of {total.calls:,} are "
@@ -107,10 +108,10 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
 def _time(plan: Plan, likely: bool) -> str:
     """By the way that the calls will go."""
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
-        return f"time: about {_duration(plan.seconds)} online{_decided(plan)}"
+        return f"time: about {duration(plan.seconds)} online{_decided(plan)}"
     told = batch_time(plan.outlook, likely) or "until the budget is reached"
-    online = f"; {_duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
-    return f"time: {told}{online}; all online about {_duration(plan.seconds)}{_decided(plan)}"
+    online = f"; {duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
+    return f"time: {told}{online}; all online about {duration(plan.seconds)}{_decided(plan)}"
 
 
 def _decided(plan: Plan) -> str:
@@ -138,7 +139,7 @@ def _short_table(plan: Plan) -> Table:
     for (stage, name, by_batch), sums in plan.grouped(lambda n: (n.stage, n.name, n.by_batch)).items():
         about = "~" if (stage, name) in inexact else ""
         usual = sums.batch if by_batch else sums.online
-        cells = f"{about}{sums.to_pay:,}", "batch" if by_batch else "online", _usd(usual), _usd(_most(by_batch, sums))
+        cells = f"{about}{sums.to_pay:,}", "batch" if by_batch else "online", usd(usual), usd(_most(by_batch, sums))
         table.add_row(one_line(stage), one_line(name), *cells)
     return table
 
@@ -166,20 +167,15 @@ def _table(plan: Plan, figures: slice) -> Table:
     return table
 
 
-def _slowest(time: StageTime) -> str:
-    measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
-    return f"{time.slowest} takes longest{measured}"
-
-
 def _cells(figures: Figures) -> tuple[str, ...]:
-    by_batch = (_usd(figures.batch), _usd(figures.most_batch)) if figures.batchable else ("-", "-")
+    by_batch = (usd(figures.batch), usd(figures.most_batch)) if figures.batchable else ("-", "-")
     return (
         f"{figures.calls:,}",
         f"{figures.reused:,}" if figures.reused else "",
         _tokens(figures.input),
         _tokens(figures.output),
-        _usd(figures.online),
-        _usd(figures.most_online),
+        usd(figures.online),
+        usd(figures.most_online),
         *by_batch,
     )
 
@@ -189,14 +185,3 @@ def _tokens(count: int) -> str:
         if count >= size:
             return f"{count / size:,.1f}{unit}"
     return str(count)
-
-
-def _usd(nano: int) -> str:
-    dollars = nano / NANO
-    return f"${dollars:,.2f}" if dollars >= 1 or not nano else f"${dollars:.4f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

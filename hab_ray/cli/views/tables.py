@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -29,8 +30,7 @@ class TableFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A value and the ends of its interval; None where it, or they, are not known."""
 
     value: float | None
@@ -38,8 +38,7 @@ class Estimate:
     high: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The first and last whole number that something may be, such as a rank."""
 
     first: int
@@ -49,8 +48,7 @@ class Span:
 Cell = str | int | float | Estimate | Span | None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column's name for programs, and its title for readers."""
 
     key: str
@@ -231,25 +229,16 @@ def _kind(cells: Sequence[Cell]) -> type:
 
 
 def _csv_values(cell: Cell, wanted: int) -> Iterator[str | int | float]:
-    values: tuple[str | int | float | None, ...]
+    values: Sequence[str | int | float | None]
     match cell:
-        case Estimate(value=value, low=low, high=high):
-            values = (value, low, high)
-        case Span(first=first, last=last):
-            values = (first, last)
-        case str() if re.match(FORMULA, cell):
-            values = (f"'{one_line(cell)}",)
         case str():
-            values = (one_line(cell),)
+            values = (f"'{one_line(cell)}" if re.match(FORMULA, cell) else one_line(cell),)
+        case Estimate() | Span():
+            values = cell
         case _:
             values = (cell, *[None] * (wanted - 1))
     return ("" if value is None else value for value in values)
 
 
 def _json_value(cell: Cell) -> object:
-    match cell:
-        case Estimate(value=value, low=low, high=high):
-            return {"value": value, "low": low, "high": high}
-        case Span(first=first, last=last):
-            return {"first": first, "last": last}
-    return cell
+    return cell._asdict() if isinstance(cell, Estimate | Span) else cell

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Iterable
 from typing import IO, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -14,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 from typing_extensions import override
 
-from hab_ray.visible import for_terminal, one_line
+from hab_ray.visible import for_terminal
 
 FILE_COLUMNS = 140
+ROWS_SAID_EVERY_S = 3.0
 TABLE_COLUMNS = 76
 """The least width of a table: a narrower terminal breaks its lines rather than each word in its cells."""
 
@@ -44,15 +46,6 @@ class Terminal(Console):
         """Control segments are rich's own: the live view moves the cursor by them."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(for_terminal(segment.text), segment.style)
-
-
-def saying(console: Console) -> Callable[[str], None]:
-    """Prints what a user is told beside results: why a command waits, what it does on its own."""
-
-    def say(text: str) -> None:
-        console.print(one_line(text), style="yellow", markup=False, soft_wrap=True)
-
-    return say
 
 
 def print_cells(table: Table, console: Console) -> None:
@@ -86,3 +79,16 @@ def write_whatever_the_encoding() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+class RowsRead:
+    """Says every few seconds how many rows of a table were read; nothing of one that is read sooner."""
+
+    def __init__(self, terminal: Console) -> None:
+        self._terminal, self._said_at = terminal, time.monotonic()
+
+    def __call__(self, rows: int) -> None:
+        """So many rows were read by now."""
+        if time.monotonic() - self._said_at >= ROWS_SAID_EVERY_S:
+            self._said_at = time.monotonic()
+            self._terminal.print(f"{rows:,} rows read")

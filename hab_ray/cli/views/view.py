@@ -11,14 +11,14 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.waiting import waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted, duration, one_line
 
 LINE_EVERY_S = 15.0
 COUNTDOWN_EVERY_S = 5.0
 MAX_COLUMNS = 160
-NANO = 1e9
 
 
 @dataclass
@@ -98,7 +98,7 @@ class View:
             f"{done:,}/{total:,} rows",
             f"{failed:,} failed" if failed else "",
             f"${progress.cost_nanousd / NANO:.4f}",
-            f"about {_duration(left)} left" if left is not None else "",
+            f"about {duration(left)} left" if left is not None else "",
             f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
             ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in under_way),
         ]
@@ -111,21 +111,19 @@ class View:
         return left / rate if rate > 0 and left else None
 
     def _table(self, progress: Progress) -> Group:
-        table = Table(box=None, pad_edge=False)
-        for title, justify in (("stage", "left"), ("model", "left")):
-            table.add_column(title, justify=justify)  # type: ignore[arg-type]
+        table = Table("stage", "model", box=None, pad_edge=False)
         for title in ("done", "failed", "in flight", "rows/s", "left"):
             table.add_column(title, justify="right")
         for stage in progress.stages:
             table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
-        there = counted(len(progress.batches), "batch", "batches")
-        batches = f"  {there} at the vendors" if progress.batches else ""
+        there = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
-        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}"
+        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{there}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
         waiting = waiting_for_money(progress)
-        told = [*map(one_line, progress.notes), *_outages(progress), *([waiting] if waiting else [])]
+        outages = [f"{provider}: {outage}" for provider, outage in progress.outages.items()]
+        told = [*map(one_line, (*progress.notes, *outages)), *([waiting] if waiting else [])]
         return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
@@ -138,19 +136,8 @@ class View:
             str(stage.failed or ""),
             str(stage.in_flight or ""),
             f"{rate:.1f}" if rate and left else "",
-            "" if left_s is None else _duration(left_s),
+            "" if left_s is None else duration(left_s),
         )
-
-
-def _duration(seconds: float) -> str:
-    """As short as a plan needs it: `40 s`, `12 min`, `3.5 h`."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _outages(progress: Progress) -> Iterator[str]:
-    return (one_line(f"{provider}: {told}") for provider, told in progress.outages.items())
 
 
 def _countdown(draining: Draining) -> str:

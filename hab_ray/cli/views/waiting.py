@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.progress import Progress
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted, one_line, usd
 
 MAX_MODELS = 3
 
@@ -35,8 +34,8 @@ def waiting_for_money(progress: Progress) -> str | None:
     if money.waits_for <= max(0, money.budget - money.spent - money.reserved):
         return None
     return one_line(
-        f"waits for {_usd(money.waits_for)}: {_first(progress)} first "
-        f"({_usd(money.reserved)} reserved and {_usd(money.spent)} spent of {_usd(money.budget)})"
+        f"waits for {usd(money.waits_for)}: {_first(progress)} first "
+        f"({usd(money.reserved)} reserved and {usd(money.spent)} spent of {usd(money.budget)})"
     )
 
 
@@ -51,7 +50,3 @@ def _first(progress: Progress) -> str:
         named.append(f"{counted(others, 'batch', 'batches')} of other models")
     listed = ", ".join(named[:-1]) + " and " + named[-1] if len(named) > 1 else named[0]
     return f"{listed} must end"
-
-
-def _usd(nano: int) -> str:
-    return f"${nano / NANO:,.2f}" if nano >= NANO // 10 else f"${nano / NANO:.4f}"

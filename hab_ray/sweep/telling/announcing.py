@@ -59,10 +59,6 @@ class Announcer:
                 log(entry)
             self._watch(progress)
         except Exception as error:
-            self._watch = _nobody
+            self._watch = lambda progress: None
             told = one_line(f"{type(error).__name__}: {error}")
             _LOG.warning("what shows the run has failed, and the run goes on without it: %s", told)
-
-
-def _nobody(progress: Progress) -> None:
-    pass

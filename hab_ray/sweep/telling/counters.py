@@ -22,40 +22,35 @@ class RunCounters:
 
     def __init__(self, shards: Sequence[ShardState]) -> None:
         self._shards = shards
-        self._newest: dict[Channel, Counters] = {}
+        self.newest: dict[Channel, Counters] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
         self.notes: list[str] = []
         self.budget_reached = False
 
-    @property
-    def newest(self) -> Mapping[Channel, Counters]:
-        """The newest counters, by channel."""
-        return self._newest
-
     def of(self, channel: Channel) -> Counters:
         """The newest counters of a channel; empty ones before its first."""
-        return self._newest.get(channel, Counters())
+        return self.newest.get(channel, Counters())
 
     def of_batches(self, provider: str) -> BatchCounters:
         """The newest counters of a provider's batches."""
-        counted = self._newest.get(Channel(provider, Mode.BATCH))
+        counted = self.newest.get(Channel(provider, Mode.BATCH))
         return counted if isinstance(counted, BatchCounters) else BatchCounters()
 
     def online(self) -> list[Counters]:
         """The counters of online channels."""
-        return [counted for channel, counted in self._newest.items() if channel.mode is Mode.ONLINE]
+        return [counted for channel, counted in self.newest.items() if channel.mode is Mode.ONLINE]
 
     def by_batch(self) -> list[BatchCounters]:
         """The counters of batch engines."""
-        return [counted for counted in self._newest.values() if isinstance(counted, BatchCounters)]
+        return [counted for counted in self.newest.values() if isinstance(counted, BatchCounters)]
 
     def take_in(self, channel: Channel, counted: Counters) -> None:
         """Note what a channel has done; a shard whose calls are all through need not wait for its dispatch to end."""
         if isinstance(counted, BatchCounters):
             self.notes.extend(counted.notes)
             self._deferred += counted.deferred - self.of_batches(channel.provider).deferred
-        self._newest[channel] = counted
+        self.newest[channel] = counted
         for model, reason in counted.stops.items():
             self.stops[f"{channel} {model}".strip()] = reason
         for row in counted.open:
@@ -69,11 +64,11 @@ class RunCounters:
 
     def write_off(self, channel: Channel) -> None:
         """A channel did not end as it should: what it had in flight counts as spent."""
-        self._newest[channel] = self.of(channel).written_off()
+        self.newest[channel] = self.of(channel).written_off()
 
     def outages(self) -> Mapping[str, str]:
         """What is said of the endpoints that cannot be reached now, by channel."""
-        return {str(channel): str(counted.outage) for channel, counted in self._newest.items() if counted.outage}
+        return {str(channel): str(counted.outage) for channel, counted in self.newest.items() if counted.outage}
 
     def was_deferred(self, state: ShardState) -> bool:
         """Whether a full queue has sent back rows of a shard since this was asked last."""

@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cluster.metrics import RunMetrics
-from hab_ray.config.sweep import budget_key
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import Exit
@@ -28,14 +27,14 @@ from hab_ray.sweep.telling.log import RunLog
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 
-PROGRESS_EVERY_S = 5.0
+SHOW_EVERY_S, PROGRESS_EVERY_S = 0.1, 5.0
 
 
 class Reporter:
     """Reports on one run from the moment it is made.
 
-    `announcer` shows a progress every `show_every_s` at most, with what is new for the `log`; the run folder has one in
-    a while, and `metrics` report to others.
+    `announcer` shows a progress every `SHOW_EVERY_S` at most, with what is new for the `log`; the run folder has one
+    in a while, and `metrics` report to others.
     """
 
     def __init__(
@@ -47,21 +46,19 @@ class Reporter:
         announcer: Announcer,
         metrics: RunMetrics,
         log: RunLog,
-        show_every_s: float,
     ) -> None:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._announcer, self._metrics, self._log = announcer, metrics, log
-        self._show_every_s = show_every_s
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._shown = self._kept = float("-inf")
         self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
-        """Show how far the run is, at most every `show_every_s`, and keep that every `PROGRESS_EVERY_S`.
+        """Show how far the run is, at most every `SHOW_EVERY_S`, and keep that every `PROGRESS_EVERY_S`.
 
         `draining` is what a stop waits for.
         """
-        if time.monotonic() - self._shown < self._show_every_s:
+        if time.monotonic() - self._shown < SHOW_EVERY_S:
             return
         self._shown = time.monotonic()
         progress = self._progress(draining)
@@ -97,9 +94,10 @@ class Reporter:
         counters = self._counters
         money = self._budget.money(counters)
         if counters.budget_reached and money:
+            key = "budget.usd" if self._work.sweep.budget else "budget_usd"
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                f"raise {budget_key(self._work.sweep)} and give the same command again"
+                f"raise {key} and give the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -26,32 +24,8 @@ _MAX_SENTENCE = 240
 _INDENT = 4
 
 
-def show_sweeps(name: str | None) -> Exit:
-    """Print the sweeps that ship, or the path of the one that is named.
-
-    Raises:
-        ConfigError: none that ships has the name.
-    """
-    if name is not None:
-        say(str(shipped_sweep(name).path))
-        return Exit.COMPLETE
-    with _nowhere() as place:
-        for each in shipped_sweeps():
-            say(f"jobs/{each.name}.yaml: {each.size}, {_price(each, place)}")
-            for line in textwrap.wrap(one_line(each.sentence, _MAX_SENTENCE), console.width - _INDENT):
-                say(f"{' ' * _INDENT}{line}")
-    say("subjects x tests x dimensions, judges, price of a first run; `hab sweeps NAME` prints the path of the file")
-    return Exit.COMPLETE
-
-
-@contextmanager
-def _nowhere() -> Iterator[Location]:
-    """A folder without runs and replies: a price in it is that of a first run."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Location(folder)
-
-
 def _price(shipped: ShippedSweep, place: Location) -> str:
+    """The price of a first run, as of one in a place without runs and replies."""
     if shipped.is_free:
         return "free"
     if shipped.sweep is None or not shipped.is_priced_quickly:
@@ -70,4 +44,13 @@ def command(
     name: Annotated[str | None, typer.Argument(help="Print the path of this one, e.g. compare.")] = None,
 ) -> Exit:
     """Show the sweeps that ship: size, price, what each is for."""
-    return show_sweeps(name)
+    if name is not None:
+        say(str(shipped_sweep(name).path))
+        return Exit.COMPLETE
+    with tempfile.TemporaryDirectory() as folder:
+        for each in shipped_sweeps():
+            say(f"jobs/{each.name}.yaml: {each.size}, {_price(each, Location(folder))}")
+            for line in textwrap.wrap(one_line(each.sentence, _MAX_SENTENCE), console.width - _INDENT):
+                say(f"{' ' * _INDENT}{line}")
+    say("subjects x tests x dimensions, judges, price of a first run; `hab sweeps NAME` prints the path of the file")
+    return Exit.COMPLETE

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -14,21 +15,11 @@ from typing import Annotated
 import typer
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.agree import ask_to_spend
-from hab_ray.cli.commands.report import show_results
-from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
+from hab_ray.cli import options
+from hab_ray.cli.commands.reading.report import show_results
+from hab_ray.cli.ending import ask_to_spend, console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
-from hab_ray.cli.options import (
-    AvailableOption,
-    ExecutorOption,
-    JudgeOption,
-    ModelOption,
-    RunOption,
-    StoreOption,
-    SubjectOption,
-    SweepArgument,
-)
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.json_log import log_as_json
 from hab_ray.cli.views.plan_view import print_plan
@@ -38,30 +29,22 @@ from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import FailedRows, RunEnd
-from hab_ray.stopping import DRAIN_S, Stop
+from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import PeopleAs
 from hab_ray.sweep.start import notice, run_work
+from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
 SHOWN_UNANSWERED = 5
 
 
-@dataclass(frozen=True)
-class RunOptions:
-    """How `hab run` goes about it: `yes` spends without asking; where progress `is_logged`, it is not shown."""
-
-    yes: bool
-    is_logged: bool
-    driving: Options
-
-
-def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> Exit:
-    """Run a sweep file; the exit status."""
+def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
+    """Run a sweep file; the exit status. `yes` spends without asking; where progress is logged, it is not shown."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
     freeze_gc()
@@ -69,10 +52,11 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> 
         if problem.severity is Severity.WARNING:
             say(str(problem), "yellow")
     refuse_errors(problems)
-    _agree_to_spend(work, problems, options)
+    if not yes:
+        _agree_to_spend(work, problems)
     view = View(console)
-    driving = replace(options.driving, begun=lambda begun: _announce(begun))
-    if not options.is_logged:
+    driving = replace(driving, begun=_announce)
+    if not LOG.isEnabledFor(logging.INFO):
         driving = replace(driving, watch=view.update)
     with view.shown(), stop.last_words(view.leave):
         end = run_work(work, driving, stop, warn, now)
@@ -82,20 +66,14 @@ def run_sweep(path: Path, choices: Choices, options: RunOptions, stop: Stop) -> 
     return end.exit
 
 
-def _agree_to_spend(work: Work, problems: list[Problem], options: RunOptions) -> None:
-    """Show the plan of a sweep that costs money and ask; `--yes` answers beforehand.
-
-    Raises:
-        ConfigError: nobody is there to answer.
-        Interrupted: the answer was no.
-    """
-    if options.yes or all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
+def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
+    """Show the plan of a sweep that costs money and ask."""
+    if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
     plan = make_plan(work, Store(open_folder(work.sweep.store)))
     print_plan(work, plan, problems, console)
-    if plan.total.to_pay == 0:
-        return
-    ask_to_spend("this sweep")
+    if plan.total.to_pay:
+        ask_to_spend("this sweep")
 
 
 def _announce(work: Work) -> None:
@@ -159,7 +137,7 @@ def _tell_cut(end: RunEnd) -> None:
 
 
 def _tell_batches(work: Work, end: RunEnd) -> None:
-    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / 1e9
+    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / NANO
     say(
         f"at the vendors, which go on and charge for it: {counted(len(end.batches), 'batch', 'batches')} with "
         f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects what they answer; `hab batches "
@@ -187,14 +165,14 @@ class LogFormat(StrEnum):
 
 @ends_with_status
 def command(
-    sweep: SweepArgument,
-    subject: SubjectOption = None,
-    judge: JudgeOption = None,
-    model: ModelOption = None,
-    run: RunOption = None,
-    store: StoreOption = None,
-    available_only: AvailableOption = False,
-    executor: ExecutorOption = None,
+    sweep: options.SweepArgument,
+    subject: options.SubjectOption = None,
+    judge: options.JudgeOption = None,
+    model: options.ModelOption = None,
+    run: options.RunOption = None,
+    store: options.StoreOption = None,
+    available_only: options.AvailableOption = False,
+    executor: options.ExecutorOption = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
@@ -248,5 +226,4 @@ def command(
         verbose=verbose,
         drain_s=drain,
     )
-    options = RunOptions(yes, log_format is LogFormat.JSON, driving)
-    return run_sweep(sweep, choices, options, stop)
+    return run_sweep(sweep, choices, driving, yes=yes)

@@ -84,12 +84,8 @@ def read_status(run: Location) -> Status:
 def status_json(status: Status) -> str:
     """A status as JSON."""
     driver = status.driver
-    told = {
-        "run": str(status.run),
-        "driver": driver and {"pid": driver.pid, "host": driver.host, "run": driver.run, "since": driver.since},
-        **asdict(status.progress),
-    }
-    return log_json(told)
+    by = driver and {"pid": driver.pid, "host": driver.host, "run": driver.run, "since": driver.since}
+    return log_json({"run": str(status.run), "driver": by, **asdict(status.progress)})
 
 
 def print_status(status: Status) -> None:
@@ -125,11 +121,10 @@ def _tell_driver(status: Status) -> None:
 def _tell_batches(status: Status) -> None:
     batches = status.progress.batches
     if batches:
-        told = (
+        say(
             f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
             f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows each of this run"
         )
-        say(told)
 
 
 def _tell_money(money: BudgetStatus) -> None:
@@ -145,11 +140,10 @@ def _tell_money(money: BudgetStatus) -> None:
 def _tell_last(last: Progress) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
     before = f" after ${last.earlier_nanousd / NANO:.4f} by earlier ones" if last.earlier_nanousd else ""
-    told = (
+    say(
         f"last progress {last.at}: the newest process has sent {last.calls} calls ({in_flight} in flight) and paid "
         f"${last.cost_nanousd / NANO:.4f}{before}"
     )
-    say(told)
     for provider, outage in last.outages.items():
         say(f"{provider}: {outage}", "yellow")
     if last.money:

@@ -27,10 +27,6 @@ _THEMSELVES, _ALL = "people among themselves", "all"
 _MAX_LINES, _MAX_ISSUES = 30, 8
 
 
-def _is_worth_showing(row: PeopleAgreed) -> bool:
-    return None not in (row.issue, row.judge, row.agreement) and row.rater is None
-
-
 def paper_table(run: Run, rows: Sequence[PeopleAgreed]) -> PaperTable:
     """One line for each judge beside people: in what dimension, on what issue, how many answers, how far they agree."""
     columns = (
@@ -120,8 +116,8 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     if single := [row for row in scores if row.rater is not None and row.dimension == rows[0].dimension]:
         console.print("\nbeside each of them", style="bold")
         print_cells(_shown(single[:_MAX_LINES]), console)
-    worst = sorted((row for row in rows if _is_worth_showing(row)), key=lambda row: row.agreement or 0.0)
-    if worst:
+    known = [row for row in rows if None not in (row.issue, row.judge, row.agreement) and row.rater is None]
+    if worst := sorted(known, key=lambda row: row.agreement or 0.0):
         console.print("\nthe issues on which a judge agrees least with people", style="bold")
         print_cells(_shown(worst[:_MAX_ISSUES]), console)
     say(UNIT, "dim")

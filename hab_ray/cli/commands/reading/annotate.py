@@ -44,24 +44,20 @@ def sheet_command(
     items = draw_sheet(opened, wanted)
     written = write_sheet(opened, items, out)
     for path in written.files:
-        _say(str(path))
+        say(str(path))
     for dimension, count in Counter(item.dimension for item in items).items():
         by_subject = Counter(item.subject for item in items if item.dimension == dimension)
         fewest, most = min(by_subject.values()), max(by_subject.values())
         span = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         lacks = count < (per_dimension or (per_subject or 0) * len(opened.subjects))
         of_each = f"{dimension}: {count} answers, {span} of each of {len(by_subject)} subjects"
-        _say(f"{of_each}: there are no more" if lacks else of_each)
-    _say(
+        say(f"{of_each}: there are no more" if lacks else of_each)
+    say(
         f"sheet {items[0].sheet}, seed {seed}: {', '.join(items[0].raters)} rate all {len(items)} answers each; the "
         f"key is {written.key} and goes to nobody who rates"
     )
     for source in sources_of(opened):
         if not source.origin.has_licence:
-            _say(f"NOTE: the forms show {source}; give them to nobody to whom you may not pass that on", "yellow")
-    _say("name the files that come back under `raters:` in the sweep, then give `hab run` again: it costs nothing")
+            say(f"NOTE: the forms show {source}; give them to nobody to whom you may not pass that on", "yellow")
+    say("name the files that come back under `raters:` in the sweep, then give `hab run` again: it costs nothing")
     return Exit.COMPLETE
-
-
-def _say(line: str, style: str | None = None) -> None:
-    say(line, style)

@@ -15,7 +15,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, answered
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.answers import Answers, Makers, key_variables, sweep_name
+from hab_ray.drafting.answers import key_variables, sweep_name
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -49,15 +49,17 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     makers = answers.makers(with_key, now.date()) if answers.tests else None
     work = _work(sweep_text(answers, makers, now.date(), None), path, now)
     cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
-    _write(path, answers, makers, now, cost)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("x", encoding="utf-8") as file:
+        file.write(sweep_text(answers, makers, now.date(), cost))
     online = f" (${cost.online:,.2f} all online)" if cost.online > cost.as_sent else ""
     say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}, nothing is sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
-    file = shlex.quote(str(path))
-    say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
+    name = shlex.quote(str(path))
+    say(f"next: hab rehearse {name}, hab plan {name}, hab run {name}")
     return Exit.COMPLETE
 
 
@@ -81,12 +83,6 @@ def _cost(plan: Plan) -> Cost:
 def _rounded_up(dollars: float) -> float:
     """Up to whole dollars, below ten to tenths."""
     return math.ceil(10 * dollars) / 10 if dollars < 10 else float(math.ceil(dollars))
-
-
-def _write(path: Path, answers: Answers, makers: Makers | None, now: datetime, cost: Cost) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(sweep_text(answers, makers, now.date(), cost))
 
 
 @ends_with_status

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hab_ray.cli.ending import ends_with_status, errors, say
-from hab_ray.cli.views.rows_read import RowsRead
+from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
@@ -59,11 +58,7 @@ def rubrics_command(
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """`name=value` as users write it.
-
-    Raises:
-        ConfigError: it has no name, no value, or a name comes twice.
-    """
+    """`name=value` as users write it, each name once."""
     pairs: dict[str, str] = {}
     for each in given:
         name, _, value = each.partition("=")
@@ -214,7 +209,7 @@ def _table(
         known = Scale.of(scale) if scale else None
     except ValueError as error:
         raise ConfigError(f"--scale: {error}") from None
-    told = RowsRead(errors, time.monotonic)
+    told = RowsRead(errors)
     return TableSource(source[0], columns, licence, revision, values, told, tuple(source[1:]), known)
 
 

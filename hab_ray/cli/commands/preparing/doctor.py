@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
+from hab_ray.cli import options
 from hab_ray.cli.ending import ends_with_status
-from hab_ray.cli.interrupts import stop
-from hab_ray.cli.options import AvailableOption, JudgeOption, RunOption, StoreOption, SubjectOption
 from hab_ray.cli.prepare import Choices
 from hab_ray.errors import ConfigError, Exit
 
@@ -19,11 +18,11 @@ def command(
     sweep: Annotated[
         Path | None, typer.Argument(help="The sweep file; none = this machine and the keys it has.")
     ] = None,
-    subject: SubjectOption = None,
-    judge: JudgeOption = None,
-    run: RunOption = None,
-    store: StoreOption = None,
-    available_only: AvailableOption = False,
+    subject: options.SubjectOption = None,
+    judge: options.JudgeOption = None,
+    run: options.RunOption = None,
+    store: options.StoreOption = None,
+    available_only: options.AvailableOption = False,
     live: Annotated[
         bool, typer.Option("--live", help="Ask every model once, for cents, and compare with the simulator.")
     ] = False,
@@ -60,4 +59,4 @@ def command(
     if sweep is None:
         raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
     options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
-    return examine_vendors(sweep, choices, options, stop)
+    return examine_vendors(sweep, choices, options)

@@ -13,13 +13,18 @@ from hab_ray.rubric import Fidelity, Rubric, check, imported_note, read_library
 from hab_ray.rubric.skeleton import write_skeleton
 from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
 
+command = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
 
-def check_rubrics(folder: Path | None) -> Exit:
-    """Print every problem of a folder's rubrics and prompts, or what is in it."""
-    problems = check(folder) + prompt_problems(folder)
-    for problem in problems:
-        say(str(problem))
-    if problems:
+
+@command.command("check")
+@ends_with_status
+def check_command(
+    folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics; none = the built-in ones.")] = None,
+) -> Exit:
+    """Say what is wrong where in a folder of rubrics."""
+    if problems := check(folder) + prompt_problems(folder):
+        for problem in problems:
+            say(str(problem))
         return Exit.CONFIGURATION
     library = read_library(folder)
     for rubric in library.rubrics().values():
@@ -50,30 +55,7 @@ def _show(line: str, fidelity: Fidelity | None) -> None:
     for equal in fidelity.equals if fidelity else ():
         say(f"  equals the paper: {equal}")
     for other in fidelity.differs if fidelity else ():
-        text = f"  differs: {other.what} Why: {other.why}"
-        say(text)
-
-
-def new_rubric(name: str, folder: Path) -> Exit:
-    """Write the skeleton of a dimension and say what comes next."""
-    path = write_skeleton(name, folder)
-    say(
-        f"{path}: written; fill it in, run `hab rubric check {folder}` until nothing is left, then name `rubrics: "
-        f"{folder}` and the dimension in a sweep file"
-    )
-    return Exit.COMPLETE
-
-
-command = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
-
-
-@command.command("check")
-@ends_with_status
-def check_command(
-    folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics; none = the built-in ones.")] = None,
-) -> Exit:
-    """Say what is wrong where in a folder of rubrics."""
-    return check_rubrics(folder)
+        say(f"  differs: {other.what} Why: {other.why}")
 
 
 @command.command("new")
@@ -83,4 +65,9 @@ def new_command(
     folder: Annotated[Path, typer.Option(help="Where the file goes; made where it is missing.")] = Path("my_rubrics"),
 ) -> Exit:
     """Write the file of a new dimension, each field explained; `hab rubric check` names what is to be filled in."""
-    return new_rubric(name, folder)
+    path = write_skeleton(name, folder)
+    say(
+        f"{path}: written; fill it in, run `hab rubric check {folder}` until nothing is left, then name `rubrics: "
+        f"{folder}` and the dimension in a sweep file"
+    )
+    return Exit.COMPLETE

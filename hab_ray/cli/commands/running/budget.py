@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -11,7 +12,7 @@ import typer
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import open_run_with_store
@@ -21,7 +22,6 @@ from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import batches_of, explained, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import amend_record
 from hab_ray.storage.registry import Registry
@@ -40,60 +40,24 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class BudgetParts:
-    """Where a run's budget is, in nano-dollars: the parts of `engine.books.Explained`, and what is left.
+def _parts(work: Work, status: Status) -> Mapping[str, int | None]:
+    """Where a run's budget is, in nano-dollars, by the names of `_WORDS`.
 
     `in_flight` is what the process that drives the run has set aside for online calls, as it last said. Without a
-    `budget` nothing is left, or reserved for calls that are sent online.
+    budget nothing is left, or reserved for calls that are sent online.
     """
-
-    budget: int | None
-    paid: int
-    unanswered: int
-    stranded: int
-    in_flight: int
-    hard: int
-    by_bound: int
-    left: int | None
-
-
-def show_budget(run: Location, as_json: bool) -> Exit:
-    """Show where a run's money is; the exit status.
-
-    Raises:
-        ConfigError: there is no run or no store.
-    """
-    money = _money(open_run_with_store(run), read_status(run))
-    if as_json:
-        console.print_json(json.dumps(asdict(money)))
-        return Exit.COMPLETE
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
-    for name, words in _WORDS.items():
-        nano = getattr(money, name)
-        table.add_row(name.replace("_", " "), "-" if nano is None else f"${nano / NANO:,.4f}", words)
-    print_cells(table, console)
-    return Exit.COMPLETE
-
-
-def _money(work: Work, status: Status) -> BudgetParts:
     folder, registry = open_folder(work.sweep.store), Registry(work.sweep.store)
     found = explained(folder, registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id))
-    limit, told, in_flight = spending_limit(work.sweep), status.progress.money, 0
-    driven = status.driver is not None and status.store.follow(status.driver.run).is_same(status.run)
-    if driven and told:
+    told, in_flight = status.progress.money, 0
+    if status.is_driven and told:
         # What the mark of a process at work covers is not stranded.
         in_flight = max(0, told.reserved - found.hard - found.by_bound)
         found = replace(found, stranded=told.stranded, paid=max(0, told.spent - told.stranded - found.unanswered))
-    used = found.paid + found.unanswered + found.stranded + in_flight + found.hard + found.by_bound
+    used = {**asdict(found), "in_flight": in_flight}
+    limit = spending_limit(work.sweep)
     budget = None if limit is None else round(limit.usd * NANO)
-    left = None if budget is None else budget - used
-    return BudgetParts(
-        budget, found.paid, found.unanswered, found.stranded, in_flight, found.hard, found.by_bound, left
-    )
+    parts = {**used, "budget": budget, "left": None if budget is None else budget - sum(used.values())}
+    return {name: parts[name] for name in _WORDS}
 
 
 def _release(session: Session) -> int:
@@ -120,7 +84,18 @@ def show_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
 ) -> Exit:
     """Say where every dollar of a run's budget is: paid, reserved, stranded, left."""
-    return show_budget(run, as_json)
+    parts = _parts(open_run_with_store(run), read_status(run))
+    if as_json:
+        console.print_json(json.dumps(parts))
+        return Exit.COMPLETE
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for name, nano in parts.items():
+        table.add_row(name.replace("_", " "), "-" if nano is None else f"${nano / NANO:,.4f}", _WORDS[name])
+    print_cells(table, console)
+    return Exit.COMPLETE
 
 
 @command.command("release")

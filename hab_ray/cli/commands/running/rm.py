@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from hab_ray.cli.commands.status import Status, read_status
-from hab_ray.cli.ending import console, ends_with_status, say
+from hab_ray.cli.commands.running.status import Status, read_status
+from hab_ray.cli.ending import ends_with_status, is_anybody_there, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
@@ -21,10 +20,9 @@ from hab_ray.visible import counted
 def _ask(run: Location, status: Status, yes: bool) -> None:
     if yes:
         return
-    if not console.is_terminal or not sys.stdin.isatty():
+    if not is_anybody_there():
         raise ConfigError(f"{run}: nobody is there to be asked; give `hab rm` again with --yes")
-    told = f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for"
-    say(told)
+    say(f"{run}: its rows, scores, log and report go; the store at {status.store} keeps what was paid for")
     if not typer.confirm("Remove it?", default=False):
         raise Interrupted("nothing was removed")
 
@@ -57,6 +55,5 @@ def command(
     told = "" if simulated else f"; the store at {status.store} keeps what was paid for"
     say(f"{run}: removed{told}")
     if kept:
-        told = f"left there, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}"
-        say(told, "yellow")
+        say(f"left there, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}", "yellow")
     return Exit.COMPLETE

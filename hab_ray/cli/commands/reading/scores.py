@@ -33,13 +33,9 @@ def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> Pa
     rows: list[tuple[Cell, ...]] = []
     for line in shown.lines:
         rank = Span(*ranks[line.subject]) if line.subject in ranks else None
-        scores = (_estimate(score) for score in (line.overall, *line.by_dimension))
+        scores = (Estimate(one.mean, one.low, one.high) for one in (line.overall, *line.by_dimension))
         rows.append((rank, line.subject, *scores, line.overall.n))
     return PaperTable("scores", f"HumanAgencyBench scores, {run.name}", UNIT, columns, tuple(rows), _notes(run, shown))
-
-
-def _estimate(score: Score) -> Estimate:
-    return Estimate(score.mean, score.low, score.high)
 
 
 def _notes(run: Run, shown: Board) -> tuple[str, ...]:

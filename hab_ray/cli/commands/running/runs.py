@@ -3,51 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.commands.status import Status, read_status
+from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.location import Location
-from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import MARKER, SWEEP
 from hab_ray.visible import one_line
 
 MEGABYTE = 1_000_000
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A run in the table. `dollars` are those that its processes have reported as paid."""
-
-    name: str
-    state: str
-    rows: str
-    dollars: str
-    changed: str
-
-
-def _bytes_of(files: Folder, run: str, names: Sequence[str]) -> int:
-    return sum(files.size(name) for name in names if name.startswith(f"{run}/"))
-
-
-def _row(run: Location, name: str) -> _Row:
+def _cells(run: Location, size: int) -> Sequence[str]:
+    """A run in the table. The dollars are those that its processes have reported as paid."""
+    megabytes = f"{size / MEGABYTE:,.1f}"
     try:
         status = read_status(run)
     except HabError as error:
-        return _Row(name, f"cannot be read: {error}", "", "", "")
+        return run.name, f"cannot be read: {error}", "", "", megabytes, ""
     stages = status.progress.stages
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
     paid = status.progress.cost_nanousd + status.progress.earlier_nanousd
     simulated = "rehearsal, " if open_folder(run).exists(MARKER) else ""
     changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
-    return _Row(name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", changed)
+    return run.name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", megabytes, changed
 
 
 def _state(status: Status) -> str:
@@ -73,8 +59,7 @@ def command(
         raise ConfigError(f"{place}: there is no run in it; `hab run SWEEP.yaml` starts one, or name another folder")
     shown = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
     for name in found:
-        row = _row(place / name, name)
-        size = f"{_bytes_of(files, name, names) / MEGABYTE:,.1f}"
-        shown.add_row(*map(one_line, (row.name, row.state, row.rows, row.dollars, size, row.changed)))
+        size = sum(files.size(each) for each in names if each.startswith(f"{name}/"))
+        shown.add_row(*map(one_line, _cells(place / name, size)))
     print_cells(shown, console)
     return Exit.COMPLETE

@@ -15,9 +15,8 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-from hab_ray.cli.commands.run import RunOptions, run_sweep
+from hab_ray.cli.commands.running.run import run_sweep
 from hab_ray.cli.ending import console, ends_with_status
-from hab_ray.cli.interrupts import stop
 from hab_ray.cli.prepare import Choices, sweep_of
 from hab_ray.config.sweep import shipped_or_own
 from hab_ray.errors import ConfigError, Exit
@@ -165,7 +164,7 @@ def command(
         console.print(size.told, soft_wrap=True)
     _fetch(size.weights)
     sweep = shipped_or_own(size.sweep)
-    ended = run_sweep(sweep, Choices(), RunOptions(True, False, Options()), stop)
+    ended = run_sweep(sweep, Choices(), Options(), yes=True)
     if ended is not Exit.INTERRUPTED:
         run = sweep_of(sweep, Choices()).run_folder
         for line in judged_answer(open_run(run)):

@@ -34,32 +34,6 @@ class Listing:
     problem: str | None = None
 
 
-def show_models(text: str, check: bool, catalog: Catalog | None = None) -> Exit:
-    """Print the models whose name, wire name or provider holds `text`; with `check`, beside the vendors' own lists.
-
-    Raises:
-        ConfigError: no model does, or no vendor could be asked.
-    """
-    catalog = catalog or load_catalog()
-    found = _found(catalog, text)
-    if not found:
-        near = catalog.near(text)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`hab models` alone shows all"
-        raise ConfigError(f"no model of the catalogue has {one_line(text)!r} in its name or provider; {hint}")
-    today = datetime.now(UTC).date()
-    listings = asyncio.run(_ask_all(catalog, {entry.provider for entry in found.values()})) if check else {}
-    for provider in dict.fromkeys(entry.provider for entry in found.values()):
-        say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
-        entries = {name: entry for name, entry in found.items() if entry.provider == provider}
-        print_cells(_table(entries, listings.get(provider), today), console)
-        if provider in listings:
-            say(_told(catalog, provider, listings[provider], text))
-    say("$ per million tokens, input/output", "dim")
-    if check and all(listing.problem for listing in listings.values()):
-        raise ConfigError("--check: no vendor could be asked; the lines above say why")
-    return Exit.COMPLETE
-
-
 def _found(catalog: Catalog, text: str) -> dict[str, ModelEntry]:
     wanted = text.lower()
     entries = {name: catalog.find(name) for name in catalog.models}
@@ -95,20 +69,19 @@ def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: da
     for title in ("ends", *(["listed"] if listing else [])):
         table.add_column(title, no_wrap=True)
     for name, entry in entries.items():
-        cells = _cells(name, priced(entry, today), today)
-        is_gone = entry.lifecycle is not None and entry.lifecycle.ends <= today
-        table.add_row(*cells, *([_listed(entry, listing)] if listing else []), style="dim" if is_gone else "")
+        now = priced(entry, today)
+        ends = now.lifecycle.ends if now.lifecycle else None  # from then on another model answers to the name, or none
+        is_gone = ends is not None and ends <= today
+        table.add_row(
+            f"  {name}",
+            _dollars(now.price),
+            _dollars(now.batch.price if now.batch else None),
+            _tokens(context_tokens(now)),
+            f"{'gone ' * is_gone}{ends or ''}",
+            *([_listed(entry, listing)] if listing else []),
+            style="dim" if is_gone else "",
+        )
     return table
-
-
-def _cells(name: str, entry: ModelEntry, today: date) -> list[str]:
-    return [
-        f"  {name}",
-        _dollars(entry.price),
-        _dollars(entry.batch.price if entry.batch else None),
-        _tokens(context_tokens(entry)),
-        _end(entry, today),
-    ]
 
 
 def _dollars(price: UsdPrice | None) -> str:
@@ -121,13 +94,6 @@ def _tokens(count: int | None) -> str:
     if count is None:
         return "?"
     return f"{count / 1e6:.3g}M" if count >= 1_000_000 else f"{count // 1000}k"
-
-
-def _end(entry: ModelEntry, today: date) -> str:
-    """From which day the name no longer answers as the model it names."""
-    if entry.lifecycle is None:
-        return ""
-    return f"gone {entry.lifecycle.ends}" if entry.lifecycle.ends <= today else f"{entry.lifecycle.ends}"
 
 
 def _key(provider: ProviderEntry) -> str:
@@ -166,4 +132,20 @@ def command(
     ] = False,
 ) -> Exit:
     """Show the catalogue: provider, dollars per million tokens, context, last day, whether the key is there."""
-    return show_models(text, check)
+    catalog, today = load_catalog(), datetime.now(UTC).date()
+    found = _found(catalog, text)
+    if not found:
+        near = catalog.near(text)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`hab models` alone shows all"
+        raise ConfigError(f"no model of the catalogue has {one_line(text)!r} in its name or provider; {hint}")
+    listings = asyncio.run(_ask_all(catalog, {entry.provider for entry in found.values()})) if check else {}
+    for provider in dict.fromkeys(entry.provider for entry in found.values()):
+        say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
+        entries = {name: entry for name, entry in found.items() if entry.provider == provider}
+        print_cells(_table(entries, listings.get(provider), today), console)
+        if provider in listings:
+            say(_told(catalog, provider, listings[provider], text))
+    say("$ per million tokens, input/output", "dim")
+    if check and all(listing.problem for listing in listings.values()):
+        raise ConfigError("--check: no vendor could be asked; the lines above say why")
+    return Exit.COMPLETE

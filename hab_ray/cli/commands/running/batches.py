@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import JustifyMethod
 from rich.table import Table
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import BatchArgument, RunFolderArgument
@@ -25,16 +25,7 @@ from hab_ray.storage.registry import Registry
 from hab_ray.visible import one_line
 from hab_ray.work import Work
 
-NANO = 1e9
 MAX_STATE, MAX_MODEL = 24, 60
-_COLUMNS: dict[str, JustifyMethod] = {
-    "batch": "left",
-    "model": "left",
-    "state": "left",
-    "age": "right",
-    "answered": "right",
-    "dollars": "right",
-}
 
 
 def batches_of(work: Work) -> list[Batch]:
@@ -104,9 +95,11 @@ def list_command(run: RunFolderArgument) -> Exit:
         say("this run has sent no batch")
         return Exit.COMPLETE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    widths = {"model": None, "batch": max(len(batch.name) for batch in batches)}
-    for title, side in _COLUMNS.items():
-        table.add_column(title, justify=side, no_wrap=True, min_width=widths.get(title, len(title)))
+    table.add_column("batch", no_wrap=True, min_width=max(len(batch.name) for batch in batches))
+    table.add_column("model", no_wrap=True)
+    table.add_column("state", no_wrap=True, min_width=len("state"))
+    for title in ("age", "answered", "dollars"):
+        table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for batch in batches:
         table.add_row(*_cells(batch, datetime.now(UTC)))
     print_cells(table, console)

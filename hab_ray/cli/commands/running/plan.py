@@ -12,18 +12,8 @@ from typing import Annotated
 import typer
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels, shown_shift
+from hab_ray.cli import options
 from hab_ray.cli.ending import aside, console, ends_with_status, say
-from hab_ray.cli.interrupts import stop
-from hab_ray.cli.options import (
-    AvailableOption,
-    ExecutorOption,
-    JudgeOption,
-    ModelOption,
-    RunOption,
-    StoreOption,
-    SubjectOption,
-    SweepArgument,
-)
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
@@ -67,14 +57,14 @@ def _where_calls_are_made(work: Work) -> str:
 
 @ends_with_status
 def command(
-    sweep: SweepArgument,
-    subject: SubjectOption = None,
-    judge: JudgeOption = None,
-    model: ModelOption = None,
-    run: RunOption = None,
-    store: StoreOption = None,
-    available_only: AvailableOption = False,
-    executor: ExecutorOption = None,
+    sweep: options.SweepArgument,
+    subject: options.SubjectOption = None,
+    judge: options.JudgeOption = None,
+    model: options.ModelOption = None,
+    run: options.RunOption = None,
+    store: options.StoreOption = None,
+    available_only: options.AvailableOption = False,
+    executor: options.ExecutorOption = None,
     long: Annotated[
         bool, typer.Option("--long", help="Tokens, both prices, other budgets, and what so many tests can show too.")
     ] = False,
@@ -98,7 +88,7 @@ def command(
 
         refuse_errors(problems)
         with aside() if as_json else nullcontext():
-            latencies, status = probe_sweep(work, probe, yes, stop)
+            latencies, status = probe_sweep(work, probe, yes)
     plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
     if as_json:
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
