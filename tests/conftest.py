@@ -26,7 +26,7 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
 from tests.distributions import Distributions
-from tests.forking import Forks, ForkServer
+from tests.forking import Forks, ForkServer, write_soon
 from tests.ray_cluster import RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
@@ -47,6 +47,7 @@ SHARED_SERVER = pytest.StashKey[ForkServer]()
 
 def pytest_sessionstart() -> None:
     """Heed hang-ups and Ctrl-C, so that what is started here does too: all inherit what `nohup` and `&` ignore."""
+    write_soon()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
