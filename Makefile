@@ -47,8 +47,8 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/pytest -m "not integration"
 
-# What needs Ray goes one after the other in one of these processes, the rest beside it.
-TESTS_AT_ONCE ?= 3
+# What needs Ray goes one after the other in two of these processes, which wait for it much of the time.
+TESTS_AT_ONCE ?= 4
 
 # Compiled modules are kept, though the environment may say otherwise: hundreds of processes import them.
 demo tests test: export PYTHONDONTWRITEBYTECODE :=

@@ -26,8 +26,8 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
 from tests.distributions import Distributions
-from tests.forking import Forks, ForkServer
-from tests.ray_cluster import RayCluster
+from tests.forking import Forks, ForkServer, write_soon
+from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
 
@@ -35,7 +35,7 @@ settings.register_profile("patient", deadline=None, suppress_health_check=[Healt
 settings.load_profile("patient")
 
 
-OF_RAY = {"cluster_desk", "ray_address", "ray_clusters"}
+OF_RAY = {"cluster_desk", "job_cluster", "ray_address"}
 OF_LOCAL_MODEL = {"server", "weights"}
 OF_S3 = {"s3_server", "bucket"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
@@ -52,6 +52,7 @@ MADE = {
 
 def pytest_sessionstart() -> None:
     """Heed hang-ups and Ctrl-C, so that what is started here does too: all inherit what `nohup` and `&` ignore."""
+    write_soon()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -83,7 +84,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.integration)
         if fixtures & OF_RAY:
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group("ray clusters" if "ray_clusters" in fixtures else "ray"))
+            item.add_marker(pytest.mark.xdist_group("job cluster" if "job_cluster" in fixtures else "ray"))
         elif fixtures & OF_LOCAL_MODEL:
             item.add_marker(pytest.mark.xdist_group("local model"))
         elif fixtures & OF_S3:
@@ -322,18 +323,21 @@ def ray_address() -> Iterator[str]:
     ray.shutdown()
 
 
-@pytest.fixture(scope="module")
-def ray_clusters() -> Iterator[Callable[..., RayCluster]]:
-    """Starts Ray clusters with a job server: so many nodes on this machine, with these variables in the environment."""
-    running: list[RayCluster] = []
+@pytest.fixture(scope="session")
+def job_cluster(s3_server: SeaweedFS, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    """One Ray cluster with a job server for all tests that need one, of one node, to which a test may add others.
 
-    def start(nodes: int = 1, **environment: str) -> RayCluster:
-        running.append(RayCluster.start(nodes, dict(os.environ) | environment))
-        return running[-1]
+    The nodes have what is in buckets, a key in a file and a header's value in their environment.
+    """
+    from hab_ray.cluster.session import QUIET
 
-    yield start
-    for cluster in running:
-        cluster.stop()
+    file = tmp_path_factory.mktemp("secrets") / "key"
+    file.write_text(f"{KEY}\n")
+    ours = {"HAB_TEST_KEY_FILE": str(file), "HAB_TEST_TEAM": HEADER, "RAY_metrics_report_interval_ms": "500", **QUIET}
+    cache = {"HAB_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    cluster = RayCluster.start(1, dict(os.environ) | s3_server.environment() | cache | ours)
+    yield cluster
+    cluster.stop()
 
 
 ON_RAY = (pytest.mark.cluster, pytest.mark.integration, pytest.mark.xdist_group("ray"), pytest.mark.bench)

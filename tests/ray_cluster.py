@@ -27,6 +27,7 @@ STARTS_WITHIN_S = 120.0
 ATTEMPTS = 3
 HEALTH_CHECKS = {"initial_delay_ms": 1000, "period_ms": 1000, "timeout_ms": 5000, "failure_threshold": 3}
 ENDS_WITHIN_S = 60.0
+KEY, HEADER = "sk-fake-7c1e55d0b3aa4f2e", "team-fake-19e3d2c4b5a6"
 
 
 @dataclass

@@ -97,6 +97,7 @@ class Pending:
         self._folder.move(f"{self._prefix(order)}/{view}", view)
 
     def discard(self, order: int) -> None:
+        """Remove all files of an order."""
         self._folder.clear(self._prefix(order))
 
     def remove(self, spool: Spool) -> None:
@@ -150,6 +151,7 @@ class Pending:
         return [key for block in self.blocks(spool, (KEY,)) for key in block.column(KEY).to_pylist()]
 
     def row_ids(self, spool: Spool) -> list[str]:
+        """The ids of a spool's rows."""
         return [row_id for block in self.blocks(spool, (ROW_ID,)) for row_id in block.column(ROW_ID).to_pylist()]
 
     def blocks(self, spool: Spool, columns: Sequence[str], rows: int = ROWS_A_BLOCK) -> Iterator[pa.Table]:

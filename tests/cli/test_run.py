@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from tests.conftest import Desk, Vendors, until
+from tests.forking import SHIPPED_PACE
 from tests.sampling import EVERY_KILL
 
 SAFE_S = 3.0
@@ -109,6 +110,7 @@ def test_killed_in_its_stages(either_desk: Desk, vendor: Vendors) -> None:
     `make bench` kills it in every stage and on Ray too; `make test` does so once, and on Ray in `test_batches`. After
     each kill the next run waits for ten seconds before it calls.
     """
+    either_desk.environment[SHIPPED_PACE] = "yes"
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
     sweep = either_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []

@@ -6,17 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from hab_ray.catalog.addresses import cluster_address
 from hab_ray.cluster.session import authentication
 from hab_ray.errors import ConfigError
-from tests.conftest import Desk, Vendor
 
 
 @pytest.mark.parametrize(
@@ -54,23 +51,6 @@ def test_a_cluster_is_joined_with_a_token_if_one_was_given(tmp_path: Path, monke
     (tmp_path / ".ray/auth_token").write_text("t")
     assert authentication("auto", {}) == {"RAY_AUTH_MODE": "token"}
     assert authentication("h:6379", {}) == {"RAY_AUTH_MODE": "disabled"}
-
-
-def test_a_notebook_asks_by_workers_of_ray_too(cluster_desk: Desk, vendor: Callable[..., Vendor]) -> None:
-    """Ray is joined in another thread than the main one, which alone may have signal handlers."""
-    one: dict[str, Any] = {"dimensions": ["encourage_learning"], "tests": "seeds", "generate": None, "validate": None}
-    cluster_desk.sweep("notebook", vendor().url, executor="ray", **one)
-    cell = (
-        "import asyncio, hab_ray\nasync def cell(): return hab_ray.run('notebook.yaml')\n"
-        "run = asyncio.run(cell())\nprint(hab_ray.results.progress(run).end.status, run.verdicts().num_rows)"
-    )
-    environment = cluster_desk.whole_environment
-    command = [sys.executable, "-c", cell]
-    done = subprocess.run(
-        command, cwd=cluster_desk.folder, env=environment, capture_output=True, text=True, timeout=300
-    )
-    status, verdicts = map(int, done.stdout.split()[-2:])
-    assert status == 0 and verdicts > 0, done.stderr
 
 
 @pytest.mark.cluster

@@ -1,8 +1,10 @@
-"""Rows that flow from subject to judge, on a real Ray."""
+"""Rows that flow from subject to judge, on a real Ray that a notebook joins."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,7 +31,14 @@ def sweep_of(desk: Desk, sim: Vendor, name: str) -> Path:
         "limits": {"concurrent": 50, "requests_per_minute": 60 * RESPONSES / SECONDS, "timeout_s": 60},
         "price": {"input": 0, "output": 0},
     }
-    settings = {"tests": str(tests), "generate": None, "validate": None, "select": None, "store": "store"}
+    settings = {
+        "tests": str(tests),
+        "generate": None,
+        "validate": None,
+        "select": None,
+        "store": "store",
+        "executor": "ray",
+    }
     subjects = {"subjects": ["sim/alpha"], "dimensions": ["encourage_learning"], "providers": {"sim": provider}}
     return desk.sweep(name, sim.url, **settings, **subjects)
 
@@ -39,12 +48,27 @@ def rows(run: Path) -> dict[str, list[dict[str, Any]]]:
     return {str(path.relative_to(run)): pq.read_table(path).to_pylist() for path in found}
 
 
+def in_a_notebook(desk: Desk, sweep: Path) -> tuple[int, int]:
+    """Run a sweep as a notebook's cell does: its exit status, and how many verdicts there are.
+
+    Ray is joined in another thread than the main one, which alone may have signal handlers.
+    """
+    cell = (
+        f"import asyncio, hab_ray\nasync def cell(): return hab_ray.run({sweep.name!r})\n"
+        "run = asyncio.run(cell())\nprint(hab_ray.results.progress(run).end.status, run.verdicts().num_rows)"
+    )
+    ours: dict[str, Any] = {"cwd": desk.folder, "env": desk.whole_environment}
+    done = subprocess.run([sys.executable, "-c", cell], **ours, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    status, verdicts = map(int, done.stdout.split()[-2:])
+    return status, verdicts
+
+
 def test_the_judge_works_beside_its_subject_and_its_rows_are_those_of_a_run_without_streaming(
     cluster_desk: Desk, vendor: Callable[..., Vendor]
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})
-    done = cluster_desk.hab("run", sweep_of(cluster_desk, sim, "flowing"))
-    assert done.returncode == 0, done.stdout
+    assert in_a_notebook(cluster_desk, sweep_of(cluster_desk, sim, "flowing")) == (0, RESPONSES)
     models = [call["model"] for call in sim.calls()]
     first_verdict = next(n for n, model in enumerate(models) if "judge" in model)
     assert first_verdict < RESPONSES / 2, "the judge waited for most responses"

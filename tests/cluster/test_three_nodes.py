@@ -16,7 +16,6 @@ import pytest
 
 import hab_ray
 from hab_ray.catalog.addresses import outside_address
-from hab_ray.cluster.session import QUIET
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk, Vendor
@@ -79,9 +78,9 @@ def until(is_true: Callable[[], bool], job: subprocess.Popen[str], what: str) ->
 
 @pytest.mark.timeout(1500)
 def test_every_node_answers_calls_and_one_may_die(
-    ray_clusters: Callable[..., RayCluster], desk: Desk, vendor: Callable[..., Vendor], bucket: str
+    job_cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor], bucket: str
 ) -> None:
-    cluster = ray_clusters(3, **QUIET)
+    cluster, added = job_cluster, [job_cluster.add() for _ in range(2)]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, host=address())
     path = sweep(desk, sim.url, bucket)
     store = open_folder(Location(f"{bucket}/store"))
@@ -92,11 +91,12 @@ def test_every_node_answers_calls_and_one_may_die(
         written = store.list("replies")
         return {node for lane, node in lanes(cluster).items() if any(lane in name for name in written)}
 
-    until(lambda: nodes_with_replies() == set(cluster.nodes), job, "a node has answered nothing")
+    until(lambda: nodes_with_replies() == {*cluster.nodes, *added}, job, "a node has answered nothing")
     assert not any(name.endswith(".parquet") for name in store.list("replies")), "too late to kill a node"
-    cluster.kill(cluster.nodes[1])
+    cluster.kill(added[0])
     output, _ = job.communicate(timeout=WITHIN_S)
     assert job.returncode == 0, output
+    cluster.kill(added[1])
 
     meter = sim.meter()
     # A call takes a second: what was in flight, and two seconds of replies.

@@ -30,8 +30,7 @@ from hab_ray.results import open_run
 from hab_ray.rubric import load_rubrics
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies import store
-from hab_ray.storage.replies.store import FlushPace, Store
+from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import ANALYSIS
 from hab_ray.sweep import driver
 from hab_ray.sweep.options import Options
@@ -138,13 +137,11 @@ class Stage:
 
 
 StageOf = Callable[..., Stage]
-QUICK = FlushPace(every_s=0.02, at=64)
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies are written, and looked for, without delay."""
-    monkeypatch.setattr(store, "ON_DISK", QUICK)
+    """What is done is looked for without delay."""
     monkeypatch.setattr(driver, "POLL_S", 0.02)
 
 

@@ -122,8 +122,8 @@ def test_the_command_writes_them_or_says_what_is_missing(desk: Desk) -> None:
     (desk.folder / "without/matplotlib").mkdir(parents=True)
     (desk.folder / "without/matplotlib/__init__.py").write_text("raise ImportError('not here')")
     desk.environment["PYTHONPATH"] = str(desk.folder / "without")
-    out, _ = (refused := desk.start_afresh("figures", "runs/example")).communicate()
-    assert refused.returncode == Exit.CONFIGURATION and "pip install 'hab-ray[figures]'" in out
+    refused = desk.hab("figures", "runs/example")
+    assert refused.returncode == Exit.CONFIGURATION and "pip install 'hab-ray[figures]'" in refused.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -16,11 +16,13 @@ from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import DamagedFile, FailureKind
 from hab_ray.storage.folder import Folder, LocalFolder
+from hab_ray.storage.replies import store as stores
 from hab_ray.storage.replies.records import RecordKind, read_table
 from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars
 from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.storage.spending import online_spending
 from tests.folders import Through
+from tests.forking import ON_DISK
 from tests.storage.conftest import key_of
 
 MakeReply = Callable[..., Reply]
@@ -142,7 +144,10 @@ def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder, re
     assert store.read("another", keys("a")) == {}
 
 
-def test_where_requests_are_charged_for_more_outcomes_go_into_one_file(folder: Folder) -> None:
+def test_where_requests_are_charged_for_more_outcomes_go_into_one_file(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "ON_DISK", ON_DISK)
     pace = StoreWriter(folder, 1, "w", Mode.ONLINE).pace
     assert (pace.every_s, pace.at) == ((1.5, 4096) if folder.is_remote else (1.0, 64))
 
