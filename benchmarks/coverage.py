@@ -16,7 +16,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import FEW_CALLS, interval, student
+from hab_ray.analysis.intervals import FEW_CALLS, betting, interval, student
 
 MEANS, SIZES = (0.02, 0.05, 0.25, 0.45, 0.75, 0.95, 0.98), (12, 30, 150, 500)
 CALLS = ((4, 30), (4, 150), (10, 30), (10, 150), (10, 500), (20, 150), (20, 500), (80, 150), (80, 500))
@@ -41,6 +41,7 @@ class Coverage:
 
     covered: float
     by_t: float
+    by_betting: float
     width: float
 
 
@@ -48,15 +49,17 @@ def measure(design: Design, repetitions: int, seed: int) -> Coverage:
     """Draw the design so often and look at its intervals."""
     random = np.random.default_rng(seed)
     truth, least = (0.0, -1.0) if design.paired else (design.mean, 0.0)
-    hits, widths = np.zeros(2), np.zeros(2)
+    hits, widths = np.zeros(3), np.zeros(2)
     for _ in range(repetitions):
         values, calls = _drawn(design, random)
         own, by_t = interval(values, calls, least), student(values, calls)
         assert own.low is not None and own.high is not None
-        hits += [low - 1e-12 <= truth <= high + 1e-12 for low, high in ((own.low, own.high), by_t)]
+        bet = betting(values, least) if not design.calls else (truth, truth)
+        ends = ((own.low, own.high), by_t, bet)
+        hits += [low - 1e-12 <= truth <= high + 1e-12 for low, high in ends]
         widths += [own.high - own.low, by_t[1] - by_t[0]]
-    covered, by_student = (float(each) / repetitions for each in hits)
-    return Coverage(covered, by_student, float(widths[0] / widths[1]) if widths[1] else float("inf"))
+    covered, by_student, by_betting = (float(each) / repetitions for each in hits)
+    return Coverage(covered, by_student, by_betting, float(widths[0] / widths[1]) if widths[1] else float("inf"))
 
 
 def _drawn(design: Design, random: np.random.Generator) -> tuple[list[float], list[int]]:
@@ -104,15 +107,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=2000)
     options = parser.parse_args()
-    print("| of | mean | tests | calls | logit sd | covered | by t alone | width / t |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| of | mean | tests | calls | logit sd | covered | by t alone | by betting | width / t |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for design in _designs():
         found = measure(design, options.repetitions, seed=1)
         what = "difference" if design.paired else "mean"
         few = " (flagged)" if 0 < design.calls < FEW_CALLS else ""
+        bet = "-" if design.calls else f"{found.by_betting:.3f}"
         print(
             f"| {what} | {design.mean} | {design.tests} | {design.calls or design.tests}{few} | {design.spread} "
-            f"| {found.covered:.3f} | {found.by_t:.3f} | {found.width:.2f} |",
+            f"| {found.covered:.3f} | {found.by_t:.3f} | {bet} | {found.width:.2f} |",
             flush=True,
         )
 

@@ -4,8 +4,8 @@
 tests of one call are alike, and fails near 0 and 1, where a sample of few tests may have no spread at all. Gaffke's
 bound holds there: it takes the values as they are, one more at the end of the scale, and the quantiles of their mean
 under random weights (uniform on the simplex). That it covers is proven for values that are 0 or 1 alone, where it is
-Clopper and Pearson's, and was never seen to fail (Gaffke 2005; Learned-Miller and Thomas 2020). Betting intervals are
-proven for any independent values (Waudby-Smith and Ramdas 2023), and about a third wider.
+Clopper and Pearson's, and was never seen to fail (Gaffke 2005; Learned-Miller and Thomas 2020). `betting` is proven for
+any independent values (Waudby-Smith and Ramdas 2023) and about a third wider.
 
 All speak of tests made this way, not of these tests alone, and of these judges: that others would judge otherwise is in
 none of them.
@@ -13,10 +13,10 @@ none of them.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import hypot, isfinite, sqrt
+from math import hypot, isfinite, log, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +30,7 @@ TAIL = (1 - LEVEL) / 2
 _STEP = 0.05
 _NEAR_ENOUGH, _NOTHING, _EXACT = 1e-3, 1e-18, 1e-13
 _NEWTONS, _SECANTS = 100, 12
+_BET = 0.5
 _Array = NDArray[np.float64]
 
 
@@ -220,3 +221,34 @@ def _saddle(steps: _Array, counts: _Array) -> tuple[float, float]:
             break
         saddle = new if low < new < high else (low + high) / 2
     return saddle, curve
+
+
+def betting(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
+    """The hedged betting interval of the mean of independent values in an order that was fixed beforehand.
+
+    Who bets on the next value with a stake that only earlier ones have set multiplies its dollar by 1/risk with
+    probability `risk` at most, if the mean is as supposed: means at which that happens are refuted.
+    """
+    x = np.clip((np.asarray(values, dtype=np.float64) - least) / (most - least), 0.0, 1.0)
+    seen = np.arange(1, len(x) + 1)
+    means = (0.5 + np.cumsum(x)) / (seen + 1)
+    spread = (0.25 + np.cumsum((x - means) ** 2)) / (seen + 1)
+    stakes = np.sqrt(2 * log(1 / TAIL) / (len(x) * np.concatenate([[0.25], spread[:-1]])))
+
+    def refuted(mean: float, given: _Array) -> bool:
+        """Whether betting that values are above `mean` wins enough."""
+        bets = np.minimum(stakes, _BET / max(mean, 1e-12))
+        return bool(np.log1p(bets * (given - mean)).cumsum().max() >= -log(TAIL))
+
+    low, high = _edge(x, refuted), 1 - _edge(1 - x, refuted)
+    return least + low * (most - least), least + high * (most - least)
+
+
+def _edge(x: _Array, refuted: Callable[[float, _Array], bool]) -> float:
+    low, high = 0.0, float(x.mean())
+    if not refuted(0.0, x):
+        return 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if refuted(middle, x) else (low, middle)
+    return low

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from benchmarks.coverage import Design, measure
-from hab_ray.analysis.intervals import combined, gaffke, interval, student
+from hab_ray.analysis.intervals import betting, combined, gaffke, interval, student
 
 
 @pytest.mark.parametrize(("n", "ones"), [(2, 1), (12, 0), (12, 12), (30, 29), (150, 68), (500, 499)])
@@ -65,11 +65,19 @@ def test_one_value_has_no_interval_and_an_unknown_mean_leaves_none() -> None:
     assert both is not None and both.low is None and both.mean == pytest.approx(0.275)
 
 
+def test_betting_intervals_hold_the_mean_and_are_wider_than_gaffkes() -> None:
+    values = ([0.0, 1.0, 0.6, 0.3] * 40)[:150]
+    low, high = betting(values)
+    exact = gaffke(values)
+    assert low < exact[0] < float(np.mean(values)) < exact[1] < high
+    assert betting([1.0] * 12)[1] == 1.0 and betting([0.5])[0] == 0.0
+
+
 @pytest.mark.parametrize(("mean", "n"), [(0.02, 12), (0.98, 30)])
 def test_means_are_covered_at_the_edges(mean: float, n: int) -> None:
     """Student's t covers less than .85 there. The whole table is made by `python -m benchmarks.coverage`."""
     found = measure(Design(mean, n), repetitions=200, seed=7)
-    assert found.covered >= 0.93 and found.by_t < 0.85
+    assert found.covered >= 0.93 and found.by_betting >= 0.95 and found.by_t < 0.85
 
 
 def test_clusters_are_covered_and_widths_are_as_said() -> None:
