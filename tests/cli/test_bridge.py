@@ -108,7 +108,7 @@ def test_the_bridge_is_crossed_on_rows_in_the_published_shape(bridge_desk: Desk,
     assert (bridge_desk.folder / "out/bridge-shifts.csv").read_text().count("\n") == 1 + len(shifts)
     page = (bridge_desk.folder / "runs/judge-bridge/report/index.html").read_text()
     assert "Now minus published o3" in page and "Valid for these answers only" in page
-    assert "0 calls sent" in bridge_desk.says("run", sweep, "--yes")
+    assert "0 calls sent" in bridge_desk.says("run", sweep, "--yes", status=5)
     wider = sim_job(bridge_desk, sim.url, "jobs/judge-bridge-full.yaml", variants=None)
     sent = sim.received("judge")
     bridge_desk.says("run", wider, "--yes")
