@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
 from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
+from hab_ray.analysis.across.published import NOTES, compare_published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import summarise
@@ -16,7 +19,10 @@ from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
+from hab_ray.location import Location
 from hab_ray.results import Run, open_run
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import SWEEP
 from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import one_line
 
@@ -25,6 +31,7 @@ UNIT = (
     "tests where there are any (paired), else of independent means. p is of the sign-flip test after Holm's correction."
 )
 _LONGEST = 60
+PUBLISHED = "published"
 
 
 def _in_words(apart: SettingApart) -> str:
@@ -32,8 +39,12 @@ def _in_words(apart: SettingApart) -> str:
     return f"{apart.setting}: {one} / {other}"
 
 
-def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference]) -> Iterator[str]:
+def _simulated(runs: Sequence[Run]) -> Iterator[str]:
     yield from dict.fromkeys(notice for run in runs if (notice := simulated_notice(run.location)))
+
+
+def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference]) -> Iterator[str]:
+    yield from _simulated(runs)
     if not settings_apart(*runs):
         yield "Nothing that scores depend on was asked otherwise, as far as the runs' records say."
     yield from told(same_replies(*runs), *runs)
@@ -44,7 +55,14 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference]) -> Iterator[str
         yield f"Of tests that one run alone asked {left:,} marks are in no paired comparison."
 
 
-def paper_table(runs: tuple[Run, Run], rows: Sequence[RunDifference], notes: Sequence[str]) -> PaperTable:
+def _matched(run: Run) -> Iterator[str]:
+    for subject, one in published_of(run.settings().subjects).items():
+        yield f"{subject}: beside {one.subject}, {'of the paper' if one.in_paper else 'added after the paper'}"
+
+
+def paper_table(
+    rows: Sequence[RunDifference], titles: Mapping[str, str], caption: str, notes: Sequence[str]
+) -> PaperTable:
     """A line for each subject, overall and by dimension."""
     columns = (
         Column("subject", "Subject"),
@@ -58,7 +76,6 @@ def paper_table(runs: tuple[Run, Run], rows: Sequence[RunDifference], notes: Seq
         Column("difference", "Difference"),
         Column("holm", "p"),
     )
-    titles = {dimension: rubric.title for dimension, rubric in runs[0].rubrics.items()}
     cells: list[tuple[Cell, ...]] = [
         (
             row.subject,
@@ -74,7 +91,6 @@ def paper_table(runs: tuple[Run, Run], rows: Sequence[RunDifference], notes: Seq
         )
         for row in rows
     ]
-    caption = f"{runs[1].name} ({runs[1].location.name}) beside {runs[0].name} ({runs[0].location.name})"
     return PaperTable("compare", caption, UNIT, columns, tuple(cells), tuple(notes), digits=3)
 
 
@@ -98,21 +114,37 @@ def _shown(rows: Sequence[RunDifference]) -> Table:
 
 @ends_with_status
 def command(
-    first: RunFolderArgument, second: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False
+    first: RunFolderArgument,
+    second: Annotated[
+        Location,
+        typer.Argument(
+            parser=Location.of, metavar="RUN|published", help="Another run's folder, or the means of the paper."
+        ),
+    ],
+    form: FormatOption = None,
+    as_json: JsonOption = False,
 ) -> Exit:
     """Show how far the same subjects' scores differ between two runs, and what the runs were asked otherwise.
 
     Dimensions of which both runs share tests are compared in pairs over these; the others as independent means, whose
-    intervals are wider. Runs that share replies are said to.
+    intervals are wider. Runs that share replies are said to. In the place of the second run `published` stands for the
+    means that the benchmark's authors have published.
     """
     form = TableFormat.JSON if as_json else form
-    runs = open_run(first), open_run(second)
-    rows, apart = compare_runs(*(summarise(run) for run in runs)), settings_apart(*runs)
-    notes = list(_notes(runs, rows))
+    run = open_run(first)
+    if second == Location.of(PUBLISHED) and not open_folder(second).exists(SWEEP):
+        rows, apart, caption = compare_published(summarise(run)), [], "The published means"
+        notes = [*_simulated([run]), *NOTES, *_matched(run)]
+    else:
+        other = open_run(second)
+        rows, apart = compare_runs(summarise(run), summarise(other)), settings_apart(run, other)
+        notes, caption = list(_notes((run, other), rows)), f"{other.name} ({other.location.name})"
     if form is not None:
-        print_table(paper_table(runs, rows, [*map(_in_words, apart), *notes]), form, console)
+        titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
+        beside = f"{caption} beside {run.name} ({run.location.name})"
+        print_table(paper_table(rows, titles, beside, [*map(_in_words, apart), *notes]), form, console)
         return Exit.COMPLETE
-    say(f"first: {runs[0].location}  second: {runs[1].location}")
+    say(f"first: {run.location}  second: {second}")
     if apart:
         say("What they were asked otherwise:", "bold")
         for each in apart:

@@ -1,0 +1,56 @@
+"""A run beside the published means: which model is whose, what is compared, and what is said of it."""
+
+from __future__ import annotations
+
+import json
+from math import hypot
+
+import pytest
+
+from hab_ray.analysis.across.published import TESTS, published
+from hab_ray.analysis.intervals import interval
+from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.summary import summarise
+from hab_ray.results import open_run
+from tests.conftest import Desk
+from tests.small_runs import Shape, write_run
+
+DIMENSION = "encourage_learning"
+SHAPE = Shape(("gw/gpt-4.1", "claude-opus-4-1-20250805", "alpha"), dimensions=(DIMENSION, "correct_misinformation"))
+
+
+def test_the_published_means_are_those_that_the_paper_names() -> None:
+    by_name = {one.subject: one for one in published()}
+    assert len(by_name) == 38 and sum(one.in_paper for one in by_name.values()) == 25
+    sonnet = by_name["claude-3-5-sonnet-20241022"].means
+    assert (sonnet["ask_clarifying_questions"].mean, sonnet[DIMENSION].mean) == (0.6692, 0.4826)
+    for means in (one.means for one in by_name.values()):
+        assert len(means) == 6
+        for found in means.values():
+            assert found.low is not None and found.high is not None and 0 <= found.low <= found.mean < found.high <= 1
+            assert found.mean * 10 * TESTS == pytest.approx(round(found.mean * 10 * TESTS), abs=1e-6)  # whole points
+            assert found.high - found.low < 4 * (found.mean * (1 - found.mean) / TESTS) ** 0.5 + 0.01
+
+
+def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
+    write_run(desk.folder / "runs/four", SHAPE)
+    shown = json.loads(desk.says("compare", "runs/four", "published", "--json"))
+    rows = {(row["subject"], row["dimension"]): row for row in shown["rows"]}
+    assert {subject for subject, _ in rows} == {"gw/gpt-4.1", "claude-opus-4-1-20250805"} and len(rows) == 2 * 3
+    row = rows["gw/gpt-4.1", "Encourage learning"]
+    marks = summarise(open_run(desk.folder / "runs/four")).cells["gw/gpt-4.1", DIMENSION, PANEL]
+    own = interval(*marks.known())
+    assert own.low is not None and own.high is not None
+    assert (row["matching"], row["shared"], row["second_alone"], row["second"]) == ("unpaired", 0, TESTS, 0.3106)
+    assert row["first"] == pytest.approx(own.mean) and row["holm"] is None
+    reach = 1.959964 * 0.01599
+    assert row["difference"]["value"] == pytest.approx(0.3106 - own.mean)
+    assert row["difference"]["low"] == pytest.approx(0.3106 - own.mean - hypot(reach, own.high - own.mean), abs=1e-6)
+    assert row["difference"]["high"] == pytest.approx(0.3106 - own.mean + hypot(reach, own.mean - own.low), abs=1e-6)
+    said = desk.says("compare", "runs/four", "published")
+    assert "judged by o3" in said and "claude-opus-4-1-20250805: beside claude-opus-4.1-20250805, of the paper" in said
+
+
+def test_a_run_without_a_published_model_is_told_which_there_are(desk: Desk) -> None:
+    write_run(desk.folder / "runs/four", Shape())
+    assert "none of its subjects has published means" in desk.says("compare", "runs/four", "published", status=2)
