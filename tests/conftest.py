@@ -38,6 +38,7 @@ settings.load_profile("patient")
 OF_RAY = {"cluster_desk", "job_cluster", "ray_address"}
 OF_LOCAL_MODEL = {"server", "weights"}
 OF_S3 = {"s3_server", "bucket"}
+REHEARSED_ONCE = {"chosen", "crossed", "rough", "sound", "twice"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
 STARTS_WITHIN_S = 60.0
 BUCKET = "hab-tests"
@@ -71,8 +72,8 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave `make bench` what is its own, mark what starts processes and what needs Ray, and sort by duration.
 
-    With `-n`, tests of one group go one after the other in one process, so that there is one Ray, one local model and
-    one S3 server; the longest begin first, so that no process is left alone with one at the end. With
+    With `-n`, tests of one group go one after the other in one process, so that there is one Ray, one local model, one
+    S3 server and one of each rehearsal that many tests look at; the longest begin first, so that no process is left alone with one at the end. With
     HAB_TEST_ORDER_SEED files, and tests within each, come in a random order.
     """
     left = [item for item in items if item.get_closest_marker("bench") and not EVERY_KILL]
@@ -89,6 +90,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group("local model"))
         elif fixtures & OF_S3:
             item.add_marker(pytest.mark.xdist_group("s3"))
+        elif rehearsed := fixtures & REHEARSED_ONCE:
+            item.add_marker(pytest.mark.xdist_group(min(rehearsed)))
     if ORDER_SEED:
         random = Random(ORDER_SEED)
         files = {path: random.random() for path in sorted({item.path for item in items})}
