@@ -73,8 +73,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave `make bench` what is its own, mark what starts processes and what needs Ray, and sort by duration.
 
     With `-n`, tests of one group go one after the other in one process, so that there is one Ray, one local model, one
-    S3 server and one of each rehearsal that many tests look at; the longest begin first, so that no process is left alone with one at the end. With
-    HAB_TEST_ORDER_SEED files, and tests within each, come in a random order.
+    S3 server and one of each rehearsal that many tests look at; the longest begin first, so that no process is left
+    alone with one at the end. With HAB_TEST_ORDER_SEED files, and tests within each, come in a random order.
     """
     left = [item for item in items if item.get_closest_marker("bench") and not EVERY_KILL]
     config.hook.pytest_deselected(items=left)
