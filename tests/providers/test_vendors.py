@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,15 +18,30 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.planning.preflight import Severity, preflight
 from hab_ray.providers import connect, connect_batch, load_vendor
-from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batching import BatchJob
+from hab_ray.providers.anthropic.batch import AnthropicBatches
+from hab_ray.providers.anthropic.chat import AnthropicProvider
+from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.providers.batching import BatchApi, BatchJob
+from hab_ray.providers.google.batch import GoogleBatches
+from hab_ray.providers.google.chat import GoogleProvider
+from hab_ray.providers.openai.batch import OpenAIBatches
+from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.providers.vendor import Vendor
+from hab_ray.providers.xai.batch import XaiBatches
+from hab_ray.providers.xai.chat import XaiProvider
 from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.record import read_record
 from tests.distributions import Distributions
 from tests.providers.batch_vendor import answering
 from tests.providers.conftest import KEY, Script, chat_call, entry
 
+# That these are what a vendor has to have is proven by mypy: the vendors name them as text, to be imported late.
+CLIENTS: dict[str, tuple[Callable[[Endpoint], Provider], Callable[[Endpoint], BatchApi]]] = {
+    "openai": (OpenAIProvider, OpenAIBatches),
+    "anthropic": (AnthropicProvider, AnthropicBatches),
+    "google": (GoogleProvider, GoogleBatches),
+    "xai": (XaiProvider, XaiBatches),
+}
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 # An OpenAI-compatible vendor: a path and a field of its own, answers in an envelope, other lines in a batch's file.
 DIALECT = """
@@ -77,6 +93,16 @@ def sweep_file(folder: Path, kind: str) -> Path:
     path = folder / "s.yaml"
     path.write_text(yaml.safe_dump({**sweep, "run": str(folder / "run"), "store": str(folder / "store")}))
     return path
+
+
+@pytest.mark.parametrize("kind", CLIENTS)
+async def test_a_vendor_has_the_clients_that_its_names_stand_for(kind: str) -> None:
+    vendor, endpoint = load_vendor(kind), Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)
+    assert vendor.connect_batch is not None
+    clients = vendor.connect(endpoint), vendor.connect_batch(endpoint)
+    assert tuple(map(type, clients)) == CLIENTS[kind]
+    for client in clients:
+        await client.close()
 
 
 def test_every_built_in_vendor_is_in_the_table_under_its_name() -> None:
