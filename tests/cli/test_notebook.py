@@ -36,7 +36,7 @@ def shows_a_figure_and_a_transcript(desk: Desk) -> None:
 
 
 def are_run(desk: Desk) -> None:
-    (block,) = re.findall(r"```sh\n(.*?)```", (DOCS / "paper.md").read_text(encoding="utf-8"), re.DOTALL)
+    block, _ = re.findall(r"```sh\n(.*?)```", (DOCS / "paper.md").read_text(encoding="utf-8"), re.DOTALL)
     commands = [shlex.split(line, comments=True) for line in block.splitlines()]
     assert [command[:2] for command in commands] == [["hab", "scores"]] * 5 + [["hab", "figures"]]
     for _, *arguments in commands:
