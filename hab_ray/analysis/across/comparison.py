@@ -75,8 +75,11 @@ class SameReplies:
 
 
 @dataclass(frozen=True)
-class _SharedTests:
-    """A subject in one dimension of both runs; `ahead` of their shared tests, else the interval of each mean."""
+class SharedTests:
+    """A subject in one dimension of both sides; `ahead` of their shared tests, else the interval of each mean.
+
+    `alone` are the tests that each side has beside the shared ones.
+    """
 
     shared: int
     alone: tuple[int, int]
@@ -107,9 +110,13 @@ def compare_runs(first: Summary, second: Summary) -> list[RunDifference]:
         subject: [_part(_own(first, subject, d), _own(second, subject, d), *texts[d]) for d in dimensions]
         for subject in subjects
     }
-    rows = (
-        _corrected([_row(subject, OVERALL, found) for subject, found in parts.items()]) if len(dimensions) > 1 else []
-    )
+    return compared_rows(parts, dimensions)
+
+
+def compared_rows(parts: Mapping[str, Sequence[SharedTests]], dimensions: Sequence[str]) -> list[RunDifference]:
+    """The rows of subjects, of which `parts` has one for each dimension: overall, then by dimension."""
+    overall = [_row(subject, OVERALL, found) for subject, found in parts.items()] if len(dimensions) > 1 else []
+    rows = _corrected(overall)
     for at, dimension in enumerate(dimensions):
         rows += _corrected([_row(subject, dimension, [found[at]]) for subject, found in parts.items()])
     return rows
@@ -174,7 +181,7 @@ def _part(
     second: tuple[ItemScores, tuple[str, ...]],
     texts: Mapping[_Texts, str],
     others: Mapping[_Texts, str],
-) -> _SharedTests:
+) -> SharedTests:
     (one, ids), (other, other_ids) = first, second
     names, places = _renamed(texts, others), {id_: at for at, id_ in enumerate(other_ids)}
     marked = [mean is not None for mean in one.test_means()], [mean is not None for mean in other.test_means()]
@@ -183,8 +190,8 @@ def _part(
     alone = sum(marked[0]) - len(both), sum(marked[1]) - len(both)
     if len(both) >= _MIN_SHARED:
         mine, theirs = _chosen(one, [a for a, _ in both]), _chosen(other, [b for _, b in both])
-        return _SharedTests(len(both), alone, _means(mine, theirs), ahead(theirs, replace(mine, calls=theirs.calls)))
-    return _SharedTests(len(both), alone, _means(one, other) if not pairs else None, None)
+        return SharedTests(len(both), alone, _means(mine, theirs), ahead(theirs, replace(mine, calls=theirs.calls)))
+    return SharedTests(len(both), alone, _means(one, other) if not pairs else None, None)
 
 
 def _chosen(scores: ItemScores, places: Sequence[int]) -> ItemScores:
@@ -200,7 +207,7 @@ def _means(one: ItemScores, other: ItemScores) -> tuple[Interval, Interval] | No
     return interval(*known[0]), interval(*known[1])
 
 
-def _between(part: _SharedTests) -> Interval | None:
+def _between(part: SharedTests) -> Interval | None:
     """The difference in a dimension, over shared tests or of two independent means; None where there is none."""
     if part.ahead is not None:
         return part.ahead.difference
@@ -210,7 +217,7 @@ def _between(part: _SharedTests) -> Interval | None:
     return apart(second, first)
 
 
-def _row(subject: str, dimension: str, parts: Sequence[_SharedTests]) -> RunDifference:
+def _row(subject: str, dimension: str, parts: Sequence[SharedTests]) -> RunDifference:
     found = combined([_between(part) for part in parts])
     pairs = [part.ahead for part in parts if part.ahead is not None]
     means = [part.means for part in parts if part.means is not None]
@@ -231,7 +238,7 @@ def _row(subject: str, dimension: str, parts: Sequence[_SharedTests]) -> RunDiff
     )
 
 
-def _matching(parts: Sequence[_SharedTests], found: Interval | None) -> Matching:
+def _matching(parts: Sequence[SharedTests], found: Interval | None) -> Matching:
     paired = {part.ahead is not None for part in parts}
     if found is None:
         return Matching.NONE

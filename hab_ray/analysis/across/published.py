@@ -15,9 +15,9 @@ from importlib.resources import files
 
 from scipy import stats
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference
-from hab_ray.analysis.intervals import LEVEL, TAIL, Interval, apart, combined, interval
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.across.comparison import RunDifference, SharedTests, compared_rows
+from hab_ray.analysis.intervals import LEVEL, TAIL, Interval, interval
+from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
 from hab_ray.results import Sent
@@ -82,7 +82,7 @@ def compare_published(first: Summary) -> list[RunDifference]:
     Raises:
         ConfigError: no subject or no dimension has any.
     """
-    found = published_of(first.run.settings().subjects)
+    found = published_of(first.sent)
     dimensions = [name for name in first.settings.tests if all(name in one.means for one in found.values())]
     if not found or not dimensions:
         raise ConfigError(
@@ -90,38 +90,17 @@ def compare_published(first: Summary) -> list[RunDifference]:
             f"models have: {', '.join(one.subject for one in published())}; a subject's `name:` may say which it is"
         )
     parts = {
-        subject: [(_own(first, subject, dimension), one.means[dimension]) for dimension in dimensions]
+        subject: [_beside(first.cells[subject, dimension, PANEL], one.means[dimension]) for dimension in dimensions]
         for subject, one in found.items()
     }
-    rows = [_row(subject, OVERALL, part) for subject, part in parts.items()] if len(dimensions) > 1 else []
-    for at, dimension in enumerate(dimensions):
-        rows += [_row(subject, dimension, [part[at]]) for subject, part in parts.items()]
-    return rows
+    return compared_rows(parts, dimensions)
+
+
+def _beside(own: ItemScores, theirs: Interval) -> SharedTests:
+    values, calls = own.known()
+    return SharedTests(0, (len(values), TESTS), (interval(values, calls), theirs) if values else None, None)
 
 
 def _plain(name: str) -> str:
     """A model's name without who serves it, and however its version is written."""
     return name.rpartition("/")[2].lower().replace(".", "-")
-
-
-def _own(summary: Summary, subject: str, dimension: str) -> Interval | None:
-    values, calls = summary.cells[subject, dimension, PANEL].known()
-    return interval(values, calls) if values else None
-
-
-def _row(subject: str, dimension: str, parts: Sequence[tuple[Interval | None, Interval]]) -> RunDifference:
-    own, theirs = combined([one for one, _ in parts]), combined([other for _, other in parts])
-    between = combined([apart(other, one) if one else None for one, other in parts])
-    return RunDifference(
-        subject=subject,
-        dimension=dimension,
-        matching=Matching.UNPAIRED if between else Matching.NONE,
-        shared=0,
-        first_alone=sum(one.tests for one, _ in parts if one),
-        second_alone=TESTS * len(parts),
-        first=own.mean if own else None,
-        second=theirs.mean if theirs else None,
-        difference=between.mean if between else None,
-        low=between.low if between else None,
-        high=between.high if between else None,
-    )

@@ -13,7 +13,7 @@ from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_
 from hab_ray.analysis.across.published import NOTES, compare_published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
@@ -43,9 +43,9 @@ def _simulated(runs: Sequence[Run]) -> Iterator[str]:
     yield from dict.fromkeys(notice for run in runs if (notice := simulated_notice(run.location)))
 
 
-def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference]) -> Iterator[str]:
+def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence[SettingApart]) -> Iterator[str]:
     yield from _simulated(runs)
-    if not settings_apart(*runs):
+    if not apart:
         yield "Nothing that scores depend on was asked otherwise, as far as the runs' records say."
     yield from told(same_replies(*runs), *runs)
     ways = Counter(row.matching for row in rows if row.dimension != OVERALL)
@@ -55,8 +55,8 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference]) -> Iterator[str
         yield f"Of tests that one run alone asked {left:,} marks are in no paired comparison."
 
 
-def _matched(run: Run) -> Iterator[str]:
-    for subject, one in published_of(run.settings().subjects).items():
+def _matched(summary: Summary) -> Iterator[str]:
+    for subject, one in published_of(summary.sent).items():
         yield f"{subject}: beside {one.subject}, {'of the paper' if one.in_paper else 'added after the paper'}"
 
 
@@ -133,12 +133,13 @@ def command(
     form = TableFormat.JSON if as_json else form
     run = open_run(first)
     if second == Location.of(PUBLISHED) and not open_folder(second).exists(SWEEP):
-        rows, apart, caption = compare_published(summarise(run)), [], "The published means"
-        notes = [*_simulated([run]), *NOTES, *_matched(run)]
+        summary = summarise(run)
+        rows, apart, caption = compare_published(summary), [], "The published means"
+        notes = [*_simulated([run]), *NOTES, *_matched(summary)]
     else:
         other = open_run(second)
         rows, apart = compare_runs(summarise(run), summarise(other)), settings_apart(run, other)
-        notes, caption = list(_notes((run, other), rows)), f"{other.name} ({other.location.name})"
+        notes, caption = list(_notes((run, other), rows, apart)), f"{other.name} ({other.location.name})"
     if form is not None:
         titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
         beside = f"{caption} beside {run.name} ({run.location.name})"
