@@ -153,7 +153,8 @@ def must_have_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> 
     """
     import ray
 
-    asked = _on_each(nodes, _missing_here, sorted({name for entry in accounts for name in variables_of(entry)}))
+    needed = sorted({name for entry in accounts for name in variables_of(entry)})
+    asked = _on_each(nodes, _missing_here, needed) if needed else {}
     missing = dict(zip(asked, ray.get(list(asked.values()), timeout=ANSWER_S), strict=True))
     lines = [f"node {one_line(node.address)}: {', '.join(names)} not set" for node, names in missing.items() if names]
     if lines:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 
@@ -129,16 +128,14 @@ def number_of_tests(given: str) -> int | None:
     """
     if given.strip() == "seeds":
         return None
-    number = 0
-    with suppress(ValueError):
-        number = int(given)
-    if number < 1:
+    digits = given.strip().lstrip("0")
+    if not digits.isdecimal() or not any(map(int, digits)):
         raise ConfigError(
             "tests: give a whole number above 0 for each dimension, or seeds for the rubrics' own queries"
         )
-    if number > MAX_TESTS:
+    if len(digits) > len(str(MAX_TESTS)) or int(digits) > MAX_TESTS:
         raise ConfigError(f"tests: more than {MAX_TESTS:,} of each dimension; the paper asks 500, give fewer")
-    return number
+    return int(digits)
 
 
 def variable(given: str) -> str:

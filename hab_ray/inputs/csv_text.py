@@ -66,10 +66,11 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
         next(rows)
     count = empty = 0
     for line, cells in rows:
-        count, empty = count + any(cells), empty + (not any(cells))
+        has_text = any(cells)
+        count, empty = count + has_text, empty + (not has_text)
         if max(count, empty) > MAX_ROWS:
             raise too_many_rows()
-        if not any(cells):
+        if not has_text:
             continue
         if len(cells) != len(names):
             cause = f"line {line}: has {len(cells)} cells, and the first line names {len(names)} columns"

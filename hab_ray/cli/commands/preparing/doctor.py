@@ -58,5 +58,4 @@ def command(
 
     if sweep is None:
         raise ConfigError("hab doctor --live: no sweep is named; give the file of one, e.g. jobs/small.yaml")
-    options = LiveOptions(yes, batch, max_usd, 60 * wait, at, out)
-    return examine_vendors(sweep, choices, options)
+    return examine_vendors(sweep, choices, LiveOptions(yes, batch, max_usd, 60 * wait, at, out))
