@@ -158,7 +158,7 @@ class Pending:
         """Some columns of a spool, so many rows at a time."""
         file = pq.ParquetFile(pa.BufferReader(self._folder.get(spool.file)))
         shards = pa.array(list(spool.calls), pa.int64())
-        for batch in file.iter_batches(batch_size=rows, columns=list({SHARD, *columns})):
+        for batch in file.iter_batches(batch_size=rows, columns=list({SHARD, *columns}), use_threads=False):
             block = pa.Table.from_batches([batch])
             yield block.filter(pc.is_in(block.column(SHARD), shards)).select(list(columns))
 

@@ -71,7 +71,7 @@ def part_of(table: pa.Table) -> bytes:
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
     """Some columns of a part, of those that it has."""
     with whole_file(name):
-        table = _open(folder, name).read(columns=list(columns))
+        table = _open(folder, name).read(columns=list(columns), use_threads=False)
         table.validate(full=True)
         return table
 
@@ -134,7 +134,7 @@ class RowReader:
             return [read_table(name, self._folder.get(name))]
         metadata = self._metadata[name]
         with whole_file(name):
-            table = _open(self._folder, name, metadata).read_row_groups(list(numbers))
+            table = _open(self._folder, name, metadata).read_row_groups(list(numbers), use_threads=False)
             table.validate(full=True)
         lengths = [metadata.row_group(number).num_rows for number in numbers]
         return [table.slice(end - length, length) for end, length in zip(accumulate(lengths), lengths, strict=True)]

@@ -135,12 +135,15 @@ def whole_file(name: str) -> Iterator[None]:
 def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
     """The table in a file of ours, by the ending of its name; of `columns`, those that it has.
 
+    Parquet is decoded in the calling thread, here and wherever else it is read from Python's memory: a thread of
+    Arrow's that releases that memory while the interpreter exits aborts the process (apache/arrow#49942, #50482).
+
     Raises:
         DamagedFile: the bytes are not what the name says.
     """
     with whole_file(name):
         if name.endswith(".parquet"):
-            table = pq.ParquetFile(pa.BufferReader(data)).read(columns=columns)
+            table = pq.ParquetFile(pa.BufferReader(data)).read(columns=columns, use_threads=False)
         else:
             table = _read_stream(data, columns)
         table.validate(full=True)
