@@ -1,4 +1,4 @@
-# For cluster.yaml (`ray up`) and jobs/rayjob.yaml (KubeRay): Ray, its tools, and hab_ray at pinned versions.
+# Image for cluster.yaml (`ray up`) and jobs/rayjob.yaml (KubeRay): Ray, its tools and hab_ray, all at pinned versions.
 FROM rayproject/ray:2.60.0-py311
 
 WORKDIR /home/ray/hab_ray

@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null)
 
-# Tests import most of what is installed, the demo little of it, which is compiled as it is imported.
+# Tests import most of the installed packages, so they are compiled at once; the demo imports few of them.
 ifdef UV
 CREATE := uv venv --allow-existing --quiet --python "$(PYTHON)" $(VENV)
 INSTALL := VIRTUAL_ENV=$(VENV) uv pip install --quiet
@@ -16,7 +16,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 NOT_COMPILED := --no-compile
 endif
 
-# The folders of tests are kept in memory where 2 GB are free: what is written there need not wait for a disk.
+# Tests use temporary folders in memory if 2 GB are free, so that no write waits for a disk.
 IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 2000000 {print "/dev/shm"}')
 ifneq ($(IN_MEMORY),)
 export PYTEST_DEBUG_TEMPROOT := $(IN_MEMORY)
@@ -35,7 +35,7 @@ $(VENV)/.dev: pyproject.toml
 	touch $@ $(VENV)/.local
 
 demo: $(VENV)/.local
-	$(BIN)/hab demo || [ $$? -eq 5 ]  # 5: a row that its judge could not be asked about, or no verdict could be read
+	$(BIN)/hab demo || [ $$? -eq 5 ]  # 5: some rows have no readable verdict
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -47,10 +47,10 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(BIN)/pytest -m "not integration"
 
-# What needs Ray goes one after the other in two of these processes, which wait for it much of the time.
+# Tests that need Ray run one after the other in two of these processes, which mostly wait for it.
 TESTS_AT_ONCE ?= 4
 
-# Compiled modules are kept, though the environment may say otherwise: hundreds of processes import them.
+# Write compiled modules whatever the environment says: hundreds of processes import them.
 demo tests test: export PYTHONDONTWRITEBYTECODE :=
 tests: $(VENV)/.dev
 	$(BIN)/pytest -n $(TESTS_AT_ONCE) --dist loadgroup --no-loadscope-reorder --durations 25

@@ -1,9 +1,9 @@
-"""Ends this EC2 instance once its job server has had no job for so many minutes; for the head of cluster.yaml.
+"""Terminates this EC2 instance once its Ray job server has been idle for some minutes; for the head of cluster.yaml.
 
     python jobs/stop_when_idle.py --region us-east-1 --minutes 30
 
 Its instance profile must allow ec2:TerminateInstances, which Ray's autoscaler needs anyway. A job server that does not
-answer counts as idle: a head that has lost it is of no use.
+answer counts as idle, since a head without one is useless.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ANSWER_S = 10.0
 
 
 def wait_until_idle(is_busy: Callable[[], bool], idle_s: float, look_every_s: float = LOOK_EVERY_S) -> None:
-    """Return once nothing was busy for `idle_s` seconds."""
+    """Return once `is_busy` has been false for `idle_s` seconds."""
     busy_at = time.monotonic()
     while time.monotonic() - busy_at < idle_s:
         time.sleep(min(look_every_s, idle_s))
@@ -29,19 +29,19 @@ def wait_until_idle(is_busy: Callable[[], bool], idle_s: float, look_every_s: fl
 
 
 def has_jobs(address: str) -> bool:
-    """Whether a job waits or runs."""
+    """Return whether a job is pending or running."""
     from ray.job_submission import JobSubmissionClient
 
     try:
         jobs = JobSubmissionClient(address).list_jobs()
-    except Exception as error:  # Ray raises a dozen kinds
+    except Exception as error:  # Ray raises many unrelated types
         print(f"the job server does not answer: {error}", flush=True)
         return False
     return any(not job.status.is_terminal() for job in jobs)
 
 
 def this_instance(metadata: str = METADATA) -> str:
-    """The id of the instance that this runs on, from its metadata service (IMDSv2)."""
+    """Return the id of this EC2 instance, from the metadata service (IMDSv2)."""
     lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
     with urlopen(Request(f"{metadata}/api/token", headers=lifetime, method="PUT"), timeout=ANSWER_S) as answer:
         token = answer.read().decode()
@@ -51,22 +51,22 @@ def this_instance(metadata: str = METADATA) -> str:
 
 
 def terminate(client: Any, instance: str) -> None:
-    """End an instance."""
+    """Terminate an instance."""
     client.terminate_instances(InstanceIds=[instance])
 
 
 def main() -> None:
-    """Wait, then end this instance."""
+    """Wait until the cluster is idle, then terminate this instance."""
     import boto3
 
-    parser = argparse.ArgumentParser(description="End this EC2 instance once its Ray cluster is idle.")
+    parser = argparse.ArgumentParser(description="Terminate this EC2 instance once its Ray cluster is idle.")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--region")
     parser.add_argument("--address", default="http://127.0.0.1:8265")
     given = parser.parse_args()
     instance = this_instance()
     wait_until_idle(lambda: has_jobs(given.address), 60 * given.minutes)
-    print(f"no job for {given.minutes:g} minutes: {instance} ends", flush=True)
+    print(f"no job for {given.minutes:g} minutes: terminating {instance}", flush=True)
     terminate(boto3.client("ec2", region_name=given.region), instance)
 
 

@@ -1,10 +1,10 @@
-"""Runs a command with the keys of AWS's parameter store in its environment, and in no file and no argument.
+"""Runs a command with keys from AWS's parameter store in its environment; they appear in no file and no argument.
 
     python jobs/with_keys.py --region us-east-1 /hab/ -- ray start --head
 
-Each parameter below the path becomes the variable of its last part: /hab/OPENAI_API_KEY is OPENAI_API_KEY. A secret
-of the Secrets Manager can be had as a parameter, too: see AWS's "Referencing Secrets Manager secrets". Whether Ray's
-processes talk to each other with a token is said explicitly: with one if RAY_AUTH_TOKEN is among the parameters.
+Each parameter below the path becomes a variable named by its last part: /hab/OPENAI_API_KEY becomes OPENAI_API_KEY. A
+secret of the Secrets Manager can be read as a parameter, too: see AWS's "Referencing Secrets Manager secrets".
+RAY_AUTH_MODE is set to `token` if there is a RAY_AUTH_TOKEN, else to `disabled`.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from typing import Any
 
 
 def parameters(client: Any, path: str) -> Iterator[tuple[str, str]]:
-    """The variables that the parameters directly below a path stand for, and their values."""
+    """Yield the name and value of a variable for each parameter directly below a path."""
     for page in client.get_paginator("get_parameters_by_path").paginate(Path=path, WithDecryption=True):
         for parameter in page["Parameters"]:
             yield parameter["Name"].rsplit("/", 1)[-1], parameter["Value"]
 
 
 def environment(found: Mapping[str, str]) -> dict[str, str]:
-    """The environment of the command: variables that are set here already stay as they are."""
+    """Return the environment of the command; variables that are already set take precedence."""
     mode = "token" if "RAY_AUTH_TOKEN" in {**found, **os.environ} else "disabled"
     return {"RAY_AUTH_MODE": mode, **found, **os.environ}
 
 
 def main() -> None:
-    """Become the command."""
+    """Replace this process by the command."""
     import boto3
 
     parser = argparse.ArgumentParser(description="Run a command with keys from AWS's parameter store.")
