@@ -1,4 +1,4 @@
-"""What a process knows of the objects in a folder without asking: listings, and copies on this node's disk."""
+"""What a process knows about the objects in a folder without a request: listings, and copies on this node's disk."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _WRITTEN_ONCE = re.compile(
     r"^(?:replies|embeddings|failures)/.+/(?:wal|part)-[^/]+$|^ledger/.+/\d+-[a-z]+\.json$|^runs/[^/]+/\d+\.json$"
     r"|^pending/.+\.parquet$"
 )
-_VIEW = ".parquet"  # of a run, replaced by the holder of the store's lease alone
+_VIEW = ".parquet"  # of a run, replaced only by the holder of the store's lease
 LISTED_FOR_S = 60.0
 
 
 class Copies:
-    """Copies of the objects at an address.
+    """Cached copies of the objects at an address.
 
-    Of a name that does not hold a digest of its content, a copy serves while this process knows the ETag: from a
-    listing, or because it wrote the object. `is_ours` says whether nobody else replaces what is under a name.
+    Names with a digest of the content always identify a copy. Other copies are used only while this process knows the
+    ETag, from a listing or from its own write. `is_ours` tells whether only this process writes to a name.
     """
 
     def __init__(self, cache: DiskCache, address: str, is_ours: Callable[[str], bool]) -> None:
@@ -39,23 +39,23 @@ class Copies:
         self._checked: set[str] = set()
 
     def note(self, name: str, entry: ObjectEntry | None) -> None:
-        """Learn what is under a name by now; None: nothing."""
+        """Record the object that now has this name; None if there is none."""
         if entry is None:
             self._entries.pop(name, None)
         elif _WRITTEN_ONCE.match(name) or name.endswith(_VIEW):
             self._entries[name] = entry
 
     def size(self, name: str) -> int | None:
-        """How many bytes are under a name, where that is known and does not change."""
+        """Return the size of an immutable object in bytes; None if unknown."""
         entry = self._entries.get(name)
         return entry.size if entry and _WRITTEN_ONCE.match(name) else None
 
     def may_keep(self, name: str) -> bool:
-        """Whether a copy of what is under a name now can be found again."""
+        """Return whether the current object under a name can be cached."""
         return self._label(name) is not None
 
     def get(self, name: str) -> bytes | None:
-        """What is under a name; None where there is no copy."""
+        """Return the copy of an object; None if there is none."""
         label = self._label(name)
         data = self._cache.get(label) if label else None
         part = _PART.match(name)
@@ -64,7 +64,7 @@ class Copies:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
-        """So many bytes of what is under a name; None where there is no copy."""
+        """Return part of the copy of an object; None if there is none."""
         label = self._label(name)
         if label is None:
             return None
@@ -78,7 +78,7 @@ class Copies:
         return data
 
     def keep(self, name: str, data: bytes) -> None:
-        """Make a copy of what was found or put under a name; its entry was noted before."""
+        """Cache an object that was read or written. Call `note` with its entry first."""
         if label := self._label(name):
             self._cache.put(label, data)
 
