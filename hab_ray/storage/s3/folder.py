@@ -34,7 +34,7 @@ class S3Folder:
     def list(self, prefix: str = "") -> Sequence[str]:
         inside = f"{prefix.rstrip('/')}/" if prefix else ""
         if self._listings.covers(inside):
-            return sorted(name for name in self._listings.around(inside) if name.startswith(inside))
+            return self._listings.names(inside)
         return sorted(name for name, _ in self._fetched(inside))
 
     def _fetched(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
@@ -56,7 +56,7 @@ class S3Folder:
     def _entry(self, name: str) -> ObjectEntry:
         if not self._listings.covers(name):
             return self.objects.head(name)
-        entry = self._listings.around(name).get(name)
+        entry = self._listings.find(name)
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return entry

@@ -6,7 +6,8 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from math import inf
 
@@ -92,9 +93,9 @@ class Copies:
 
 
 class Listings:
-    """Listings of top folders, kept up to date by this process's own writes and fetched again after `LISTED_FOR_S`.
+    """Listings of top-level folders, updated with this process's own writes and fetched again after `LISTED_FOR_S`.
 
-    `fetch` lists what begins with a prefix. Writes that end meanwhile are taken in afterwards.
+    `fetch` lists the names with a prefix. Writes that end while a listing is fetched are applied to it afterwards.
     """
 
     def __init__(self, fetch: Callable[[str], Iterable[tuple[str, ObjectEntry]]]) -> None:
@@ -107,38 +108,55 @@ class Listings:
         self._fetching: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def use(self) -> None:
-        """Answer from listings from now on, fetched anew: others may have written until now."""
+        """Answer from listings from now on. All are fetched anew, because others may have written before."""
         with self._lock:
             self._is_used = True
             self._fetched_at.clear()
 
     def covers(self, name: str) -> bool:
-        """Whether listings say what there is under a name or prefix.
+        """Return whether listings answer for a name or prefix.
 
-        Leases are taken over by others, and a former holder may still add to the ledger.
+        They do not for leases, which other processes take over, nor for the ledger, which a former holder may still
+        write to.
         """
         top, separator, _ = name.partition("/")
         return self._is_used and bool(separator) and top not in ("lease", "ledger")
 
-    def around(self, name: str) -> Mapping[str, ObjectEntry]:
-        """All objects of the top folder of a name or prefix."""
+    def find(self, name: str) -> ObjectEntry | None:
+        """Return the entry of an object; None if it does not exist."""
+        with self._listed(name) as names:
+            return names.get(name)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names that begin with a prefix, sorted."""
+        with self._listed(prefix) as names:
+            return sorted(name for name in names if name.startswith(prefix))
+
+    @contextmanager
+    def _listed(self, name: str) -> Iterator[Mapping[str, ObjectEntry]]:
+        """Yield, under the lock, a fresh listing of the top-level folder of a name or prefix."""
         top = name.partition("/")[0]
         with self._lock:
             fetching = self._fetching[top]
         with fetching:
             with self._lock:
-                if time.monotonic() - self._fetched_at.get(top, -inf) < LISTED_FOR_S:
-                    return dict(self._names[top])
-                self._meanwhile[top] = []
-            began, found = time.monotonic(), dict(self._fetch(f"{top}/"))
-            with self._lock:
-                for changed, entry in self._meanwhile.pop(top):
-                    _apply(found, changed, entry)
-                self._names[top], self._fetched_at[top] = found, began
-                return dict(found)
+                is_fresh = time.monotonic() - self._fetched_at.get(top, -inf) < LISTED_FOR_S
+            if not is_fresh:
+                self._refresh(top)
+        with self._lock:
+            yield self._names[top]
+
+    def _refresh(self, top: str) -> None:
+        with self._lock:
+            self._meanwhile[top] = []
+        began, found = time.monotonic(), dict(self._fetch(f"{top}/"))
+        with self._lock:
+            for changed, entry in self._meanwhile.pop(top):
+                _apply(found, changed, entry)
+            self._names[top], self._fetched_at[top] = found, began
 
     def note(self, name: str, entry: ObjectEntry | None) -> None:
-        """Take in what this process has put under a name; None: it was deleted."""
+        """Record a write of this process; `entry` is None if it deleted the object."""
         top = name.partition("/")[0]
         with self._lock:
             if top in self._names:

@@ -68,7 +68,7 @@ def test_a_mistake_of_our_own_is_raised_and_not_repeated() -> None:
         ({"AWS_ACCESS_KEY_ID": "nobody"}, None, "does not accept these credentials.*AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": "wrong-secret"}, None, "does not accept these credentials"),
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, None, "no credentials; set AWS_ACCESS_KEY_ID"),
-        ({}, "s3://hab-no-such-bucket/x", "there is no bucket hab-no-such-bucket there; make it"),
+        ({}, "s3://hab-no-such-bucket/x", "there is no bucket hab-no-such-bucket there; create it"),
         ({"AWS_ENDPOINT_URL_S3": "not an address"}, None, "check AWS_PROFILE, AWS_ENDPOINT_URL_S3"),
         ({"AWS_PROFILE": "nobody"}, None, "check AWS_PROFILE"),
         ({"HAB_CACHE_GB": "much"}, None, "HAB_CACHE_GB=much: not a size"),
