@@ -121,13 +121,19 @@ class Objects:
         return str(answer["CopyObjectResult"]["ETag"])
 
     def delete(self, names: Sequence[str]) -> None:
-        if len(names) == 1:
-            with suppress(Failed):
-                self._requests.send("delete_object", Key=self._root + names[0])
+        keys = [self._root + name for name in names]
+        if len(keys) == 1:
+            self._delete_one(keys[0])
             return
-        for start in range(0, len(names), _MAX_DELETED):
-            objects = [{"Key": self._root + name} for name in names[start : start + _MAX_DELETED]]
-            self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
+        for start in range(0, len(keys), _MAX_DELETED):
+            objects = [{"Key": key} for key in keys[start : start + _MAX_DELETED]]
+            answer = self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
+            for error in answer.get("Errors", ()):  # of single objects, in an answer with status 200
+                self._delete_one(error["Key"])
+
+    def _delete_one(self, key: str) -> None:
+        with suppress(Failed):
+            self._requests.send("delete_object", Key=key)
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:
