@@ -56,7 +56,7 @@ def _on_each(nodes: Sequence[Node], function: Callable[..., Any], *arguments: ob
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    task = ray.remote(function).options(num_cpus=0, max_retries=1)
+    task = ray.remote(num_cpus=0, max_retries=1)(function)
     return {
         node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(*arguments)
         for node in nodes
