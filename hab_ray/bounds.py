@@ -1,7 +1,7 @@
-"""The numbers that settings take. Each bound has its reason, which the message gives.
+"""The types of numeric settings. Each has bounds with a reason, which the error message gives.
 
-A slip of the keyboard is named where it stands, before it becomes a plan of years, a price that overflows, or memory
-that nobody has. Messages do not repeat what they refuse: a secret may have come into the wrong key.
+Bounds catch typos before they become plans of years, overflowing prices or memory that no machine has. Messages do
+not repeat the refused value, which may be a secret under the wrong key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DAY_S = 86_400
 MAX_LISTED = 1_000
 
 
-def _no_truth_value(given: Any) -> Any:
+def _refuse_bool(given: Any) -> Any:
     if isinstance(given, bool):
         raise ValueError("is a truth value (yes, no, on, off, true, false); write a number")
     return given
@@ -38,8 +38,8 @@ def _at_least(bound: float, why: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
-NUMBER = BeforeValidator(_no_truth_value)
-_NO_AGES = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
+NUMBER = BeforeValidator(_refuse_bool)
+_MAX_TIME = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -130,15 +130,5 @@ BatchRows = Annotated[
 Lanes = Annotated[int, NUMBER, Field(gt=0, le=64)]
 Megabytes = Annotated[float, NUMBER, Field(gt=0, le=64)]
 Seconds = Annotated[float, NUMBER, Field(gt=0, le=_DAY_S, allow_inf_nan=False)]
-LongSeconds = Annotated[
-    float,
-    NUMBER,
-    Field(gt=0, allow_inf_nan=False),
-    _NO_AGES,
-]
-WaitSeconds = Annotated[
-    float,
-    NUMBER,
-    Field(ge=0, allow_inf_nan=False),
-    _NO_AGES,
-]
+LongSeconds = Annotated[float, NUMBER, Field(gt=0, allow_inf_nan=False), _MAX_TIME]
+WaitSeconds = Annotated[float, NUMBER, Field(ge=0, allow_inf_nan=False), _MAX_TIME]
