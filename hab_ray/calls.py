@@ -201,24 +201,14 @@ def _read(text: str) -> Call:
     tag, provider, model, as_of, *rest = json.loads(text)
     if tag == "embed":
         return EmbedCall(provider, model, as_of, *rest)
-    system, messages, (max_tokens, temperature, top_p, effort), schema_json, sample, ask, verbatim = rest
-    return ChatCall(
-        provider=provider,
-        model=model,
-        as_of=as_of,
-        system=system,
-        messages=tuple(Message(Role(role), text) for role, text in messages),
-        params=Params(
-            max_tokens=int(max_tokens),
-            temperature=None if temperature is None else float(temperature),
-            top_p=None if top_p is None else float(top_p),
-            effort=effort,
-        ),
-        schema_json=schema_json,
-        sample=sample,
-        ask=ask,
-        verbatim=verbatim,
-    )
+    system, messages, (max_tokens, temperature, top_p, effort), *others = rest
+    turns = tuple(Message(Role(role), text) for role, text in messages)
+    params = Params(int(max_tokens), _number(temperature), _number(top_p), effort)
+    return ChatCall(provider, model, as_of, system, turns, params, *others)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,15 +15,6 @@ _S3 = "s3://"
 _BUCKET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$")
 
 
-def _refuse_invalid(path: str) -> None:
-    if "\0" in path:
-        raise ValueError("holds a NUL character; write the path without it")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise ValueError("holds half of a character; write the path without it") from None
-
-
 @dataclass(frozen=True)
 class Location:
     """A path as the user wrote it, absolute or relative to the current directory; or `s3://bucket/prefix`."""
@@ -42,7 +33,12 @@ class Location:
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
-        _refuse_invalid(text)
+        if "\0" in text:
+            raise ValueError("holds a NUL character; write the path without it")
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError:
+            raise ValueError("holds half of a character; write the path without it") from None
         if text.startswith(_S3):
             return cls(_normalise(text))
         return cls(text if "://" in text else str(Path(text)))

@@ -163,7 +163,6 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
-    """Read the paraphrases for varied subjects, by subject and dimension; each file is read once."""
     files = {variant.tests for variant in sweep.variants.subjects if variant.tests is not None}
     read = {file: read_paraphrases(file, rubrics) for file in files}
     return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
@@ -218,7 +217,6 @@ def _rubrics(sweep: Sweep, library: RubricLibrary, earlier: Record | None) -> di
 
 
 def _missing_section(sweep: Sweep, rubric: Rubric) -> str | None:
-    """Return the section that the sweep needs and the rubric lacks; None if there is none."""
     makes_tests = not sweep.gives_tests and sweep.generate is not None
     if not rubric.can_generate and (makes_tests or sweep.tests == "seeds"):
         return "generation"

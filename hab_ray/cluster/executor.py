@@ -157,7 +157,6 @@ class RayExecutor:
         return SharedBudget(session.budget)
 
     def _pool(self, session: _Session, provider: str) -> Pool:
-        """Return the pool of a provider; a new pool begins to open its lanes."""
         if provider not in session.pools:
             from hab_ray.cluster.lanes import LaneSetup
             from hab_ray.cluster.pools import Pool
@@ -175,11 +174,7 @@ class RayExecutor:
 
 
 def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
-    """Check, before anything is sent, that every node can access the run's folders and has its providers' keys.
-
-    Raises:
-        ConfigError: names the nodes that cannot or have not.
-    """
+    """Refuse, before anything is sent, nodes that cannot access the run's folders or lack its providers' keys."""
     site, nodes = setup.site, alive_nodes()
     require_folders(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)
     if len(nodes) > 1:

@@ -162,6 +162,5 @@ class RunMetrics:
 
 
 def _is_connected() -> bool:
-    """Return whether this process is connected to Ray, without importing Ray."""
-    ray = sys.modules.get("ray")
+    ray = sys.modules.get("ray")  # an import would take seconds
     return ray is not None and bool(ray.is_initialized())

@@ -164,5 +164,4 @@ def require_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> No
 
 
 def _missing_here(names: Sequence[str]) -> list[str]:
-    """Return the variables that have no value on this node. Runs on the node."""
     return [name for name in names if not has_secret(name, os.environ)]

@@ -21,7 +21,6 @@ INDEX = "index"
 
 
 def _read(batch: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
-    """Yield a share of the calls of the spools that `batch` lists by index. Runs on a worker."""
     for index in batch.column(INDEX).to_pylist():
         for block in pending.blocks(spools[index], JOB_COLUMNS):
             yield share.of(block)

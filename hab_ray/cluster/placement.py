@@ -67,6 +67,5 @@ def _is_served_here(setup: AccountSetup) -> bool:
 
 
 def _calls_per_s(limits: Limits) -> float:
-    """Return the maximum rate that limits allow, by requests per minute and by requests in flight."""
     by_concurrency = limits.concurrent / _TYPICAL_CALL_S
     return min(by_concurrency, (limits.requests_per_minute or inf) / 60)

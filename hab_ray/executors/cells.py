@@ -111,8 +111,8 @@ class Cells:
 
 
 def _owners(populations: Sequence[KeptPopulation]) -> dict[str, KeptPopulation]:
-    """Map each key to the newest population that has it."""
-    return {key: population for population in reversed(populations) for key in population.progress.keys}
+    newest_last = reversed(populations)
+    return {key: population for population in newest_last for key in population.progress.keys}
 
 
 def split_by_population(

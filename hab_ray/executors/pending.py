@@ -85,20 +85,17 @@ class Pending:
         """Return the sort key that puts a model's calls at a stage in random order."""
         return ranks(self.sample_seed or 0, self.epoch, Cells(self._folder, stage, model).populations())
 
-    def _prefix(self, order: int) -> str:
-        return f"{PENDING}/{self.epoch:06d}/{order:06d}"
-
     def folder_of(self, order: int) -> str:
         """Return the folder of an order, below which views have their usual names."""
-        return f"{self._prefix(order)}/"
+        return f"{PENDING}/{self.epoch:06d}/{order:06d}/"
 
     def publish(self, order: int, view: str) -> None:
         """Replace the published view with the one written for this order."""
-        self._folder.move(f"{self._prefix(order)}/{view}", view)
+        self._folder.move(f"{self.folder_of(order)}{view}", view)
 
     def discard(self, order: int) -> None:
         """Remove all files of an order."""
-        self._folder.clear(self._prefix(order))
+        self._folder.clear(self.folder_of(order))
 
     def remove(self, spool: Spool) -> None:
         self._folder.delete(spool.file)
@@ -109,7 +106,7 @@ class Pending:
 
     def spool(self, order: int, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
         """Write the open calls of a settled shard, in the order in which they will be sent."""
-        return self._write(f"{self._prefix(order)}/calls.parquet", stage, model, jobs)
+        return self._write(f"{self.folder_of(order)}calls.parquet", stage, model, jobs)
 
     def spool_flow(self, writer: str, n: int, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
         """Write calls that follow from rows of a source; `writer` and `n` must identify the file in this epoch."""

@@ -95,7 +95,6 @@ def _death(one: _Running) -> ExecutorDied:
 
 
 def _compute(site: WorkerContext, pipe: Connection) -> None:
-    """Execute orders until the pipe is closed."""
     while True:
         try:
             order: Compute = pipe.recv()

@@ -94,7 +94,6 @@ class Registry:
         return frozenset(epoch for id, epoch in self._entries() if id in run_ids)
 
     def _newest(self) -> dict[str, int]:
-        """Return the latest epoch of each run."""
         return dict(sorted(self._entries()))
 
     def _folder_of(self, run_id: str, epoch: int) -> Location:
@@ -119,6 +118,5 @@ class Registry:
         self._folder.put_new(f"runs/{run_id}/released-{epoch:06d}.json", text)
 
     def _entries(self) -> list[tuple[str, int]]:
-        """Return pairs of a run id and an epoch that the run has claimed."""
         found = map(_ENTRY.match, self._folder.list("runs"))
         return [(entry.group(1), int(entry.group(2))) for entry in found if entry]

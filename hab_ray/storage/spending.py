@@ -90,7 +90,6 @@ def unreadable(name: str) -> DamagedFile:
 
 
 def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
-    """Return the cost of the online records of these epochs, by epoch."""
     spent: Counter[int] = Counter()
     for kind in RecordKind:
         names = folder.list(kind)

@@ -23,38 +23,33 @@ _EPOCH, _MODE = "epoch", "mode"
 _ADDED = (_EPOCH, _MODE)
 KEY_COLUMNS = ("key", "cost_nanousd", _EPOCH, _MODE)
 
+
+def _required(data_type: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, data_type, nullable=False) for name in names]
+
+
+_PAID_BY = [*_required(pa.int64(), _EPOCH), pa.field(_MODE, pa.string())]
 REPLY_SCHEMA = pa.schema(
     [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("finish", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("vector", pa.binary(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in _USAGE),
-        pa.field("cost_nanousd", pa.int64(), nullable=False),
-        pa.field("model_reported", pa.string(), nullable=False),
-        pa.field("served_by", pa.string(), nullable=False),
-        pa.field("body_sha256", pa.string(), nullable=False),
-        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        *_required(pa.string(), "key", "finish", "text"),
+        *_required(pa.binary(), "vector"),
+        *_required(pa.int64(), *_USAGE, "cost_nanousd"),
+        *_required(pa.string(), "model_reported", "served_by", "body_sha256"),
+        *_required(pa.timestamp("us", tz="UTC"), "at"),
         pa.field("latency_s", pa.float64()),
-        pa.field(_EPOCH, pa.int64(), nullable=False),
-        pa.field(_MODE, pa.string()),
+        *_PAID_BY,
     ]
 )
-
-_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
-
 FAILURE_SCHEMA = pa.schema(
     [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("attempts", pa.int64(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("cost_nanousd", pa.int64(), nullable=False),
-        pa.field(_EPOCH, pa.int64(), nullable=False),
-        pa.field(_MODE, pa.string()),
+        *_required(pa.string(), "key", "kind"),
+        *_required(pa.int64(), "attempts"),
+        *_required(pa.string(), "message"),
+        *_required(pa.int64(), "cost_nanousd"),
+        *_PAID_BY,
     ]
 )
-
+_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 _FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
 _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"

@@ -68,7 +68,6 @@ def entries_in(folder: Folder, name: str) -> Entries:
 
 
 def _read(folder: Folder, name: str) -> pa.Table:
-    """Derive the content of a file's sidecar from the file itself."""
     with whole_file(name):
         if is_part(name):
             return _sidecar(part_columns(folder, name, KEY_COLUMNS))

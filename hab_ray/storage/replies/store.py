@@ -186,7 +186,6 @@ def _split(kind: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome]
 
 
 def _unstorable(outcome: Outcome, error: Exception) -> Failure:
-    """Return a failure that replaces an outcome and keeps its cost."""
     return Failure(
         key=outcome.key,
         kind=FailureKind.MALFORMED,

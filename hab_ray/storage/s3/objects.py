@@ -122,18 +122,16 @@ class Objects:
 
     def delete(self, names: Sequence[str]) -> None:
         keys = [self._root + name for name in names]
-        if len(keys) == 1:
-            self._delete_one(keys[0])
-            return
-        for start in range(0, len(keys), _MAX_DELETED):
-            objects = [{"Key": key} for key in keys[start : start + _MAX_DELETED]]
-            answer = self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
-            for error in answer.get("Errors", ()):  # of single objects, in an answer with status 200
-                self._delete_one(error["Key"])
-
-    def _delete_one(self, key: str) -> None:
-        with suppress(Failed):
-            self._requests.send("delete_object", Key=key)
+        if len(keys) > 1:
+            chunks = [keys[start : start + _MAX_DELETED] for start in range(0, len(keys), _MAX_DELETED)]
+            keys = []
+            for chunk in chunks:
+                objects = [{"Key": key} for key in chunk]
+                answer = self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
+                keys += [error["Key"] for error in answer.get("Errors", ())]  # reported with status 200
+        for key in keys:
+            with suppress(Failed):
+                self._requests.send("delete_object", Key=key)
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:

@@ -36,6 +36,16 @@ class Meaning(Enum):
     REFUSED = auto()
 
 
+_MEANINGS = {
+    HTTPStatus.TOO_MANY_REQUESTS: Meaning.RETRY,
+    HTTPStatus.REQUEST_TIMEOUT: Meaning.RETRY,
+    HTTPStatus.CONFLICT: Meaning.RETRY,
+    HTTPStatus.PRECONDITION_FAILED: Meaning.TAKEN,
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: Meaning.EMPTY_RANGE,
+    HTTPStatus.NOT_FOUND: Meaning.MISSING,
+}
+
+
 @dataclass(frozen=True)
 class S3Problem:
     """An error of a request: its meaning, and its name as the service or boto3 gives it."""
@@ -65,18 +75,13 @@ def problem_of(error: Exception) -> S3Problem | None:
 def _problem_in(response: dict[str, Any]) -> S3Problem:
     code = str(response.get("Error", {}).get("Code", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    named = f"{code} ({status})" if not code.isdigit() else code
-    if code in _RETRYABLE or status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT):
-        return S3Problem(Meaning.RETRY, named)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
-        return S3Problem(Meaning.RETRY, named)
-    if status == HTTPStatus.PRECONDITION_FAILED:
-        return S3Problem(Meaning.TAKEN, named)
-    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        return S3Problem(Meaning.EMPTY_RANGE, named)
-    if status == HTTPStatus.NOT_FOUND and code != "NoSuchBucket":
-        return S3Problem(Meaning.MISSING, named)
-    return S3Problem(Meaning.REFUSED, named)
+    name = f"{code} ({status})" if not code.isdigit() else code
+    is_server_error = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    if code in _RETRYABLE or is_server_error:
+        return S3Problem(Meaning.RETRY, name)
+    if code == "NoSuchBucket":
+        return S3Problem(Meaning.REFUSED, name)
+    return S3Problem(_MEANINGS.get(status, Meaning.REFUSED), name)
 
 
 def refusal(problem: S3Problem, bucket: str, endpoint: str, operation: str) -> ConfigError:
