@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,13 +93,22 @@ def unreadable(name: str) -> DamagedFile:
 def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
     spent: Counter[int] = Counter()
     for kind in RecordKind:
-        names = folder.list(kind)
-        heads = [np.empty(0, dtype=np.uint64)]
-        for name in names:
-            entries = _online(entries_in(folder, name), epochs)
-            spent.update(_by_epoch(entries))
-            heads.append(entries.keys.heads)
-        spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
+        while True:
+            with suppress(FileNotFoundError):  # another process compacts the store: list its files again
+                spent.update(_recorded_as(folder, kind, epochs))
+                break
+    return spent
+
+
+def _recorded_as(folder: Folder, kind: RecordKind, epochs: Collection[int]) -> Counter[int]:
+    spent: Counter[int] = Counter()
+    names = folder.list(kind)
+    heads = [np.empty(0, dtype=np.uint64)]
+    for name in names:
+        entries = _online(entries_in(folder, name), epochs)
+        spent.update(_by_epoch(entries))
+        heads.append(entries.keys.heads)
+    spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
     return spent
 
 
