@@ -23,19 +23,19 @@ class AccountLock:
 
     Raises:
         AccountBusy: another process holds it.
-        ConfigError: the folder of locks is not private to this user, or the lock is not a regular file.
+        ConfigError: the folder of locks is not private to this user or does not support locks.
     """
 
     def __init__(self, account: str, provider: str, run: str) -> None:
         folder = Path(tempfile.gettempdir()) / f"hab_ray-{os.getuid()}"
         try:
             self._file = _open(folder, f"{account}.lock")
+            _lock(self._file, provider)
         except OSError as error:
             raise ConfigError(
                 f"{folder}: {error.strerror}; it holds the locks of provider accounts and must be this user's alone "
                 "(mode 0700): remove it, or name another folder for temporary files with TMPDIR"
             ) from None
-        _lock(self._file, provider)
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()}, run {run}")
         self._file.flush()
@@ -63,7 +63,7 @@ def _open(folder: Path, name: str) -> IO[str]:
 def _lock(file: IO[str], provider: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.seek(0)
         holder = file.read() or "another process"
         file.close()
