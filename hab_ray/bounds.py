@@ -45,35 +45,35 @@ Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seed = Annotated[int, NUMBER, Field(ge=-(2**63), lt=2**63)]
 RandomState = Annotated[
-    int, NUMBER, Field(ge=0), _at_most(2**32 - 1, "scikit-learn takes no larger random state; give a smaller one")
+    int, NUMBER, Field(ge=0), _at_most(2**32 - 1, "scikit-learn accepts no larger random state; give a smaller one")
 ]
 
 Tokens = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(10_000_000, "no model writes so many tokens; give the most that one answer may take"),
+    _at_most(10_000_000, "no model writes that many tokens; give the maximum for one answer"),
 ]
 Reserve = Annotated[
-    int, NUMBER, Field(ge=0), _at_most(10_000_000, "no model thinks for so many tokens; give what it may take")
+    int, NUMBER, Field(ge=0), _at_most(10_000_000, "no model reasons for that many tokens; give a smaller number")
 ]
 Candidates = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000_000, "each is asked for, checked and compared with all others; give what a dimension needs"),
+    _at_most(1_000_000, "each is generated, validated and compared with all others; give what a dimension needs"),
 ]
 Samples = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000, "each is one more paid answer per subject and test; tests of more kinds tell more than repeats"),
+    _at_most(1_000, "each is one more paid answer per subject and test; more varied tests tell more than repeats"),
 ]
 Sentinels = Annotated[
     int,
     NUMBER,
     Field(ge=0),
-    _at_most(100_000, "each is one more paid verdict per judge; `hab plan` says how small a shift so many show"),
+    _at_most(100_000, "each is one more paid verdict per judge; `hab plan` shows how small a shift they can detect"),
 ]
 Replicates = Annotated[
     int,
@@ -83,7 +83,7 @@ Replicates = Annotated[
 ]
 Shown = Annotated[int, NUMBER, Field(gt=0), _at_most(1_000, "a request can show no more; a few are enough")]
 Components = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(10_000, "no embedding has so many dimensions; the paper took 50")
+    int, NUMBER, Field(gt=0), _at_most(10_000, "no embedding has that many dimensions; the paper used 50")
 ]
 PerCall = Annotated[int, NUMBER, Field(gt=0, le=20)]
 Points = Annotated[int, NUMBER, Field(ge=0, le=1000)]
@@ -96,36 +96,36 @@ BudgetUsd = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(1_000_000_000, "leave `budget_usd` out where nothing is to be kept from being spent"),
+    _at_most(1_000_000_000, "leave `budget_usd` out for no limit"),
 ]
 Risk = Annotated[
     float,
     NUMBER,
     Field(gt=0),
-    _at_least(1e-100, "split over stages and waves, a smaller one is none; `reserve: hard` takes no risk at all"),
-    _at_most(0.05, "a budget that is exceeded more often than once in twenty runs is none"),
+    _at_least(1e-100, "split over stages and waves, it would be zero; `reserve: hard` takes no risk at all"),
+    _at_most(0.05, "a budget that may be exceeded in more than one of twenty runs is not a budget"),
 ]
 UsdPerMillion = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(1_000_000, "prices are in dollars per million tokens; divide, if it is meant per other units"),
+    _at_most(1_000_000, "prices are in dollars per million tokens; convert a price per another unit"),
 ]
 
 PerMinute = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000_000_000_000, "no account may do so much; leave the limit out if there is none"),
+    _at_most(1_000_000_000_000, "no account allows that much; leave the limit out if there is none"),
 ]
 Concurrent = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(100_000, "no machine holds so many connections; some hundreds are usual")
+    int, NUMBER, Field(gt=0), _at_most(100_000, "no machine can hold that many connections; a few hundred are usual")
 ]
 PerList = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(100_000, "no vendor takes so many texts in one request; hundreds are usual")
+    int, NUMBER, Field(gt=0), _at_most(100_000, "no vendor accepts that many texts in one request; hundreds are usual")
 ]
 BatchRows = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(1_000_000, "no vendor takes so many rows in one batch; 50,000 are usual")
+    int, NUMBER, Field(gt=0), _at_most(1_000_000, "no vendor accepts that many rows in one batch; 50,000 are usual")
 ]
 Lanes = Annotated[int, NUMBER, Field(gt=0, le=64)]
 Megabytes = Annotated[float, NUMBER, Field(gt=0, le=64)]

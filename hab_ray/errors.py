@@ -65,14 +65,14 @@ class Exit(IntEnum):
 
 _MEANINGS = {
     Exit.COMPLETE: "complete",
-    Exit.NOT_RECOVERED: "what came out of the rehearsal is not what was planted",
+    Exit.NOT_RECOVERED: "the rehearsal did not recover what was planted",
     Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
     Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and give the same command again",
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
-    Exit.DIFFERENT: "vendors answer so that the sweep will not work, costs more or may lose rows, as named above",
+    Exit.DIFFERENT: "with the vendors' answers the sweep will not work, costs more or may lose rows, as listed above",
     Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
 }
 
@@ -214,7 +214,7 @@ class BadUsage(RowError):
         super().__init__(
             FailureKind.BAD_USAGE,
             f"the usage that the vendor reports is impossible: {problem}; the call is booked at the most that it can "
-            "have cost, and asked again with --retry-failed",
+            "have cost, and sent again with --retry-failed",
         )
 
 

@@ -50,9 +50,9 @@ class KeptPopulation(BaseModel):
     def _is_possible(self) -> Self:
         progress = self.progress
         if not len(progress.costs) <= progress.sent <= len(progress.keys) or progress.largest < 0:
-            raise ValueError("more rows were seen or sent than there are")
+            raise ValueError("more rows were seen or sent than exist")
         if not 0 < progress.share <= 1 or not all(0 <= cost <= self.cap for cost in progress.costs):
-            raise ValueError("no row costs so much, or no run takes such a risk")
+            raise ValueError("a cost or the share of the risk is out of range")
         return self
 
     @classmethod

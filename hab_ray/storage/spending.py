@@ -86,7 +86,7 @@ def unreadable(name: str) -> DamagedFile:
     return DamagedFile(
         f"the store's {name}, which says what calls of a run may have cost, cannot be read. Put it back from a backup "
         "or delete it, and give the same command again; no reply is lost, but once it is deleted the budget no "
-        "longer counts what was in flight when that process ended"
+        "longer counts the calls that were in flight when that process ended"
     )
 
 

@@ -226,17 +226,13 @@ class Store:
 
     def read(self, model: str, keys: Sequence[str]) -> dict[str, Outcome]:
         """Return the outcomes of these keys as of the last refresh; a reply wins over a failure."""
-        found: dict[str, Outcome] = {}
-        for kind in _BETTER_LAST:
-            found.update(self._index(kind, model).read(keys))
-        return found
+        found = (self._index(kind, model).read(keys) for kind in _BETTER_LAST)
+        return {key: outcome for outcomes in found for key, outcome in outcomes.items()}
 
     def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
         """Return the costs of these keys as of the last refresh; a reply wins over a failure."""
-        found: dict[str, int] = {}
-        for kind in _BETTER_LAST:
-            found.update(self._index(kind, model).costs(keys))
-        return found
+        found = (self._index(kind, model).costs(keys) for kind in _BETTER_LAST)
+        return {key: cost for costs in found for key, cost in costs.items()}
 
     def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
         """Return the permanent failures of these keys as of the last refresh."""
