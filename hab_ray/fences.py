@@ -80,7 +80,7 @@ FENCES: Mapping[int, FenceStyle] = {
 
 
 class FenceCodes:
-    """Inserts the codes into calls. No repr shows the secret, and it cannot be derived from a code."""
+    """The fence codes of a store. No repr shows the secret, and it cannot be derived from a code."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret

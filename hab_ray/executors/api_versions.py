@@ -21,7 +21,7 @@ WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class Unsure:
-    """A provider without a configured API version, and the wire name of a model to find it out with."""
+    """A provider without a configured API version, and the wire name of a model for asking it."""
 
     provider: str
     entry: ProviderEntry
@@ -76,9 +76,10 @@ def as_remembered(folder: Folder, provider: str, entry: ProviderEntry) -> Provid
 
 
 async def with_api_versions(work: Work, folder: Folder) -> Work:
-    """Return the work with the version that each Gemini endpoint accepts, asking endpoints that the store has none of.
+    """Return the work with the version that each Gemini endpoint accepts. Requires the lease.
 
-    Requires the lease. An endpoint whose version cannot be determined keeps the default and is asked again next time.
+    Endpoints without a version in the store are asked. If that fails, the default is used and the endpoint is asked
+    again next time.
     """
     versions: dict[str, str] = {}
     for one in unsure(work):

@@ -61,7 +61,7 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
 
 
 def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Job]:
-    """Yield the open calls to send. A re-ask has a new task that is not among the shard's, so its job has no number."""
+    """Yield the open calls to send. The task of a re-ask is not among the shard's tasks, so its job has no position."""
     positions = {id(task): position for position, task in enumerate(tasks)}
     for (row_id, call), task in zip(settled.open, settled.waiting, strict=True):
         if row_id not in settle.skip:

@@ -65,7 +65,7 @@ def _other_store(store: Location, run: Location) -> str:
 
 
 class LeaseTakeover:
-    """Determines that the last holder of a store has stopped: its record is released, or does not change.
+    """The takeover of a store whose last holder has stopped: its record is released, or does not change.
 
     A record without a renewal belongs to the lock, which the caller already holds.
     """

@@ -34,7 +34,7 @@ def awake_clock() -> float:
 
 
 class Watch(Protocol):
-    """Tells a spender whether it may spend.
+    """A spender's check of the lease.
 
     `is_locked` means that no other process can take the lease while its holder's process exists, even if stopped.
     """
@@ -102,8 +102,9 @@ class RemoteLeaseCheck:
         self._is_lost = False
 
     def hear(self, heard: RenewalAge | None) -> float:
-        """Ignore the age in a reply to an older stamp, which may be from another machine's clock if Ray restarted this
-        actor there.
+        """Process a message, but ignore the age if its stamp is not the last one.
+
+        An older stamp may be of another machine's clock, if Ray restarted this actor here.
         """
         if heard is not None and heard.stamp == self._stamp:
             self._renewed_at = max(self._renewed_at, heard.stamp - heard.age_s)

@@ -36,7 +36,7 @@ class Meaning(Enum):
     REFUSED = auto()
 
 
-_MEANINGS = {
+_MEANINGS: dict[int, Meaning] = {
     HTTPStatus.TOO_MANY_REQUESTS: Meaning.RETRY,
     HTTPStatus.REQUEST_TIMEOUT: Meaning.RETRY,
     HTTPStatus.CONFLICT: Meaning.RETRY,

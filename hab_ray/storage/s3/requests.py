@@ -96,7 +96,7 @@ class Requests:
 
 
 class _Outages:
-    """Logs that requests are being retried, at most every `SAY_EVERY_S`, and the end of an outage."""
+    """A log of outages: that requests are being retried, at most every `SAY_EVERY_S`, and the end of an outage."""
 
     def __init__(self, where: str) -> None:
         self._where, self._lock = where, threading.Lock()
