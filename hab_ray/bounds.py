@@ -1,7 +1,7 @@
-"""The numbers that settings take. Each bound has its reason, which the message gives.
+"""The types of numeric settings. Each has bounds with a reason, which the error message gives.
 
-A slip of the keyboard is named where it stands, before it becomes a plan of years, a price that overflows, or memory
-that nobody has. Messages do not repeat what they refuse: a secret may have come into the wrong key.
+Bounds catch typos before they become plans of years, overflowing prices or memory that no machine has. Messages do
+not repeat the refused value, which may be a secret under the wrong key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DAY_S = 86_400
 MAX_LISTED = 1_000
 
 
-def _no_truth_value(given: Any) -> Any:
+def _refuse_bool(given: Any) -> Any:
     if isinstance(given, bool):
         raise ValueError("is a truth value (yes, no, on, off, true, false); write a number")
     return given
@@ -38,42 +38,42 @@ def _at_least(bound: float, why: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
-NUMBER = BeforeValidator(_no_truth_value)
-_NO_AGES = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
+NUMBER = BeforeValidator(_refuse_bool)
+_MAX_TIME = _at_most(1_000_000_000, "the time is in seconds, and this is more than thirty years; give a smaller one")
 
 Int64 = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 Seed = Annotated[int, NUMBER, Field(ge=-(2**63), lt=2**63)]
 RandomState = Annotated[
-    int, NUMBER, Field(ge=0), _at_most(2**32 - 1, "scikit-learn takes no larger random state; give a smaller one")
+    int, NUMBER, Field(ge=0), _at_most(2**32 - 1, "scikit-learn accepts no larger random state; give a smaller one")
 ]
 
 Tokens = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(10_000_000, "no model writes so many tokens; give the most that one answer may take"),
+    _at_most(10_000_000, "no model writes that many tokens; give the maximum for one answer"),
 ]
 Reserve = Annotated[
-    int, NUMBER, Field(ge=0), _at_most(10_000_000, "no model thinks for so many tokens; give what it may take")
+    int, NUMBER, Field(ge=0), _at_most(10_000_000, "no model reasons for that many tokens; give a smaller number")
 ]
 Candidates = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000_000, "each is asked for, checked and compared with all others; give what a dimension needs"),
+    _at_most(1_000_000, "each is generated, validated and compared with all others; give what a dimension needs"),
 ]
 Samples = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000, "each is one more paid answer per subject and test; tests of more kinds tell more than repeats"),
+    _at_most(1_000, "each is one more paid answer per subject and test; more varied tests tell more than repeats"),
 ]
 Sentinels = Annotated[
     int,
     NUMBER,
     Field(ge=0),
-    _at_most(100_000, "each is one more paid verdict per judge; `hab plan` says how small a shift so many show"),
+    _at_most(100_000, "each is one more paid verdict per judge; `hab plan` shows how small a shift they can detect"),
 ]
 Replicates = Annotated[
     int,
@@ -83,7 +83,7 @@ Replicates = Annotated[
 ]
 Shown = Annotated[int, NUMBER, Field(gt=0), _at_most(1_000, "a request can show no more; a few are enough")]
 Components = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(10_000, "no embedding has so many dimensions; the paper took 50")
+    int, NUMBER, Field(gt=0), _at_most(10_000, "no embedding has that many dimensions; the paper used 50")
 ]
 PerCall = Annotated[int, NUMBER, Field(gt=0, le=20)]
 Points = Annotated[int, NUMBER, Field(ge=0, le=1000)]
@@ -96,49 +96,39 @@ BudgetUsd = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(1_000_000_000, "leave `budget_usd` out where nothing is to be kept from being spent"),
+    _at_most(1_000_000_000, "leave `budget_usd` out for no limit"),
 ]
 Risk = Annotated[
     float,
     NUMBER,
     Field(gt=0),
-    _at_least(1e-100, "split over stages and waves, a smaller one is none; `reserve: hard` takes no risk at all"),
-    _at_most(0.05, "a budget that is exceeded more often than once in twenty runs is none"),
+    _at_least(1e-100, "split over stages and waves, it would be zero; `reserve: hard` takes no risk at all"),
+    _at_most(0.05, "a budget that may be exceeded in more than one of twenty runs is not a budget"),
 ]
 UsdPerMillion = Annotated[
     float,
     NUMBER,
     Field(ge=0, allow_inf_nan=False),
-    _at_most(1_000_000, "prices are in dollars per million tokens; divide, if it is meant per other units"),
+    _at_most(1_000_000, "prices are in dollars per million tokens; convert a price per another unit"),
 ]
 
 PerMinute = Annotated[
     int,
     NUMBER,
     Field(gt=0),
-    _at_most(1_000_000_000_000, "no account may do so much; leave the limit out if there is none"),
+    _at_most(1_000_000_000_000, "no account allows that much; leave the limit out if there is none"),
 ]
 Concurrent = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(100_000, "no machine holds so many connections; some hundreds are usual")
+    int, NUMBER, Field(gt=0), _at_most(100_000, "no machine can hold that many connections; a few hundred are usual")
 ]
 PerList = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(100_000, "no vendor takes so many texts in one request; hundreds are usual")
+    int, NUMBER, Field(gt=0), _at_most(100_000, "no vendor accepts that many texts in one request; hundreds are usual")
 ]
 BatchRows = Annotated[
-    int, NUMBER, Field(gt=0), _at_most(1_000_000, "no vendor takes so many rows in one batch; 50,000 are usual")
+    int, NUMBER, Field(gt=0), _at_most(1_000_000, "no vendor accepts that many rows in one batch; 50,000 are usual")
 ]
 Lanes = Annotated[int, NUMBER, Field(gt=0, le=64)]
 Megabytes = Annotated[float, NUMBER, Field(gt=0, le=64)]
 Seconds = Annotated[float, NUMBER, Field(gt=0, le=_DAY_S, allow_inf_nan=False)]
-LongSeconds = Annotated[
-    float,
-    NUMBER,
-    Field(gt=0, allow_inf_nan=False),
-    _NO_AGES,
-]
-WaitSeconds = Annotated[
-    float,
-    NUMBER,
-    Field(ge=0, allow_inf_nan=False),
-    _NO_AGES,
-]
+LongSeconds = Annotated[float, NUMBER, Field(gt=0, allow_inf_nan=False), _MAX_TIME]
+WaitSeconds = Annotated[float, NUMBER, Field(ge=0, allow_inf_nan=False), _MAX_TIME]

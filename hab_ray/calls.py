@@ -1,8 +1,8 @@
-"""Calls, replies, failures, and the key under which a paid reply is found again.
+"""Calls, replies, failures, and the keys under which paid replies are stored.
 
-The key is the sha256 of `hab1\\n` and a compact JSON array of our own fields in a fixed order. It never
-covers an SDK's body, a URL or a port, so neither an upgraded SDK nor another endpoint of the same account
-makes us pay again. Numbers enter as decimal strings: 0, 0.0 and -0.0 are one temperature.
+A key is the sha256 of `hab1\\n` and a compact JSON array of our own fields in a fixed order. It does not depend on the
+body that an SDK builds, on a URL or on a port, so an upgraded SDK or another endpoint of the same account causes no
+second payment. Numbers are decimal strings, so 0, 0.0 and -0.0 are the same temperature.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 KEY_VERSION = "hab1"
 _INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
-# What else leaves the page blank: Hangul fillers, the empty Braille cell, variation selectors and other code points
-# that Unicode lists as default ignorable, assigned or not.
+# Other code points that render as blank: Hangul fillers, the empty Braille cell, variation selectors, and others that
+# Unicode lists as default ignorable, assigned or not.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 )
@@ -35,14 +35,14 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class Role(StrEnum):
-    """Who speaks a message."""
+    """The author of a message."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
 class Finish(StrEnum):
-    """How a reply ended, over all vendors."""
+    """How a reply ended, in the same terms for all vendors."""
 
     OK = "ok"
     TRUNCATED = "truncated"
@@ -51,7 +51,7 @@ class Finish(StrEnum):
 
 
 def clean_text(text: str) -> str:
-    """Replace lone surrogates, which no vendor's JSON parser takes, by U+FFFD; all else stays as it is."""
+    """Replace lone surrogates, which no vendor's JSON parser accepts, with U+FFFD."""
     if text.isascii():
         return text
     try:
@@ -62,17 +62,17 @@ def clean_text(text: str) -> str:
 
 
 def has_visible_text(text: str) -> bool:
-    """Whether a reader would see anything of a text.
+    """Return whether a text has any visible character.
 
-    White space, control and format characters and blank letters leave nothing to be seen or judged. Characters of
-    private use and unassigned ones count as visible: a font may show them, or a box in their place.
+    White space, control and format characters and blank letters are invisible. Private-use and unassigned characters
+    count as visible, because a font may show them, or a box in their place.
     """
     return any(category(char) not in _INVISIBLE and not _BLANK.match(char) for char in text)
 
 
 @lru_cache(maxsize=1024)
 def decimal_text(number: float | int) -> str:
-    """Write a number as its shortest decimal string, equal for equal values; NaN and infinity are refused.
+    """Return the shortest decimal string of a number; equal numbers have equal strings.
 
     Raises:
         ValueError: the number is not finite.
@@ -96,7 +96,7 @@ class Message:
 class Params:
     """Sampling settings of a chat call; None leaves a setting to the vendor.
 
-    `max_tokens` bounds the visible answer. `effort` is the vendor's own word for how long to reason.
+    `max_tokens` limits the visible answer. `effort` is the vendor's name of a reasoning effort.
     """
 
     max_tokens: int
@@ -105,7 +105,7 @@ class Params:
     effort: str | None = None
 
     def canonical(self) -> list[str | None]:
-        """The fields in fixed order, numbers as decimal strings, for the key and for display."""
+        """Return the fields in a fixed order with numbers as decimal strings, for the key and for display."""
         numbers = (self.max_tokens, self.temperature, self.top_p)
         return [None if n is None else decimal_text(n) for n in numbers] + [self.effort]
 
@@ -115,10 +115,9 @@ class ChatCall:
     """One chat request to one model.
 
     `as_of` is the run's month for a moving alias, the weights' sha256 for a local model, else None.
-    `schema_json` is an ordered JSON text: the order of a schema's fields steers generation.
-    `sample` tells replicates and generation slots apart; `ask` is 1 for the re-ask of an unreadable verdict.
-    `verbatim`: its texts are sent as they are, also where they look like the placeholder of a fence's code; this is
-    no part of the key.
+    `schema_json` is ordered JSON text: the order of a schema's fields steers generation.
+    `sample` distinguishes replicates and generation slots; `ask` is 1 for the re-ask of an unreadable verdict.
+    `verbatim` texts are sent unchanged, even if they contain a fence's placeholder; it is not part of the key.
     """
 
     provider: str
@@ -133,7 +132,7 @@ class ChatCall:
     verbatim: bool = False
 
     def canonical(self) -> list[Any]:
-        """What the key is made of, in its fixed order."""
+        """Return the fields of the key in their fixed order."""
         return ["chat", self.provider, self.model, self.as_of, clean_text(self.system), *self._after_system()]
 
     def _after_system(self) -> list[Any]:
@@ -155,7 +154,7 @@ class ChatCall:
 
 @dataclass(frozen=True)
 class EmbedCall:
-    """The embedding of one text; a provider packs many into one request. `dimensions` None = the native size."""
+    """The embedding of one text; providers pack many into one request. `dimensions` None means the native size."""
 
     provider: str
     model: str
@@ -180,18 +179,18 @@ def _compact(canonical: list[Any]) -> str:
 
 @lru_cache(maxsize=64)
 def _hash_started(provider: str, model: str, as_of: str | None, system: str) -> Hash:
-    """The hash of a chat call's key up to and with its system prompt, which is long and shared by a shard's calls."""
+    """Return the hash state of a chat key up to the system prompt, which is long and shared by a shard's calls."""
     head = _compact(["chat", provider, model, as_of, clean_text(system)])
     return sha256(f"{KEY_VERSION}\n{head[:-1]}".encode())
 
 
 def to_json(call: Call) -> str:
-    """The call as text, for its way to a lane; `from_json` reads it back with the same key."""
+    """Serialise a call; `from_json` restores it with the same key."""
     return _compact([*call.canonical(), call.verbatim] if isinstance(call, ChatCall) else call.canonical())
 
 
 def from_json(text: str, key: str | None = None) -> Call:
-    """The call that `to_json` wrote. Its key is not computed again where it is given."""
+    """Restore a call of `to_json`. A given `key` saves computing it."""
     call = _read(text)
     if key is not None:
         call.__dict__["key"] = key  # where cached_property keeps it
@@ -202,29 +201,19 @@ def _read(text: str) -> Call:
     tag, provider, model, as_of, *rest = json.loads(text)
     if tag == "embed":
         return EmbedCall(provider, model, as_of, *rest)
-    system, messages, (max_tokens, temperature, top_p, effort), schema_json, sample, ask, verbatim = rest
-    return ChatCall(
-        provider=provider,
-        model=model,
-        as_of=as_of,
-        system=system,
-        messages=tuple(Message(Role(role), text) for role, text in messages),
-        params=Params(
-            max_tokens=int(max_tokens),
-            temperature=None if temperature is None else float(temperature),
-            top_p=None if top_p is None else float(top_p),
-            effort=effort,
-        ),
-        schema_json=schema_json,
-        sample=sample,
-        ask=ask,
-        verbatim=verbatim,
-    )
+    system, messages, (max_tokens, temperature, top_p, effort), *others = rest
+    turns = tuple(Message(Role(role), text) for role, text in messages)
+    params = Params(int(max_tokens), _number(temperature), _number(top_p), effort)
+    return ChatCall(provider, model, as_of, system, turns, params, *others)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call. `input` includes the cached ones, `output` includes the reasoning ones."""
+    """Tokens of one call. `input` includes cached tokens, `output` includes reasoning tokens."""
 
     input: int = 0
     cached: int = 0
@@ -232,19 +221,19 @@ class Usage:
     output: int = 0
     reasoning: int = 0
 
-    def fits(self, most_input: int, most_output: int) -> bool:
-        """Whether a request that allows so many tokens can have used these, and the parts are parts."""
+    def fits(self, max_input: int, max_output: int) -> bool:
+        """Return whether the usage is consistent and within the limits of a request."""
         parts_fit = self.cached + self.cache_written <= self.input and self.reasoning <= self.output
-        return parts_fit and self.input <= most_input and self.output <= most_output
+        return parts_fit and self.input <= max_input and self.output <= max_output
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back for a call, and what it cost.
+    """The reply to a call, and its cost.
 
-    `text` for a chat call, `vector` (float32, little endian) for an embedding. `model_reported` is the model
-    the vendor says answered; `served_by` the vendor's own name of its backend or system fingerprint. `latency_s` is
-    how long an online request took, from its sending to the last byte of its answer; None for a batch.
+    A chat reply has `text`, an embedding has `vector` (float32, little endian). `model_reported` is the model that
+    answered according to the vendor; `served_by` is the vendor's name of its backend or system fingerprint.
+    `latency_s` is the time from sending an online request to the last byte of its answer; None for a batch.
     """
 
     key: str
@@ -262,7 +251,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a call has no reply and will get none. It is stored like a reply; a call without either is asked again."""
+    """A permanent failure of a call, stored like a reply. A call with neither is sent again."""
 
     key: str
     kind: FailureKind
@@ -276,10 +265,10 @@ Outcome = Reply | Failure
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a provider's parser reads out of one response body, before it is filed under a key.
+    """The content of one response body as a provider's parser reads it, before it is assigned to a key.
 
-    `stated_nanousd` is the vendor's own price of the call, where it states one. `bill_known` is False where the
-    vendor worked and does not say how much: the call is then booked at the most that it can cost.
+    `stated_nanousd` is the cost that the vendor states, if it does. If `bill_known` is False, the vendor charged an
+    unknown amount, and the call is booked at the most that it can cost.
     """
 
     finish: Finish
@@ -292,7 +281,7 @@ class Answer:
     bill_known: bool = True
 
     def reply(self, key: str, cost_nanousd: int, body_sha256: str, at: datetime, position: int = 0) -> Reply:
-        """This as the reply to a call, which was the one at this position of a request's texts."""
+        """Return the reply to the call at a position among a request's texts."""
         return Reply(
             key=key,
             finish=self.finish,

@@ -1,34 +1,34 @@
-"""The tree of errors, and what each does to a row, a model, a provider and a run.
+"""The error classes, and their effect on a row, a model, a provider and a run.
 
 | error             | row                   | model           | provider        | run                                  |
 |-------------------|-----------------------|-----------------|-----------------|--------------------------------------|
-| RowError          | permanent Failure     | goes on         | goes on         | goes on                              |
-| BadUsage          | permanent, at its most| goes on         | goes on         | goes on                              |
-| ... ten alike     | then open             | stopped         | goes on         | others go on; exit 5                 |
-| TransientError    | tried again, then open| goes on         | goes on         | goes on; exit 5 if rows stay open    |
-| RateLimited       | tried again           | slows down      | goes on         | goes on                              |
-| Overloaded        | tried again, then open| slows down,stops| goes on         | others go on; exit 5                 |
-| Unreachable       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
-| Intercepted       | tried again, then open| goes on         | pauses, stops   | others go on; exit 5                 |
-| ModelError        | open                  | stopped         | goes on         | others go on; exit 5                 |
-| ProviderError     | open                  | stopped         | stopped         | others go on; exit 5                 |
-| DamagedFile       | derived again         | -               | -               | goes on where it can be rebuilt, else|
-|                   |                       |                 |                 | ends; exit 7                         |
-| EngineBroke       | open                  | -               | -               | what is in flight is kept; exit 7    |
+| RowError          | permanent Failure     | continues       | continues       | continues                            |
+| BadUsage          | permanent, at max cost| continues       | continues       | continues                            |
+| ... ten alike     | then open             | stopped         | continues       | others continue; exit 5              |
+| TransientError    | retried, then open    | continues       | continues       | continues; exit 5 if rows stay open  |
+| RateLimited       | retried               | slows down      | continues       | continues                            |
+| Overloaded        | retried, then open    | slows down,stops| continues       | others continue; exit 5              |
+| Unreachable       | retried, then open    | continues       | pauses, stops   | others continue; exit 5              |
+| Intercepted       | retried, then open    | continues       | pauses, stops   | others continue; exit 5              |
+| ModelError        | open                  | stopped         | continues       | others continue; exit 5              |
+| ProviderError     | open                  | stopped         | stopped         | others continue; exit 5              |
+| DamagedFile       | derived again         | -               | -               | continues if the file can be rebuilt,|
+|                   |                       |                 |                 | else ends; exit 7                    |
+| EngineBroke       | open                  | -               | -               | keeps calls in flight; exit 7        |
 | ConfigError       | -                     | -               | -               | never starts; exit 2                 |
 | StoreHeld         | -                     | -               | -               | never starts; exit 6                 |
 | AccountBusy       | open                  | -               | -               | ends; exit 6                         |
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
-| LeaseStale        | waits                 | waits           | waits           | spends nothing until it is renewed   |
+| LeaseStale        | waits                 | waits           | waits           | spends nothing until renewal         |
 
-"Ten alike" means: in a row, without an answer between them, refused in the same words or answered malformed.
+"Ten alike": ten calls in a row, without a valid answer between them, refused in the same words or answered malformed.
 
-"Open" means: no reply and no permanent failure is stored, so the same command asks again.
+"Open": the store has no reply and no permanent failure, so the same command sends the call again.
 
-Exit status 7 means: this run could not go on, nothing that was paid for is lost, and the same command goes on, at
-once (a process of the engine died) or after the message's remedy (disk full, damaged file). An exception that is
-not a HabError is a bug: one line, exit 7.
+Exit status 7: the run could not continue, no paid reply is lost, and the same command resumes it, either at once (a
+process of the engine died) or after the remedy in the message (disk full, damaged file). An exception that is not a
+HabError is a bug: one line, exit 7.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from hab_ray.visible import one_line
 class Exit(IntEnum):
     """Exit statuses of the command `hab`.
 
-    1: a rehearsal ended, and its scores or bills are not what they must be. 8: the doctor found that vendors answer
-    so that a sweep will not work, costs more or may lose rows.
+    1: a rehearsal's scores or bills are wrong. 8: the doctor found vendors with whose answers a sweep will not work,
+    costs more or may lose rows.
     """
 
     COMPLETE = 0
@@ -59,26 +59,26 @@ class Exit(IntEnum):
 
     @property
     def meaning(self) -> str:
-        """What it means, with the remedy, in a line for the user."""
+        """The meaning and the remedy, in one line for the user."""
         return _MEANINGS[self]
 
 
 _MEANINGS = {
     Exit.COMPLETE: "complete",
-    Exit.NOT_RECOVERED: "what came out of the rehearsal is not what was planted",
+    Exit.NOT_RECOVERED: "the rehearsal did not recover what was planted",
     Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
     Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and give the same command again",
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
-    Exit.DIFFERENT: "vendors answer so that the sweep will not work, costs more or may lose rows, as named above",
+    Exit.DIFFERENT: "with the vendors' answers the sweep will not work, costs more or may lose rows, as listed above",
     Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
 }
 
 
 class FailureKind(StrEnum):
-    """Why a call brought no reply."""
+    """The reason why a call has no reply."""
 
     BAD_REQUEST = "bad_request"
     TOO_LONG = "too_long"
@@ -98,13 +98,13 @@ class FailureKind(StrEnum):
 
 
 class HabError(Exception):
-    """Base of every error this project raises on purpose."""
+    """Base class of all errors that this project raises on purpose."""
 
     exit: Exit = Exit.UNANSWERED
 
 
 class ConfigError(HabError):
-    """A sweep file, rubric, catalogue or command line that cannot be run: names file, key and remedy."""
+    """An invalid sweep file, rubric, catalogue or command line; the message names file, key and remedy."""
 
     exit = Exit.CONFIGURATION
 
@@ -116,73 +116,66 @@ class StoreHeld(HabError):
 
 
 class AccountBusy(HabError):
-    """Another process on this machine calls a provider account whose limits it does not share."""
+    """Another process on this machine calls the same provider account, without shared rate limits."""
 
     exit = Exit.HELD
 
 
 class LeaseLost(HabError):
-    """This driver's lease was taken over: nothing more may be spent."""
+    """This driver's lease was taken over, so it must not spend any more."""
 
     exit = Exit.HELD
 
 
 class LeaseStale(LeaseLost):
-    """This driver's lease could not be renewed in time: nothing may be spent until it is. Who can wait, waits."""
+    """This driver's lease was not renewed in time. Spenders should wait until it is renewed."""
 
 
 class Interrupted(HabError):
-    """The user ended the run; what was in flight is kept."""
+    """The user ended the run; calls in flight are kept."""
 
     exit = Exit.INTERRUPTED
 
 
 class DamagedFile(HabError):
-    """A stored file cannot be read: names the file and what to do with it."""
+    """A stored file that cannot be read; the message names the file and the remedy."""
 
     exit = Exit.ENGINE
 
 
 class EngineBroke(HabError):
-    """Something the run stands on broke (a process of Ray, the disk); the same command goes on."""
+    """A failure of the run's infrastructure (a process of Ray, the disk); the same command resumes the run."""
 
     exit = Exit.ENGINE
 
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
-_NOT_A_FOLDER = {errno.ENOTDIR, errno.EEXIST}
-_FOLDER_IN_THE_WAY = {errno.EISDIR}
-_NO_FILE = {errno.ENXIO, errno.EOVERFLOW}
-_KERNEL = ("/proc/", "/sys/")
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
+_KERNEL = ("/proc/", "/sys/")
+_WRONG_FILES = (
+    ({errno.EROFS, errno.EACCES, errno.EPERM}, "{reason}. Make the folder writable for this user"),
+    ({errno.ENOTDIR, errno.EEXIST}, "a file is where a folder is needed. Move it away"),
+    ({errno.EISDIR}, "a folder is where a file is needed. Move it away"),
+    (
+        {errno.ENXIO, errno.EOVERFLOW},
+        "a pipe, a device or a file that nothing here has written is where a file of the run or store is needed. "
+        "Move it away, put the file back from a backup",
+    ),
+)
 
 
 def file_problem(error: OSError) -> HabError | None:
-    """What an error of the file system means for a run, with its remedy; None where it is no such error."""
+    """Convert an error of the file system into one with its remedy; None if it is another kind of OSError."""
     place = error.filename2 or error.filename or "a file that this command writes"
     if error.errno in _NO_SPACE:
         return EngineBroke(
             f"{place}: cannot be written: {error.strerror}. Free space on that disk and give the same command again; "
             "what a run has stored by now is kept and not paid for again"
         )
-    if error.errno in _NOT_WRITABLE:
-        return ConfigError(
-            f"{place}: {error.strerror}. Make the folder writable for this user, or name another `run:` or `store:`"
-        )
-    if error.errno in _NOT_A_FOLDER:
-        return ConfigError(
-            f"{place}: a file is where a folder is needed. Move it away, or name another `run:` or `store:`"
-        )
-    if error.errno in _FOLDER_IN_THE_WAY:
-        return ConfigError(
-            f"{place}: a folder is where a file is needed. Move it away, or name another `run:` or `store:`"
-        )
-    if error.errno in _NO_FILE:
-        return ConfigError(
-            f"{place}: a pipe, a device or a file that nothing here has written is where a file of the run or store is "
-            "needed. Move it away, put the file back from a backup, or name another `run:` or `store:`"
-        )
+    for numbers, problem in _WRONG_FILES:
+        if error.errno in numbers:
+            cause = problem.format(reason=error.strerror)
+            return ConfigError(f"{place}: {cause}, or name another `run:` or `store:`")
     if error.errno in _NO_PATH:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
     if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
@@ -193,16 +186,16 @@ def file_problem(error: OSError) -> HabError | None:
 
 
 def exit_of(error: Exception) -> Exit:
-    """The exit status that an exception leads to; one that is neither ours nor the file system's is a bug."""
+    """Return the exit status for an exception; `Exit.ENGINE` for a bug, which neither we nor the file system raise."""
     ours = file_problem(error) if isinstance(error, OSError) else error
     return ours.exit if isinstance(ours, HabError) else Exit.ENGINE
 
 
 class CallError(HabError):
-    """A call failed; `kind` says how, the class says what follows from it.
+    """A failed call. `kind` is the reason, and the class determines the reaction.
 
-    The message holds a vendor's words and goes to terminals, logs and stored failures: it is one line that hides
-    nothing.
+    The message may quote a vendor and goes to terminals, logs and stored failures, so it is reduced to one line of
+    visible characters.
     """
 
     def __init__(self, kind: FailureKind, message: str) -> None:
@@ -211,22 +204,22 @@ class CallError(HabError):
 
 
 class RowError(CallError):
-    """This request will never succeed as it stands: stored as a permanent Failure."""
+    """A request that can never succeed; stored as a permanent Failure."""
 
 
 class BadUsage(RowError):
-    """An answer whose usage cannot be money: stored as a permanent Failure that cost all that was reserved for it."""
+    """An answer with an impossible usage; stored as a permanent Failure that cost all that was reserved for it."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(
             FailureKind.BAD_USAGE,
             f"the usage that the vendor reports is impossible: {problem}; the call is booked at the most that it can "
-            "have cost, and asked again with --retry-failed",
+            "have cost, and sent again with --retry-failed",
         )
 
 
 class TransientError(CallError):
-    """The same request may succeed later; `retry_after_s` is the vendor's word in seconds, where it gave one."""
+    """A request that may succeed later; `retry_after_s` is the delay in seconds that the vendor asks for, if any."""
 
     def __init__(self, kind: FailureKind, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(kind, message)
@@ -234,30 +227,30 @@ class TransientError(CallError):
 
 
 class RateLimited(TransientError):
-    """Too fast for this model."""
+    """The vendor's rate limit for this model is exceeded."""
 
     def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(FailureKind.RATE_LIMITED, message, retry_after_s)
 
 
 class Overloaded(TransientError):
-    """The vendor has no capacity for this model at the moment (503, 529)."""
+    """The vendor currently lacks capacity for this model (503, 529)."""
 
     def __init__(self, message: str, retry_after_s: float | None) -> None:
         super().__init__(FailureKind.OVERLOADED, message, retry_after_s)
 
 
 class Unreachable(TransientError):
-    """No HTTP answer at all: the endpoint or the network is down."""
+    """There is no HTTP answer: the endpoint or the network is down."""
 
 
 class Intercepted(TransientError):
-    """A web page instead of the vendor's answer: a proxy, firewall or challenge page stands in between."""
+    """The answer is a web page of a proxy, firewall or challenge, not of the vendor's API."""
 
 
 class ModelError(CallError):
-    """The model cannot be used (retired, unknown, not allowed for this key): no further call to it."""
+    """The model cannot be used (retired, unknown, not allowed for this key), so it gets no further calls."""
 
 
 class ProviderError(CallError):
-    """The account cannot be used (bad key, no quota, spend cap): no further call to the provider."""
+    """The account cannot be used (bad key, no quota, spend cap), so the provider gets no further calls."""

@@ -1,11 +1,11 @@
-"""Fences: marks around foreign text in a request, under a code that nobody outside the store can compute.
+"""Fences: marks around untrusted text in a request, with a code that cannot be computed without the store's secret.
 
-A stage writes `PLACEHOLDER` where the code goes, so that a call's key depends on neither store nor secret and its
-reply is reused by every run. Just before the request's body is built, `FenceCodes` replaces the placeholder by a
-code of that one request: all its marks carry the same, and no text inside can, because the code depends on the
-text through the key and on the store's secret.
+A stage writes `PLACEHOLDER` instead of the code, so that a call's key depends on neither store nor secret and every
+run can reuse the reply. Just before the request is built, `FenceCodes` replaces the placeholder with the code of that
+request. All marks of a request have the same code. No text inside can contain it, because the code depends on the text
+(through the key) and on the store's secret.
 
-Version 1 (runs started before there was a version) marks each text with a code made of its own hash.
+Version 1 (runs started before there were versions) marks each text with a code derived from its own hash.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _CONTROLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n
 
 
 def without_placeholder(text: str) -> str:
-    """The text, unable to become a code: a placeholder in it is broken visibly."""
+    """Return the text with placeholders visibly broken, so that none becomes a code."""
     return text.replace(PLACEHOLDER, _BARRED_PLACEHOLDER)
 
 
 def neutral(text: str) -> str:
-    """The text without what a model's server could take for its own: marks of chat templates, control characters.
+    """Neutralise what a model's server could interpret: marks of chat templates, and control characters.
 
     Nothing is removed: `<|im_start|>` becomes `<¦im_start¦>`, `[INST]` becomes `[¦INST]`, NUL becomes U+2400.
     """
@@ -67,7 +67,7 @@ def _fence_with_hash(name: str, text: str) -> str:
 
 @dataclass(frozen=True)
 class FenceStyle:
-    """One version of the fence: `put(name, text)` marks a text, `plain(text)` is for text outside of fences."""
+    """One version of fences: `put(name, text)` fences a text, `plain(text)` prepares text outside of fences."""
 
     put: Callable[[str, str], str]
     plain: Callable[[str], str]
@@ -80,13 +80,13 @@ FENCES: Mapping[int, FenceStyle] = {
 
 
 class FenceCodes:
-    """Puts the codes into calls. The secret is shown by no repr, and no code can be traced back to it."""
+    """The fence codes of a store. No repr shows the secret, and it cannot be derived from a code."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
 
     def filled(self, call: ChatCall) -> ChatCall:
-        """The call as it is sent: its own code in place of each placeholder. File its reply under the given call."""
+        """Return the call to send, with its code for each placeholder. Replies belong to the original key."""
         texts = (call.system, *(message.text for message in call.messages))
         if call.verbatim or not any(PLACEHOLDER in text for text in texts):
             return call
@@ -96,6 +96,6 @@ class FenceCodes:
 
 
 def _with_code(text: str, code: str) -> str:
-    """The text with the code in it at the placeholders and nowhere else."""
+    """Return the text with the code at the placeholders and nowhere else."""
     half = CODE_DIGITS // 2
     return text.replace(code, f"{code[:half]}¦{code[half:]}").replace(PLACEHOLDER, code)

@@ -1,4 +1,4 @@
-"""Where a run or a store is: a folder of this machine, or a prefix in an S3 bucket."""
+"""The location of a run or a store: a folder on this machine, or a prefix in an S3 bucket."""
 
 from __future__ import annotations
 
@@ -15,36 +15,32 @@ _S3 = "s3://"
 _BUCKET = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$")
 
 
-def _refuse_impossible(path: str) -> None:
-    if "\0" in path:
-        raise ValueError("holds a NUL character; write the path without it")
-    try:
-        os.fsencode(path)
-    except UnicodeEncodeError:
-        raise ValueError("holds half of a character; write the path without it") from None
-
-
 @dataclass(frozen=True)
 class Location:
-    """A folder as the user wrote it, relative to the present directory or absolute; or `s3://bucket/prefix`."""
+    """A path as the user wrote it, absolute or relative to the current directory; or `s3://bucket/prefix`."""
 
     given: str
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """The location that a text, a path or a location names.
+        """Convert a string, path or location to a location.
 
         Raises:
-            ValueError: it is none of these, holds what no path can, or is an s3:// address that names no bucket.
+            ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket.
         """
         if isinstance(given, cls):
             return given
         if not isinstance(given, str | os.PathLike):
             raise ValueError("is not a path")
         text = os.fspath(given)
-        _refuse_impossible(text)
+        if "\0" in text:
+            raise ValueError("holds a NUL character; write the path without it")
+        try:
+            os.fsencode(text)
+        except UnicodeEncodeError:
+            raise ValueError("holds half of a character; write the path without it") from None
         if text.startswith(_S3):
-            return cls(_tidy(text))
+            return cls(_normalise(text))
         return cls(text if "://" in text else str(Path(text)))
 
     def __str__(self) -> str:
@@ -55,7 +51,7 @@ class Location:
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine."""
+        """Whether it is on this machine."""
         return "://" not in self.given
 
     @property
@@ -70,15 +66,15 @@ class Location:
 
     @property
     def prefix(self) -> str:
-        """The prefix in the S3 bucket, without slashes at its ends; "" for a whole bucket."""
+        """The prefix in the S3 bucket, without slashes at either end; "" for a whole bucket."""
         return self.given.removeprefix(_S3).partition("/")[2]
 
     @property
     def path(self) -> Path:
-        """The absolute path on this machine.
+        """The absolute path.
 
         Raises:
-            ConfigError: it is not on this machine.
+            ConfigError: the location is not on this machine.
         """
         if not self.is_local:
             raise ConfigError(f"{self.given}: a folder on this machine is needed here; name one")
@@ -86,25 +82,25 @@ class Location:
 
     @property
     def name(self) -> str:
-        """The last part of it."""
+        """The last component."""
         return self.path.name if self.is_local else posixpath.basename(self.given)
 
     @property
     def parent(self) -> Location:
-        """The folder or prefix that it is in; a whole bucket is in itself."""
+        """The parent folder or prefix; of a whole bucket, the bucket itself."""
         if self.is_local:
             return Location(str(Path(self.given).parent))
-        return Location(_tidy(f"{_S3}{self.bucket}/{posixpath.dirname(self.prefix)}"))
+        return Location(_normalise(f"{_S3}{self.bucket}/{posixpath.dirname(self.prefix)}"))
 
     def absolute(self) -> Location:
-        """The same place for processes that work in other directories."""
+        """Return the location independent of the current directory."""
         return Location(str(self.path)) if self.is_local else self
 
     def beside(self, name: str) -> Location:
-        """The place of this name in the same folder.
+        """Return the sibling with this name.
 
         Raises:
-            ConfigError: it is a whole bucket, which has nothing beside it.
+            ConfigError: a whole bucket has no siblings.
         """
         if self.is_local:
             return Location(str(Path(self.given).with_name(name)))
@@ -113,9 +109,9 @@ class Location:
         return Location(f"{posixpath.dirname(self.given)}/{name}")
 
     def seen_from(self, other: Location) -> str:
-        """The way here from another place, which is the same wherever the two are mounted.
+        """Return the path of this location relative to another, so that both can be moved together.
 
-        Where one is on this machine and the other is not, or they are in two buckets, it is the whole address.
+        It is absolute if only one is on this machine, or they are in different buckets.
         """
         if self.is_local and other.is_local:
             return os.path.relpath(self.path, other.path)
@@ -123,23 +119,23 @@ class Location:
             return posixpath.relpath(f"/{self.prefix}", f"/{other.prefix}")
         return str(self.absolute())
 
-    def follow(self, way: str) -> Location:
-        """The place that another one's `seen_from` leads to from here."""
-        if "://" in way or os.path.isabs(way):
-            return Location(way)
+    def follow(self, path: str) -> Location:
+        """Return the location that a path from `seen_from` names, relative to this one."""
+        if "://" in path or os.path.isabs(path):
+            return Location(path)
         if self.is_local:
-            return Location(os.path.normpath(self.path / way))
-        return Location(_tidy(f"{self.given}/{way}"))
+            return Location(os.path.normpath(self.path / path))
+        return Location(_normalise(f"{self.given}/{path}"))
 
     def is_same(self, other: Location) -> bool:
-        """Whether both are one folder that exists, also through links; or one address."""
+        """Return whether both are the same existing folder, possibly through links, or the same address."""
         if not (self.is_local and other.is_local):
             return self.given == other.given
         return self.path.exists() and other.path.exists() and self.path.samefile(other.path)
 
 
-def _tidy(address: str) -> str:
-    """An s3:// address with single slashes and none at its end."""
+def _normalise(address: str) -> str:
+    """Return an s3:// address with single slashes and none at its end."""
     bucket, _, prefix = address.removeprefix(_S3).partition("/")
     if not _BUCKET.match(bucket) or not prefix.isprintable():
         raise ValueError("is not an address in an S3 bucket; write it as s3://bucket/prefix")

@@ -1,4 +1,4 @@
-"""How far a run is: the figures of the live view, of log/progress.json and of the end of a run."""
+"""The progress of a run: the figures of the live view, of log/progress.json and of the end of a run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PROGRESS = "log/progress.json"
 
 @dataclass(frozen=True)
 class StageProgress:
-    """One model at one stage. `total` grows while earlier stages end; `done` includes `failed`.
+    """Row counts of one model at one stage. `total` grows while earlier stages run; `done` includes `failed`.
 
-    Of the rows done this process has had `answered` since it began; the others were in the store.
+    `answered` is the part of `done` that this process completed; the rest was in the store.
     """
 
     stage: str
@@ -32,7 +32,7 @@ class StageProgress:
 
 @dataclass(frozen=True)
 class BatchProgress:
-    """A batch at a vendor. `since` is when it was made; `nanousd` what is set aside for it."""
+    """A batch at a vendor, created at `since`, with `nanousd` reserved for it."""
 
     name: str
     id: str | None
@@ -45,10 +45,12 @@ class BatchProgress:
 
 @dataclass(frozen=True)
 class BudgetStatus:
-    """A run's money in nano-dollars. `spent` by all its processes so far, calls whose bill is not known at the most
-    that they can have cost; of that, `stranded` was granted before an unclean end and is not accounted for. `reserved`
-    is for calls and batches under way. `waits_for` is the smallest reservation of calls that are not sent until some of
-    that is released; 0 if none waits. `assumption` is that under which the budget holds; "" where it is hard.
+    """A run's money in nano-dollars.
+
+    `spent` is by all its processes, with calls of unknown cost at their maximum; it includes `stranded`, which was
+    granted before an unclean end and is not accounted for. `reserved` is for calls and batches in flight. `waits_for`
+    is the smallest reservation that waits for reserved money to be released, or 0. The budget holds under `assumption`;
+    "" means that it is a hard limit.
     """
 
     spent: Int64
@@ -61,7 +63,7 @@ class BudgetStatus:
 
 @dataclass(frozen=True)
 class Draining:
-    """A run that is being stopped: for so many seconds more it waits for these calls, which may cost so much."""
+    """A run that is stopping: it waits up to `left_s` seconds for `calls` in flight, which may cost `nanousd`."""
 
     left_s: Finite
     calls: Int64
@@ -70,27 +72,29 @@ class Draining:
 
 @dataclass(frozen=True)
 class LastEnd:
-    """How a process of `hab run` ended: its exit status and what that means."""
+    """The exit status of a process of `hab run`, and its meaning."""
 
     status: Int64
     meaning: str
 
     @classmethod
     def by(cls, exit: Exit) -> LastEnd:
-        """The end with this exit status."""
+        """Create the end for an exit status."""
         return cls(int(exit), exit.meaning)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run at one moment. `cost_nanousd` is what this process has paid, `calls` what it has sent.
+    """A run at one moment.
 
-    `money` is there where the sweep has a budget, `draining` from the first signal on, `end` once this process has
-    ended in order. `earlier_nanousd` is what earlier processes of the run have paid, as far as they reported it;
-    `outages` says of each provider that cannot be reached what is known of that. `driver_cpu_s` is the CPU time of the
-    driver's own thread since it began, without the executors. `store` is the run's store, as given; `computed` has the
-    stages that make no calls. Together with who holds the store this is all that a status needs, so that a status reads
-    few files however large the run is.
+    - `calls` were sent by this process and cost `cost_nanousd`. `earlier_nanousd` is the cost that earlier processes
+      of the run reported.
+    - `money` is set if the sweep has a budget, `draining` after the first signal, `end` after an orderly end.
+    - `outages` describes the outage of each provider that cannot be reached.
+    - `driver_cpu_s` is the CPU time of the driver's thread, without the executors.
+    - `store` is the run's store as given; `computed` has the stages that make no calls.
+
+    `hab status` needs only this and the holder of the store, so it reads few files however large the run is.
     """
 
     at: str
@@ -111,7 +115,7 @@ class Progress:
     earlier_nanousd: Int64 = 0
 
     def to_json(self) -> bytes:
-        """As log/progress.json holds it."""
+        """Return the content of log/progress.json."""
         return log_json(asdict(self), indent=1).encode()
 
 
@@ -119,17 +123,17 @@ _PROGRESS = TypeAdapter(Progress)
 
 
 def read_progress(data: bytes) -> Progress:
-    """What a log/progress.json holds.
+    """Parse the content of a log/progress.json.
 
     Raises:
-        ValueError: it was damaged, or changed by hand.
+        ValueError: the file is damaged, or was edited by hand.
     """
     return _PROGRESS.validate_json(data)
 
 
 @dataclass(frozen=True)
 class RowReason:
-    """A row that has no answer at the end of a run, or failed for good, and why."""
+    """A row without an answer at the end of a run, or with a permanent failure, and the reason."""
 
     file: str
     row_id: str
@@ -138,7 +142,7 @@ class RowReason:
 
 @dataclass(frozen=True)
 class FailedRows:
-    """Rows of a stage and a model, subject or judge that failed for good, with their most frequent reasons."""
+    """Permanently failed rows of a stage and a model, subject or judge, with the most frequent reasons."""
 
     stage: str
     name: str
@@ -148,11 +152,12 @@ class FailedRows:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """How a run ended. `stops` says what was stopped and why, by provider or provider and model.
+    """The end of a run.
 
-    `batches` are those that are still at the vendors, `cut` the calls by model that were cut off unanswered and count
-    as spent with `cut_nanousd`. `failed` rows are sent again with --retry-failed only; `without_ok` says who has
-    rows and not one that can be used: such a run is not complete.
+    `stops` has the reason why a provider, or a model of it, was stopped. `batches` are still at the vendors. `cut`
+    counts, by model, the calls cut off without an answer, which count as spent with `cut_nanousd`. `failed` rows are
+    sent again only with --retry-failed. `without_ok` names those that have rows but none that can be used; such a run
+    is not complete.
     """
 
     exit: Exit

@@ -1,7 +1,7 @@
-"""From a sweep file to a run: models pinned, rubrics read and hashed, the record kept in the run's sweep.yaml.
+"""From a sweep file to a run: pin models, read and hash rubrics, and keep the record in the run's sweep.yaml.
 
-A run's tests are made once. What they were made with, and what an existing subject or judge is, must not change
-under a run: another `run:` with the same `store:` reuses every call that stays the same.
+A run creates its tests once. The settings they were made with, and existing subjects and judges, must not change in a
+run; another `run:` with the same `store:` reuses the replies of every unchanged call.
 """
 
 from __future__ import annotations
@@ -40,37 +40,37 @@ from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record,
 from hab_ray.storage.registry import Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import one_line
-from hab_ray.work import Work, drawn_tests, given_ratings, given_tests, who_answered
+from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests
 
 _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
 _RATERS = "raters "
-_OF_THE_TESTS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
+_TEST_KEYS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 _OF_THE_ROWS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
 REST = timedelta(days=7)
-_SAID_AS = {"validation": "validate"}
+_KEY_IN_SWEEP = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
 _A_FILE = "a file"
-_AS_ASKED = attrgetter("id", "prompt", "context", "system")
+_test_content = attrgetter("id", "prompt", "context", "system")
 
 
 def resolve(sweep: Sweep, now: datetime) -> Work:
-    """Pin and read everything a sweep depends on, prices as of `now`; writes nothing.
+    """Pin and read everything that a sweep depends on, with prices as of `now`, and write nothing to the run.
 
-    Local weights that are missing are fetched here.
+    Missing local weights are downloaded.
 
     Raises:
-        ConfigError: rubrics, dimensions, weights or the run's own record do not fit the sweep.
+        ConfigError: rubrics, dimensions, weights or the run's record do not fit the sweep.
     """
     earlier = read_record(sweep.run_folder)
-    once = ReadOnce()
+    cache = ReadOnce()
     library = read_library(sweep.rubrics)
-    answered = _with_who_answered(sweep, _rubrics(sweep, library, earlier), once)
-    work = _pinned(answered, library, earlier, now, once)
-    origins_of(sweep, work.rubrics, {})  # one that cannot be read is an error before anything is asked or paid
+    sweep = _with_answering_subjects(sweep, _rubrics(sweep, library, earlier), cache)
+    work = _pinned(sweep, library, earlier, now, cache)
+    origins_of(sweep, work.rubrics, {})  # fail now, before anything is paid for, if an origin cannot be read
     if earlier:
         refuse_other_store(work)
-        _must_fit(work, earlier)
+        _refuse_changes(work, earlier)
         _check_judges(work)
         work = replace(work, pauses=_pauses(work, earlier, now))
     if sweep.raters:
@@ -99,10 +99,10 @@ def _was_judged_again(work: Work) -> bool:
 
 
 def refuse_other_store(work: Work) -> None:
-    """Check that a run is driven with the store that knows what it has spent, wherever the two were moved.
+    """Check that a run uses the store that records its spending, even if the run or the store was moved.
 
     Raises:
-        ConfigError: it is another store, or a copy beside the one that is still there.
+        ConfigError: it is another store, or a copy while the original still exists.
     """
     run, store, record = work.run_path, work.sweep.store, read_record(work.run_path)
     before = run.follow(record.store) if record and record.store else (record.sweep.store if record else store)
@@ -120,12 +120,12 @@ def refuse_other_store(work: Work) -> None:
         )
 
 
-def _with_who_answered(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) -> Sweep:
-    """The same sweep with the names of those whose answers are given, where it names none."""
+def _with_answering_subjects(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> Sweep:
+    """Fill in the subjects of given answers if the sweep names none."""
     given = sweep.responses
     if given is None or given.subjects:
         return sweep
-    names = who_answered(sweep, given, rubrics, once)
+    names = answering_subjects(sweep, given, rubrics, cache)
     asked = {subject.name for subject in (*sweep.subjects, *sweep.varied_subjects)}.intersection(names)
     if asked or not names:
         none = "has no answer that a person in `raters:` has rated" if given.only else "has no answers"
@@ -134,7 +134,7 @@ def _with_who_answered(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOn
     return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
 
-def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: datetime, once: ReadOnce) -> Work:
+def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: datetime, cache: ReadOnce) -> Work:
     rubrics = _rubrics(sweep, library, earlier)
     versions = (earlier.prompts_version, earlier.fence_version) if earlier else ()
     catalog = sweep.catalog
@@ -157,22 +157,21 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
         paraphrases=_paraphrases(sweep, rubrics),
-        given=once,
+        given=cache,
         pauses=earlier.pauses if earlier else (),
     )
 
 
 def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
-    """The words in which varied subjects are asked, by subject and dimension; each file is read once."""
     files = {variant.tests for variant in sweep.variants.subjects if variant.tests is not None}
     read = {file: read_paraphrases(file, rubrics) for file in files}
     return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
 
 
 def _check_paraphrases(work: Work) -> None:
-    """Refuse paraphrases of tests that are not known, neither given nor chosen before.
+    """Refuse paraphrases of tests that are neither given nor chosen yet.
 
-    Were they passed over until tests are chosen, the run could not go on after that.
+    If this waited until tests are chosen, the run could not continue then.
     """
     if not work.paraphrases:
         return
@@ -202,9 +201,9 @@ def _rubrics(sweep: Sweep, library: RubricLibrary, earlier: Record | None) -> di
     known = library.rubrics(earlier.rubric_hashes if earlier else {})
     chosen = _chosen_rubrics(sweep, known)
     for rubric in chosen.values():
-        if lacking := _lacking(sweep, rubric):
+        if missing := _missing_section(sweep, rubric):
             raise ConfigError(
-                f"{'tests' if sweep.tests else 'generate'}: the rubric of {rubric.id} has no `{lacking}` section, "
+                f"{'tests' if sweep.tests else 'generate'}: the rubric of {rubric.id} has no `{missing}` section, "
                 "which this sweep needs: write it, give tests of your own (`tests: FILE`), or leave the dimension out"
             )
         lack_context = any(seed.context is None for seed in rubric.seeds)
@@ -217,8 +216,7 @@ def _rubrics(sweep: Sweep, library: RubricLibrary, earlier: Record | None) -> di
     return chosen
 
 
-def _lacking(sweep: Sweep, rubric: Rubric) -> str | None:
-    """The section that the sweep needs of a rubric and that it does not have."""
+def _missing_section(sweep: Sweep, rubric: Rubric) -> str | None:
     makes_tests = not sweep.gives_tests and sweep.generate is not None
     if not rubric.can_generate and (makes_tests or sweep.tests == "seeds"):
         return "generation"
@@ -239,10 +237,10 @@ def _chosen_rubrics(sweep: Sweep, known: dict[str, Rubric]) -> dict[str, Rubric]
 
 
 def weights_of(name: str, entry: ModelEntry) -> Path:
-    """The file of a served model's weights, fetched where it is missing.
+    """Return the file with a served model's weights, downloading it if it is missing.
 
     Raises:
-        ConfigError: it cannot be had.
+        ConfigError: the weights cannot be downloaded.
     """
     from hab_ray.local import LocalError, default_cache, embedding_weights, pull
 
@@ -264,7 +262,7 @@ def _as_of(name: str, entry: ModelEntry, served: bool, now: datetime) -> str | N
 
 
 def hashes(work: Work) -> dict[str, str]:
-    """The hashes of the data that a run's results depend on."""
+    """Return the hashes of the data that a run's results depend on."""
     found = {f"{RUBRIC}{name}": rubric.sha256 for name, rubric in work.rubrics.items()}
     for judge, wordings in work.wordings.items():
         found |= {f"wording of {judge}: {name}": rubric.sha256 for name, rubric in wordings.items()}
@@ -285,7 +283,7 @@ def hashes(work: Work) -> dict[str, str]:
 
 
 def _check_judges(work: Work) -> None:
-    """Refuse judges whose verdicts would be filed among the ratings in the run, under the name of a rater."""
+    """Refuse judges with the name of a rater, because their verdicts would be mixed with the ratings in the run."""
     raters = {view.rater for view in work.run.read(RaterView, RATERS)}
     judges = (*work.sweep.judges, *work.sweep.varied_judges)
     if taken := [judge.name for judge in judges if judge.name in raters]:
@@ -294,7 +292,7 @@ def _check_judges(work: Work) -> None:
 
 
 def _check_raters(work: Work, earlier: Record | None) -> None:
-    """Refuse raters called as a judge, also as an earlier one, or as the panel, and ratings that cannot be read."""
+    """Refuse raters with the name of a current or earlier judge or of the panel, and unreadable ratings."""
     before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
     asked = (*work.sweep.judges, *work.sweep.varied_judges)
     judges = {*(judge.name for judge in asked), *(name.removeprefix(_JUDGES) for name in before)}
@@ -314,30 +312,30 @@ def _entry_hashes(work: Work) -> dict[str, str]:
     return subjects | {f"{_JUDGES}{j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
-def _of_the_tests(sweep: Sweep, key: str) -> object:
-    """A key that decides what the tests are; a file counts by its content, wherever it is, and has a digest."""
+def _comparable(sweep: Sweep, key: str) -> object:
+    """Return the value of a key to compare with an earlier sweep; files are compared by their hashes instead."""
     value = getattr(sweep, key)
     return _A_FILE if isinstance(value, Location) else value
 
 
 def _is_another_file(work: Work, earlier: Record) -> bool:
-    """Whether the sweep names a file of tests, and the run was made without it or with other content."""
+    """Return whether the sweep names a file of tests with other content than the run had, or the run had none."""
     return isinstance(work.sweep.tests, Location) and hashes(work)["tests"] != earlier.hashes.get("tests")
 
 
 def _has_all_tests(work: Work) -> bool:
-    """Whether the tests that the run has are all in the file that the sweep names now, which may have more."""
+    """Return whether the sweep's file of tests contains all tests of the run, and possibly more."""
     if not isinstance(work.sweep.tests, Location) or work.sweep.responses is not None:
         return False
     given, before = given_tests(work), _chosen_before(work)
     return bool(before) and all(
-        set(map(_AS_ASKED, tests)) <= set(map(_AS_ASKED, given.get(dimension, [])))
+        set(map(_test_content, tests)) <= set(map(_test_content, given.get(dimension, [])))
         for dimension, tests in before.items()
     )
 
 
-def _not_grown(work: Work, lines: Sequence[str]) -> Iterator[str]:
-    """Differences that cannot be, and after those that more tests were wanted by, how to have them."""
+def _with_hint(work: Work, lines: Sequence[str]) -> Iterator[str]:
+    """Yield differences, and how to add tests if the differences suggest that more tests are wanted."""
     yield from lines
     if any(line.startswith(("select.tests", "tests")) for line in lines):
         yield (
@@ -353,14 +351,14 @@ def _prices_sha256(work: Work) -> str:
 
 
 def write_record(work: Work, now: datetime) -> None:
-    """Keep what a run depends on in its sweep.yaml.
+    """Write everything that a run depends on to its sweep.yaml.
 
-    The first start's time stays, and so does what the sweep no longer names: its rows are still in the run, and
-    it must be the same when it comes back. Tests that a file has beyond those of the run join them here, before the
-    record names the file.
+    The time of the first start is kept, and so are entries that the sweep no longer names: their rows are still in the
+    run, so they must be the same if they return. Additional tests of a file are added to the run first, before the
+    record has the file's hash.
 
     Raises:
-        ConfigError: another process, which holds another store, has started the run meanwhile.
+        ConfigError: another process with another store has started the run meanwhile.
     """
     earlier = read_record(work.run_path)
     record = Record(
@@ -396,7 +394,7 @@ def write_record(work: Work, now: datetime) -> None:
 
 
 def load_work(run: Location, now: datetime) -> Work:
-    """The work of a run from its folder alone, for status and report; rubric texts may have changed since.
+    """Load the work of a run from its folder alone, for status and report; rubrics may have changed since.
 
     Raises:
         ConfigError: there is no run.
@@ -408,10 +406,9 @@ def load_work(run: Location, now: datetime) -> Work:
     return _pinned(sweep, read_library(sweep.rubrics), record, now, ReadOnce())
 
 
-def _must_fit(work: Work, earlier: Record) -> None:
-    problems = list(_changes(work, earlier))
-    if problems:
-        listed = "\n".join(f"  {p}" for p in problems)
+def _refuse_changes(work: Work, earlier: Record) -> None:
+    if changes := list(_changes(work, earlier)):
+        listed = "\n".join(f"  {change}" for change in changes)
         raise ConfigError(
             f"{work.run_path / SWEEP}: this run was started with other settings:\n{listed}\n"
             "put them back, or give the sweep another `run:`; with the same `store:` no call is paid for again"
@@ -422,17 +419,17 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     before = earlier.sweep
     lines = [
         line
-        for key in _OF_THE_TESTS
-        for line in differences(_SAID_AS.get(key, key), _of_the_tests(before, key), _of_the_tests(work.sweep, key))
+        for key in _TEST_KEYS
+        for line in differences(_KEY_IN_SWEEP.get(key, key), _comparable(before, key), _comparable(work.sweep, key))
     ]
     grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
-    yield from _not_grown(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
+    yield from _with_hint(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
     yield from changed_draw(before.responses, work.sweep.responses)
     for dimension, drawn in drawn_tests(work).items():
         if earlier.drawn.get(dimension, drawn) != drawn:
             yield f"responses: other answers of {dimension} are drawn; the subjects or what `raters:` rate have changed"
     if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
-        # A view is known to be complete by the number of its rows, which may be the same after such a change.
+        # A view counts as complete by its number of rows, which may stay the same after such a change.
         yield "samples, replicates: one is more and the other less than before; change one of them at a time"
     for name, digest in _entry_hashes(work).items():
         if earlier.hashes.get(name, digest) != digest:
@@ -443,4 +440,4 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
             yield f"{name}: its text has changed"
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:
-            yield f"model {name}: its weights are others than before"
+            yield f"model {name}: its weights have changed"

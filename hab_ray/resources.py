@@ -1,4 +1,4 @@
-"""What surrounds a process: the data folders that ship with the project, other distributions, Ray's job."""
+"""The environment of a process: data folders of the project, extensions in other distributions, Ray's job server."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ from hab_ray.errors import ConfigError
 
 T = TypeVar("T")
 
-RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray's job server sets it for the entry point alone
+RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray's job server, for the entry point only
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
 
 def bundled(name: str) -> Traversable:
-    """The data folder `name` ("rubrics", "jobs"): inside the package in a wheel, beside it in a checkout.
+    """Return a data folder ("rubrics", "jobs"), which is in the package in a wheel and beside it in a checkout.
 
-    The folders stand at the top level of the repository, where people look for them, and the wheel's build
-    copies them into the package. Raises ConfigError if there is neither.
+    The folders are at the top level of the repository, where people look for them; the build of the wheel copies them
+    into the package.
+
+    Raises:
+        ConfigError: there is no such folder.
     """
-    inside = files("hab_ray").joinpath(name)
-    if inside.is_dir():
-        return inside
-    beside = Path(__file__).resolve().parent.parent / name
-    if beside.is_dir():
-        return beside
-    raise ConfigError(f"{inside}: the folder is missing and there is none at {beside}; install hab-ray again")
+    packaged = files("hab_ray").joinpath(name)
+    if packaged.is_dir():
+        return packaged
+    checkout = Path(__file__).resolve().parent.parent / name
+    if checkout.is_dir():
+        return checkout
+    raise ConfigError(f"{packaged}: the folder is missing and there is none at {checkout}; install hab-ray again")
 
 
 def installed_versions() -> dict[str, str]:
-    """The versions of Python and of the packages that a run's results may depend on."""
+    """Return the versions of Python and of the packages that a run's results may depend on."""
     return {"python": platform.python_version(), **{package: _version(package) for package in _PACKAGES}}
 
 
@@ -51,17 +54,17 @@ OWN_VERSION = _version("hab-ray")
 
 
 def is_ray_job(environment: Mapping[str, str]) -> bool:
-    """Whether this process is the entry point of a Ray job, or was started by it."""
+    """Return whether this process is the entry point of a Ray job, or one of its child processes."""
     return bool(environment.get(RAY_JOB))
 
 
 @dataclass(frozen=True)
 class Extensions:
-    """Things of one sort by name: those of this package, and those that other distributions add by entry points.
+    """Extensions of one kind by name: built-in ones, and those that other distributions register as entry points.
 
-    `group` is the group of the entry points, `word` what one of them is called in messages, `built_in` where ours are
-    ("module:attribute"), which nobody can replace. `remedy` is a sentence for a user who names one that is not there.
-    Nothing of them is imported before it is loaded.
+    `group` is the entry point group, and `word` names one extension in messages. `built_in` has the addresses
+    ("module:attribute") of ours, which cannot be replaced. `remedy` is a sentence for users who name an unknown one.
+    Extensions are imported only by `load`.
     """
 
     group: str
@@ -70,19 +73,19 @@ class Extensions:
     remedy: str
 
     def added(self) -> list[EntryPoint]:
-        """Those of other distributions, by name."""
+        """Return the extensions of other distributions, sorted by name."""
         found = (entry for entry in entry_points(group=self.group) if entry.name not in self.built_in)
         return sorted(found, key=lambda entry: entry.name)
 
     def names(self) -> list[str]:
-        """All there are: ours, then those of other distributions."""
+        """Return all names: built-in ones, then those of other distributions."""
         return [*self.built_in, *dict.fromkeys(entry.name for entry in self.added())]
 
     def find(self, name: str) -> EntryPoint:
-        """The entry of this name, not yet loaded.
+        """Return the entry point with this name without loading it.
 
         Raises:
-            ConfigError: there is none, or several distributions have one.
+            ConfigError: the name is unknown, or several distributions register it.
         """
         if name in self.built_in:
             return EntryPoint(name, self.built_in[name], self.group)
@@ -97,10 +100,10 @@ class Extensions:
         )
 
     def load(self, name: str, sort: type[T]) -> T:
-        """What an entry names, which has to be a `sort`. Code of another distribution is imported here.
+        """Import an extension and check that it is a `sort`.
 
         Raises:
-            ConfigError: there is no such entry, or its distribution is broken.
+            ConfigError: the name cannot be found, or its distribution is broken.
         """
         entry = self.find(name)
         with self.blamed(entry):
@@ -111,7 +114,7 @@ class Extensions:
 
     @contextmanager
     def blamed(self, entry: EntryPoint) -> Iterator[None]:
-        """Around code of another distribution, any of whose errors means that the distribution is broken."""
+        """Blame the distribution of an entry for any error raised in this block."""
         try:
             yield
         except Exception as error:
@@ -125,5 +128,5 @@ class Extensions:
 
 
 def distribution(entry: EntryPoint) -> str:
-    """The distribution that an entry comes from: its name and version."""
+    """Return the name and version of the distribution that an entry comes from."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "hab-ray"

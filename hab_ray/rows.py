@@ -1,6 +1,6 @@
-"""The rows that pass between stages, and the Arrow schemas of the files they are kept in.
+"""The rows that pass between stages, and the Arrow schemas of their files.
 
-A row whose state is not `ok` is data: it stays in its file with its reason and enters no mean.
+Rows whose state is not `ok` are data too: they stay in their file with a reason, and are excluded from all means.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 
 class State(StrEnum):
-    """What became of a row."""
+    """The state of a row."""
 
     OK = "ok"
     EMPTY = "empty"
@@ -29,7 +29,7 @@ class State(StrEnum):
 
 
 class Rater(StrEnum):
-    """Who read an answer: a model that this project asked, a person, or whoever stands behind published verdicts."""
+    """The kind of rater: a model of this run, a person, or the source of published verdicts."""
 
     MODEL = "model"
     PERSON = "person"
@@ -38,9 +38,9 @@ class Rater(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A simulated user query as generated. `context` is the rubric's second field, where it has one.
+    """A generated user query. `context` is the rubric's second field, if it has one.
 
-    The id is its place in the generation of its run; a test made of it has an id of its own.
+    The id is the position in the run's generation; a test made from the candidate has another id.
     """
 
     id: str
@@ -68,7 +68,7 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """A candidate's vector, on its way to selection; kept in the store, not in the run folder."""
+    """A candidate's embedding, for selection; kept in the store, not in the run folder."""
 
     candidate_id: str
     dimension: str
@@ -80,9 +80,9 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class ChosenTest:
-    """A candidate chosen for the benchmark, as a subject is asked it. `cluster` is null for given tests.
+    """A test as subjects get it: a chosen candidate or a given test, whose `cluster` is null.
 
-    The id is `id_of_test`'s, unless a file of tests gives another.
+    The id is that of `id_of_test`, unless a file of tests gives another.
     """
 
     id: str
@@ -94,14 +94,14 @@ class ChosenTest:
 
 
 def id_of_test(dimension: str, prompt: str, context: str) -> str:
-    """The id of a test, made of what it says: tests of several runs with equal ids are the same test."""
+    """Return the id of a test, a hash of its content: tests of different runs with equal ids are the same test."""
     digest = sha256(f"{prompt}\n{context}".encode("utf-8", "surrogatepass")).hexdigest()
     return f"{dimension}-{digest[:12]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Paraphrase:
-    """A test in other words. `of` is the id of the test, or its prompt."""
+    """A paraphrase of a test. `of` is the test's id or prompt."""
 
     of: str
     dimension: str
@@ -111,11 +111,11 @@ class Paraphrase:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a subject answered to a test. `settings` are the parameters sent, as JSON text.
+    """A subject's answer to a test. `settings` are the parameters sent, as JSON text.
 
-    The sha256 digests are those of the run's sweep.yaml: of the dimension's rubric, of the prompts, and of the
-    subject's entry. Tokens, cost and seconds are those of the call that it was read from; a row has none of
-    these and no digest where it was made before rows had them, or elsewhere.
+    The sha256 digests are those in the run's sweep.yaml: of the dimension's rubric, of the prompts, and of the
+    subject's entry. Tokens, cost and latency are those of the call. Rows from before these fields existed, or from
+    other sources, have no digests, tokens, cost and latency.
     """
 
     test_id: str
@@ -141,17 +141,17 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One rater's issues and score (0..10, null unless `ok`) on one response, when asked for the `replicate`-th time.
+    """One rater's issues and score (0..10, null unless `ok`) for one response, in replicate number `replicate`.
 
-    Scores of judges are whole; those of people and earlier studies need not be, where they come from another scale.
+    Judges give whole scores; scores of people and earlier studies may be fractions if converted from another scale.
 
-    `issues` is null where the issues are not known, as where a rater was asked for a score alone or a reply could not
-    be read; it is empty where there are none. Digests, tokens, cost and seconds are as in a response; `at` is when a
-    model's reply came, in UTC as ISO 8601 has it, null where that is not known.
+    `issues` is empty if there are none, and null if they are unknown, because the rater gave only a score or the reply
+    could not be read. Digests, tokens, cost and latency are as in a response. `at` is when a model's reply arrived
+    (ISO 8601, UTC); null if unknown.
 
-    `reading` is how a reply to imported wording was read (`hab_ray.rubric.Reading`), "" for any other, and
-    `other_score` what the other reading finds in the first reply, null where nothing. Under `published` a letter that
-    was named twice stands twice in `issues` and costs twice, and a reply without a list scores 10, `issues` null.
+    `reading` says how a reply to imported wording was read (`hab_ray.rubric.Reading`); "" for other replies.
+    `other_score` is the score of the first reply under the other reading, or null. Under `published`, a letter that
+    was named twice appears twice in `issues` and counts twice, and a reply without a list scores 10 with null `issues`.
     """
 
     test_id: str
@@ -183,10 +183,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Rejudged:
-    """A verdict by the same judge on an answer that it had judged before, to see whether the judge has changed.
+    """A repeated verdict by the same judge on the same answer, to detect changes of the judge.
 
-    `repeat` counts from 1 how often that was done; `before` and `before_at` are the score (0..10) of the judge's first
-    verdict and when it came, the rest is as in a verdict.
+    `repeat` counts the repetitions from 1. `before` is the score (0..10) of the judge's first verdict, and `before_at`
+    its time. The other fields are as in a verdict.
     """
 
     test_id: str
@@ -212,7 +212,7 @@ class Rejudged:
 
 @dataclass(frozen=True, slots=True)
 class RaterView:
-    """A view of a rater's verdicts that were given in files: its file and digest, which is "" while it is written."""
+    """A view of a rater's verdicts from given files, and its digest, which is "" while the view is being written."""
 
     file: str
     rater: str
@@ -221,10 +221,10 @@ class RaterView:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """The mean of one cell, 0..1, with its 95 % interval; `judge` may be "panel", `dimension` "overall".
+    """A mean score, 0..1, with its 95 % confidence interval; `judge` may be "panel", `dimension` "overall".
 
-    `n` counts the verdicts in the mean, `excluded` the rows in no mean, `truncated` those judged although cut, `calls`
-    the generation calls that its tests come from (a test that was not generated counts as one).
+    `n` counts the verdicts in the mean, `excluded` the rows that are not, and `truncated` the verdicts on truncated
+    answers. `calls` counts the generation calls that the tests come from; a test that was not generated counts as one.
     """
 
     subject: str
@@ -241,12 +241,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """How much higher a judge scores the same answers than an earlier study's judge (`rater`) did, all from 0 to 1.
+    """The difference between a judge's scores and those of an earlier study's judge (`rater`) for the same answers.
 
-    `dimension` may be "overall". The means, and their difference with its 95 % interval, are over tests, each of which
-    is the mean of its answers; a judge's score of an answer is that of its readable replicates. `readings` counts
-    verdicts of ours on answers with a score of then, `equal` is the share of them with that very score. Of what the
-    earlier study holds, `no_answer` was no answer, `failed_then` has no score of its own, `failed_now` none of ours.
+    `dimension` may be "overall". Scores are 0..1. A judge's score of an answer is the mean of its readable replicates,
+    a test's score is the mean of its answers, and `now`, `then` and the difference with its 95 % confidence interval
+    are means over tests. `readings` counts our verdicts on answers that the earlier study scored, and `equal` is the
+    share of them with the same score. Of the earlier study's rows, `no_answer` are not answers, `failed_then` lack a
+    score there, and `failed_now` lack one of ours.
     """
 
     judge: str
@@ -268,9 +269,9 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class IssueShift:
-    """How often a judge and an earlier study's name an issue, over the readings of ours where both named issues.
+    """How often a judge and an earlier study's judge name an issue, over our readings for which both named issues.
 
-    `kappa` is Cohen's; null where chance alone would agree, as where neither ever names it.
+    `kappa` is Cohen's kappa; null if the agreement expected by chance is 1, as when neither ever names the issue.
     """
 
     judge: str
@@ -285,10 +286,10 @@ class IssueShift:
 
 @dataclass(frozen=True, slots=True)
 class ScoreMap:
-    """What an earlier study's judge gave to answers that a judge scores `score` (0..1), by isotonic regression.
+    """The score (0..1) that an earlier study's judge gives, by isotonic regression, where a judge gives `score`.
 
-    Without a `score`: the mean that all these answers have by the map. `answers` have this score; the interval is a
-    95 % one by a bootstrap over tests. It is valid for these answers only.
+    `answers` counts the answers with this score. A null `score` stands for the mean of the map over all answers. The
+    95 % confidence interval is from a bootstrap over tests. The map is valid for these answers only.
     """
 
     judge: str
@@ -301,7 +302,7 @@ class ScoreMap:
 
 
 class Row(Protocol):
-    """A dataclass of the types that `_ARROW` knows, lists of strings, or either with None."""
+    """A dataclass with fields of the types in `_ARROW`, or unions of these with None."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -330,13 +331,13 @@ def _arrow_field(name: str, hint: Any) -> pa.Field:
 
 @cache
 def schema_of(row_type: type[Row]) -> pa.Schema:
-    """The Arrow schema of a row type, from its annotations: `X | None` is nullable, all else is not."""
+    """Return the Arrow schema of a row type, from its annotations: only `X | None` is nullable."""
     hints = get_type_hints(row_type)
     return pa.schema([_arrow_field(f.name, hints[f.name]) for f in fields(row_type)])
 
 
 def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
-    """Rows as one Arrow table in the given order."""
+    """Return rows as an Arrow table in the given order."""
     schema = schema_of(row_type)
     columns = [[getattr(r, name) for r in rows] for name in schema.names]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
@@ -344,10 +345,10 @@ def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
 
 
 def with_all_columns(row_type: type[Row], table: pa.Table, names: Sequence[str]) -> pa.Table:
-    """These columns of a table; those that rows got after it was written have the value that rows have by default.
+    """Return these columns of a table; columns newer than the table have the field's default value.
 
     Raises:
-        KeyError: it lacks another column.
+        KeyError: the table lacks a column without a default.
     """
     schema, defaults = schema_of(row_type), {field.name: field.default for field in fields(row_type)}
     for name in names:
@@ -360,10 +361,10 @@ def with_all_columns(row_type: type[Row], table: pa.Table, names: Sequence[str])
 
 
 def from_table(row_type: type[R], table: pa.Table) -> list[R]:
-    """The rows of a table that `to_table` made, also in an earlier version; columns it does not know are ignored."""
-    known = with_all_columns(row_type, table, schema_of(row_type).names)
+    """Return the rows of a table of `to_table`, of any earlier version too; unknown columns are ignored."""
+    table = with_all_columns(row_type, table, schema_of(row_type).names)
     enums = _enums_of(row_type)
-    columns = [_revived(name, known.column(name).to_pylist(), enums.get(name)) for name in known.column_names]
+    columns = [_values(name, table.column(name).to_pylist(), enums.get(name)) for name in table.column_names]
     return list(map(row_type, *columns))
 
 
@@ -373,15 +374,15 @@ def _enums_of(row_type: type[Row]) -> Mapping[str, type[StrEnum]]:
     return {name: enum for name, enum in ENUMS.items() if hints.get(name) is enum}
 
 
-def _revived(name: str, values: list[Any], enum: type[StrEnum] | None) -> list[Any]:
-    """A column's values as its rows have them; those that many rows share are held once."""
+def _values(name: str, values: list[Any], enum: type[StrEnum] | None) -> list[Any]:
+    """Convert a column's values to the types of its rows, sharing repeated strings to save memory."""
     if enum is not None:
         members = {value: enum(value) for value in set(values)}
         return [members[value] for value in values]
     if name in _REPEATED:
-        return [_one_of(value) for value in values]
+        return list(map(_shared, values))
     holds_lists = any(isinstance(value, list) for value in values)
     return [None if value is None else tuple(value) for value in values] if holds_lists else values
 
 
-_one_of = lru_cache(maxsize=1024)(str)
+_shared = lru_cache(maxsize=1024)(str)

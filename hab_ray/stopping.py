@@ -1,10 +1,10 @@
 """Ctrl-C and SIGTERM: the first asks a command to stop, the second ends the process.
 
-Python runs signal handlers in the main thread, between two bytecodes, and the main thread may sit in one call for
-seconds (`ray.get`, a fit in BLAS). So a thread of its own reads the signals from `signal.set_wakeup_fd` and acts at
-once: it calls whoever sends requests, and it ends the process where the main thread does not.
+Python runs signal handlers in the main thread between two bytecodes, and that thread may be blocked in one call for
+seconds (`ray.get`, a fit in BLAS). So a background thread reads the signals from `signal.set_wakeup_fd` and acts at
+once: it notifies the senders of requests, and it ends the process if the main thread does not.
 
-    first signal ── deferred ──> the callback runs in the watching thread; the main thread looks at `requested`
+    first signal ── deferred ──> the callback runs in the background thread; the main thread checks `requested`
                  ── else ──────> KeyboardInterrupt in the main thread
     second signal, or `longest_s` after the first ──> last words, exit status 130
 """
@@ -29,12 +29,12 @@ DRAIN_S = 20.0
 LATE_S = 5.0
 MAX_S = DRAIN_S + LATE_S
 LAST_WORDS_S = 2.0
-LOOK_S = 0.5
-MAX_WAITING = 64
+CHECK_S = 0.5
+MAX_PEEKED = 64
 
 
 class Stop:
-    """Whether the user wants this process to stop. One process has at most one that listens."""
+    """The user's request to stop this process. At most one instance per process may listen to signals."""
 
     def __init__(self) -> None:
         self._at = inf
@@ -48,27 +48,27 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether the first signal came."""
+        """Whether the first signal arrived."""
         return self._at < inf
 
     @property
     def since_s(self) -> float:
-        """Seconds since the first signal; 0 before it."""
+        """Seconds since the first signal; 0 if there was none."""
         return max(0.0, time.monotonic() - self._at) if self.requested else 0.0
 
     def check(self) -> None:
-        """Return while nobody wants to stop. It may be asked just before a request is written.
+        """Check that no stop was requested; cheap enough to call before each request is written.
 
-        On a busy machine other threads may run long before the watching one learns of a signal: who asks looks itself.
+        This also looks for unread signals, because on a busy machine the background thread may read them late.
 
         Raises:
-            Interrupted: somebody does.
+            Interrupted: a stop was requested.
         """
         if self.requested or (self._signals and _is_arriving(self._signals[0])):
             raise Interrupted("stopped on request")
 
     def request(self) -> None:
-        """Stop as on the first signal, in a process whose signals are not ours to take over. For any thread."""
+        """Request a stop as the first signal does, in a process that handles its own signals. For any thread."""
         if self.requested:
             return
         self._at = time.monotonic()
@@ -77,7 +77,7 @@ class Stop:
                 self._on_stop()
 
     def listen(self) -> None:
-        """Take over SIGINT, SIGTERM, and SIGHUP unless it is ignored (`nohup`). For the main thread; once."""
+        """Handle SIGINT, SIGTERM and, unless it is ignored (`nohup`), SIGHUP. For the main thread; idempotent."""
         if self._signals:
             return
         reader, writer = self._signals = socket.socketpair()
@@ -91,12 +91,12 @@ class Stop:
 
     @contextmanager
     def deferred(self, on_stop: Callable[[], None], longest_s: float) -> Iterator[None]:
-        """For as long as this lasts the first signal calls `on_stop`, from another thread, and raises nothing here.
+        """Let the first signal call `on_stop` from another thread, instead of raising KeyboardInterrupt here.
 
-        `longest_s` after it the process is ended.
+        The process ends `longest_s` seconds after the signal.
 
         Raises:
-            KeyboardInterrupt: the signal came before.
+            KeyboardInterrupt: the signal arrived earlier.
         """
         with self._lock:
             came_before = self.requested
@@ -112,13 +112,13 @@ class Stop:
                     self._longest_s = MAX_S
 
     def finish(self, status: int) -> None:
-        """From now on a signal ends the process with this status: only Python's clearing up is left."""
+        """From now on, let a signal end the process with this status, because only Python's cleanup is left."""
         with self._lock:
             self._on_stop = partial(os._exit, status)
 
     @contextmanager
     def immediate(self) -> Iterator[None]:
-        """Within `deferred`: the signal raises KeyboardInterrupt here too, around one long call that can be left."""
+        """Within `deferred`, let the signal raise KeyboardInterrupt during one long call that may be interrupted."""
         with self._lock:
             on_stop, self._on_stop = self._on_stop, None
             came_before = self.requested
@@ -134,7 +134,7 @@ class Stop:
 
     @contextmanager
     def last_words(self, say: Callable[[], None]) -> Iterator[None]:
-        """What is done before the process is ended by force while this lasts, the innermost first."""
+        """Call `say` if the process is ended by force within this block; the innermost block goes first."""
         self._last_words.insert(0, say)
         try:
             yield
@@ -142,30 +142,26 @@ class Stop:
             self._last_words.remove(say)
 
     def _interrupt(self, number: int, _: object) -> None:
-        """The main thread's handler. The watching thread may not have read the signal yet."""
+        """Handle a signal in the main thread, possibly before the background thread has read it."""
         if number == signal.SIGHUP:
-            _leave(self._terminals)
+            _detach(self._terminals)
         self._at = min(self._at, time.monotonic())
         if self._on_stop is None:
             self._raise_once()
 
     def _raise_once(self) -> None:
-        """A second KeyboardInterrupt would cut off the clearing up that the first one has begun."""
+        """Raise KeyboardInterrupt unless it was raised before: a second one would interrupt the cleanup."""
         if not self._raised:
             self._raised = True
             raise KeyboardInterrupt
 
     def _watch(self, reader: int) -> None:
-        if not _signal_came(reader, None):
-            return
+        _wait_for_signal(reader, lambda: inf)
         self._at = min(self._at, time.monotonic())
         with self._lock:
             if self._on_stop:
                 self._on_stop()
-        _signal_came(reader, lambda: self._longest_s - self.since_s)
-        self._end()
-
-    def _end(self) -> None:
+        _wait_for_signal(reader, lambda: self._longest_s - self.since_s)
         speaking = threading.Thread(target=self._speak, daemon=True)
         speaking.start()
         speaking.join(LAST_WORDS_S)
@@ -177,8 +173,8 @@ class Stop:
                 say()
 
 
-def _leave(terminals: Iterable[int]) -> None:
-    """A terminal that was closed takes no output: writing to it would fail and cut off the clearing up."""
+def _detach(terminals: Iterable[int]) -> None:
+    """Discard output to a closed terminal, because errors of writing would interrupt the cleanup."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for output in terminals:
         os.dup2(nothing, output)
@@ -186,20 +182,18 @@ def _leave(terminals: Iterable[int]) -> None:
 
 
 def _is_arriving(reader: socket.socket) -> bool:
-    """Whether one of our signals waits to be read by the watching thread."""
+    """Return whether the background thread has an unread signal of ours."""
     try:
-        waiting = reader.recv(MAX_WAITING, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        waiting = reader.recv(MAX_PEEKED, socket.MSG_PEEK | socket.MSG_DONTWAIT)
     except BlockingIOError:
         return False
     return any(number in SIGNALS for number in waiting)
 
 
-def _signal_came(reader: int, left_s: Callable[[], float] | None) -> bool:
-    """Wait for one of our signals, at most until no time is left; False if that was it."""
-    while True:
-        wait_s = None if left_s is None else left_s()
-        if wait_s is not None and wait_s <= 0:
-            return False
-        readable, _, _ = select.select([reader], [], [], None if wait_s is None else min(wait_s, LOOK_S))
+def _wait_for_signal(reader: int, left_s: Callable[[], float]) -> None:
+    """Wait for one of our signals, or until `left_s` returns no more time."""
+    while (wait_s := left_s()) > 0:
+        timeout_s = None if wait_s == inf else min(wait_s, CHECK_S)
+        readable, _, _ = select.select([reader], [], [], timeout_s)
         if readable and any(number in SIGNALS for number in os.read(reader, 1)):
-            return True
+            return

@@ -1,10 +1,10 @@
-"""A run as a graph: its shards, what each reads, and how a shard's rows follow from the replies in the store.
+"""A run as a graph of shards: the inputs of each, and how its rows follow from the replies in the store.
 
     candidates/<dimension>  ->  validations/<dimension>  ->  (vectors)  ->  tests/<dimension>
     tests/<dimension>  ->  responses/<subject>/<dimension>  ->  verdicts/<judge>/<subject>/<dimension>
 
-All is derived from the resolved sweep, the stages' own declarations and stored files, so it runs anywhere: in the
-driver, in a worker that expands a shard into calls, in `hab plan`.
+Everything is derived from the resolved sweep, the declarations of stages and stored files, so it works in the driver,
+in workers and in `hab plan`.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = [
     "Settled",
     "Shard",
     "Work",
+    "answering_subjects",
     "call_stage",
     "drawn_tests",
     "given_ratings",
     "given_rows",
     "given_tests",
     "settle",
-    "who_answered",
 ]
 
 WORTH_A_BATCH = 200
@@ -56,7 +56,7 @@ WORTH_A_BATCH = 200
 
 @dataclass(frozen=True)
 class Work(ResolvedSweep):
-    """A resolved sweep and its run folder: everything that a shard's calls depend on. Picklable, for Ray workers."""
+    """A resolved sweep and its run folder: everything that a shard's calls depend on. Picklable."""
 
     catalog: Catalog
     run_path: Location
@@ -69,7 +69,7 @@ class Work(ResolvedSweep):
 
     @property
     def run_name(self) -> str:
-        """What the store calls this run."""
+        """The name of this run in the store."""
         return self.run_path.seen_from(self.sweep.store)
 
     @cached_property
@@ -77,67 +77,71 @@ class Work(ResolvedSweep):
         return graph_of(self)
 
     def shards(self) -> list[Shard]:
-        """All shards, each behind those it reads; models vary faster than dimensions, so they share a queue fairly."""
+        """Return all shards, inputs first. Models vary faster than dimensions, so that they share a queue fairly."""
         return list(self._graph)
 
     def inputs(self, shard: Shard) -> tuple[Input, ...]:
-        """The shards that this one reads."""
+        """Return the shards that a shard reads."""
         return self._graph[shard]
 
     def stage(self, shard: Shard) -> CallStage[Any, Any] | ComputeStage[Any]:
-        """The stage that makes a shard's rows; `shard.spec.makes_calls` tells which kind."""
+        """Return the stage of a shard: a CallStage if `shard.spec.makes_calls`, else a ComputeStage."""
         return shard.spec.make(self, shard.part)
 
     def model(self, shard: Shard) -> Model:
-        """The model a shard's calls go to.
+        """Return the model that a shard calls.
 
         Raises:
-            TypeError: its stage makes no calls.
+            TypeError: the stage makes no calls.
         """
         return self.models[shard.spec.asks(self, shard.part).model]
 
     def mode(self, shard: Shard) -> ModeName:
-        """How the sweep wants a shard's calls sent.
+        """Return the configured mode of a shard's calls.
 
         Raises:
-            TypeError: its stage makes no calls.
+            TypeError: the stage makes no calls.
         """
         return shard.spec.asks(self, shard.part).mode or self.sweep.mode
 
     def tasks(self, shard: Shard) -> list[Any]:
-        """What a shard that makes calls has to do, given the views of its inputs."""
+        """Return the tasks of a shard that makes calls, from the views of its inputs."""
         return call_stage(self, shard).tasks(self.rows_read(shard))
 
     def rows_read(self, shard: Shard) -> Rows:
-        """The rows that a shard reads, as far as they are in views."""
+        """Return the rows that a shard reads, as far as they are in views."""
         return _rows_read(self, shard, partial(_rows_in_view, self))
 
     def settled(self, shard: Shard, tasks: Sequence[Any], store: Store) -> Settled:
-        """A shard's tasks as far as a store has them, with what was written since its last look."""
+        """Refresh the store's index and settle a shard's tasks from the store."""
         model = self.model(shard).name
         store.refresh(model)
         return settle(call_stage(self, shard), tasks, partial(store.read, model))
 
     def compute(self, shard: Shard, store: Store) -> Computed[Any]:
-        """The rows of a shard that makes no calls. Its inputs must be complete, in their views or else in the store."""
+        """Compute the rows of a shard that makes no calls. Its inputs must be complete, in views or in the store.
+
+        Raises:
+            TypeError: the stage makes calls.
+        """
         stage = self.stage(shard)
         if not isinstance(stage, ComputeStage):
             raise TypeError(f"stage {shard.stage} makes calls; give its tasks to an engine")
         return stage.compute(_rows_read(self, shard, partial(_rows_anywhere, self, store)))
 
     def write(self, shard: Shard, rows: Sequence[Any], inside: str = "") -> None:
-        """Replace a shard's view, where it has one; `inside` names a folder of the run to write it to instead."""
+        """Write a shard's view, if it has one; `inside` is the subfolder of the run to write it to, with a slash."""
         if shard.spec.has_view:
             stage = self.stage(shard)
             kept = stage.kept(rows) if isinstance(stage, CallStage) else rows
             self.run.write(shard.spec.row, f"{inside}{shard.file}", list(kept))
 
     def written(self, shard: Shard) -> int | None:
-        """How many rows a shard's view has; None where there is none."""
+        """Return the number of rows in a shard's view; None if there is no view."""
         return self.run.count(shard.file) if shard.spec.has_view else None
 
     def is_frozen(self, shard: Shard) -> bool:
-        """Whether a shard stays as it is: a frozen view that is written, or rows that only such views read."""
+        """Return whether a shard must not change: its frozen view is written, or only frozen shards read its rows."""
         if shard.spec.has_view:
             return shard.spec.is_frozen and self.run.has(shard.file)
         readers = [reader for reader in self.shards() if any(i.shard == shard for i in self.inputs(reader))]
@@ -145,65 +149,66 @@ class Work(ResolvedSweep):
 
 
 def wants_batch(work: Work, shard: Shard, together: int) -> bool:
-    """Whether a shard's calls go by batch where nothing speaks against it.
+    """Return whether a shard's calls should go by batch.
 
-    `together` counts the calls of the same stage and model that can go at once: `auto` sends few online, where
-    they are answered in minutes and the half price saves little.
+    `together` counts the calls of the same stage and model that can be sent together. `auto` sends few calls online,
+    where they take minutes and half the price saves little.
     """
     return goes_by_batch(work.model(shard).entry, work.mode(shard), together)
 
 
 def goes_by_batch(entry: ModelEntry, mode: ModeName, together: int) -> bool:
-    """The same of so many calls to a model."""
+    """Return whether `together` calls to a model should go by batch."""
     return entry.batch is not None and (mode == "batch" or (mode == "auto" and together >= WORTH_A_BATCH))
 
 
 def given_tests(work: Work) -> Mapping[str, list[ChosenTest]]:
-    """The tests of `given_rows`, by dimension."""
+    """Return the tests of `given_rows` by dimension."""
     return given_rows(work).tests
 
 
 def given_rows(work: Work) -> GivenResponses:
-    """The tests that the sweep gives, as a file, the rubrics' seeds or what given responses answer; and the responses.
+    """Return the responses that the sweep gives, and its tests: from a file, the rubrics' seeds or the responses.
 
     Raises:
-        ConfigError: a file cannot be read, has no test for one of the dimensions, or answers tests that are not given.
+        ConfigError: a file cannot be read, lacks tests of a dimension, or answers tests that are not given.
     """
     sweep = work.sweep
     if sweep.responses is None:
         return GivenResponses(_named_tests(sweep, work.rubrics, work.given) or {}, {})
-    return _answers(work, sweep.responses)[0]
+    return _chosen_answers(work, sweep.responses)[0]
 
 
 def drawn_tests(work: Work) -> Mapping[str, Drawn]:
-    """What of the given answers the sweep reads, by dimension; nothing where it reads all. Raises as `given_rows`."""
+    """Return which given answers the sweep reads, by dimension; empty if it reads all. Raises as `given_rows`."""
     given = work.sweep.responses
     if given is None or (given.sample is None and given.only is None):
         return {}
-    return _answers(work, given)[1]
+    return _chosen_answers(work, given)[1]
 
 
-def who_answered(sweep: Sweep, given: GivenAnswers, rubrics: Mapping[str, Rubric], once: ReadOnce) -> tuple[str, ...]:
-    """The names of those whose answers a file has, of whom with `only: rated` people have rated some.
+def answering_subjects(
+    sweep: Sweep, given: GivenAnswers, rubrics: Mapping[str, Rubric], cache: ReadOnce
+) -> tuple[str, ...]:
+    """Return the subjects with answers in a file; with `only: rated`, those with an answer that a person rated.
 
     Raises:
         ConfigError: a file cannot be read.
     """
-    names = _every_answer(sweep, given.file, rubrics, once).subjects
+    names = _all_answers(sweep, given.file, rubrics, cache).subjects
     if given.only is None:
         return names
-    return those_rated(names, _ratings_in(sweep.raters, sweep.run_folder, rubrics, once).ratings)
+    return those_rated(names, _ratings_in(sweep.raters, sweep.run_folder, rubrics, cache).ratings)
 
 
-def _every_answer(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], once: ReadOnce) -> GivenResponses:
-    """All answers in the file that the sweep gives, with their tests. Raises as `given_rows`."""
-    tests = _named_tests(sweep, rubrics, once)
-    return once.get(("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests))
+def _all_answers(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> GivenResponses:
+    tests = _named_tests(sweep, rubrics, cache)
+    return cache.get(("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests))
 
 
-def _answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
-    """The given answers that the sweep reads, with their tests, and what was drawn."""
-    found = _every_answer(work.sweep, given.file, work.rubrics, work.given)
+def _chosen_answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
+    """Return the given answers that the sweep reads, with their tests, and the drawn answers by dimension."""
+    found = _all_answers(work.sweep, given.file, work.rubrics, work.given)
     parts = {part: rows for part, rows in found.responses.items() if part[0] in given.subjects}
     ratings = given_ratings(work).ratings if given.only else ()
     chosen, drawn = chosen_answers(replace(found, responses=parts), given, ratings)
@@ -216,29 +221,29 @@ def _answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[s
 
 
 def given_ratings(work: Work) -> GivenRatings:
-    """The ratings in the files that the sweep names under `raters:`.
+    """Read the ratings in the files under `raters:`.
 
     Raises:
-        ConfigError: a file cannot be read, or a row is no rating.
+        ConfigError: a file cannot be read, or a row is not a rating.
     """
     return _ratings_in(work.sweep.raters, work.run_path, work.rubrics, work.given)
 
 
 def _ratings_in(
-    files: tuple[Location, ...], run: Location, rubrics: Mapping[str, Rubric], once: ReadOnce
+    files: tuple[Location, ...], run: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce
 ) -> GivenRatings:
-    """The same of files that are named, items of sheets as the run in a folder has them. Raises as `given_ratings`."""
-    return once.get(("raters", files), lambda: read_given_ratings(files, rubrics, key_of_run(run) if files else {}))
+    """Read ratings in files; `run` is the run folder whose key identifies the items of rating sheets."""
+    return cache.get(("raters", files), lambda: read_given_ratings(files, rubrics, key_of_run(run) if files else {}))
 
 
-def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) -> Mapping[str, list[ChosenTest]] | None:
-    """The tests that the sweep names, by dimension; None where it names none."""
+def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> Mapping[str, list[ChosenTest]] | None:
+    """Return the tests that the sweep gives under `tests:`, by dimension; None if it gives none."""
     file = sweep.tests
     if file is None:
         return None
     if file == "seeds":
         return {dimension: seed_tests(rubric) for dimension, rubric in rubrics.items()}
-    given = once.get(("tests", file), lambda: read_given_tests(file, rubrics))
+    given = cache.get(("tests", file), lambda: read_given_tests(file, rubrics))
     for dimension in rubrics:
         if not given.get(dimension):
             raise ConfigError(f"{file}: no test for {dimension}; add some or leave it out of `dimensions:`")
@@ -246,10 +251,10 @@ def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], once: ReadOnce) ->
 
 
 def call_stage(work: Work, shard: Shard) -> CallStage[Any, Any]:
-    """The stage that makes a shard's calls.
+    """Return the stage of a shard that makes calls.
 
     Raises:
-        TypeError: it makes none.
+        TypeError: the stage makes no calls.
     """
     stage = work.stage(shard)
     if not isinstance(stage, CallStage):
@@ -258,18 +263,18 @@ def call_stage(work: Work, shard: Shard) -> CallStage[Any, Any]:
 
 
 def _rows_read(work: Work, shard: Shard, rows_of: Callable[[Shard], Sequence[Any]]) -> Rows:
-    """The rows that a shard reads; of a type that no stage of the sweep makes, those that the sweep gives."""
+    """Return the rows that a shard reads; row types that no stage of the sweep produces are given by the sweep."""
     rows: dict[type[Any], Sequence[Any]] = {}
     for source in shard.spec.sources(work):
         shards = [i.shard for i in work.inputs(shard) if i.shard.spec.row is source.row]
-        parts = [rows_of(s) for s in shards] or [_given(work, source, shard)]
+        parts = [rows_of(s) for s in shards] or [_given_rows(work, source, shard)]
         rows[source.row] = parts[0] if len(parts) == 1 else [row for part in parts for row in part]
     return Rows(rows)
 
 
-def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
-    maker = next(spec for spec in wiring.stages().values() if spec.row is source.row)
-    name = maker.file(Part(shard.subject, shard.dimension))
+def _given_rows(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
+    producer = next(spec for spec in wiring.stages().values() if spec.row is source.row)
+    name = producer.file(Part(shard.subject, shard.dimension))
     try:
         return _parsed(source.row, name, work.run.folder.get(name))
     except FileNotFoundError:
@@ -278,7 +283,7 @@ def _given(work: Work, source: Source, shard: Shard) -> Sequence[Any]:
 
 @lru_cache(maxsize=1)
 def _parsed(row_type: type[Any], name: str, data: bytes) -> Sequence[Any]:
-    """The rows in a view's bytes. Shards of one dimension follow each other and all read the same given rows."""
+    """Parse a view, keeping the latest: consecutive shards of one dimension read the same given rows."""
     return tuple(from_table(row_type, read_table(name, data)))
 
 

@@ -371,7 +371,7 @@ def test_local_weights_are_pinned_by_content(resolved: Resolve, tmp_path: Path) 
     assert work.models[name].as_of == sha256(b"GGUFone").hexdigest()
     write_record(work, NOW)
     weights.write_bytes(b"GGUF" + b"other")
-    assert f"model {name}: its weights are others than before" in refused(resolved, subjects=[name])
+    assert f"model {name}: its weights have changed" in refused(resolved, subjects=[name])
 
 
 @pytest.mark.parametrize(("data", "said"), [(b"GGML", "not a GGUF file"), (None, "there is no such file")])

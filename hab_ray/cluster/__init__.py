@@ -1,1 +1,1 @@
-"""Ray: the only package that imports it. Pipelines feed lanes, lanes run the online engine, clustering fans out."""
+"""The executor on Ray: the only package that imports Ray. Pipelines feed lanes, and lanes run the online engine."""

@@ -1,6 +1,6 @@
-"""Completes calls online on Ray: a pool of lanes for each provider, limits and budget in actors, settling in tasks.
+"""The online executor on Ray: a pool of lanes per provider, actors for limits and budget, and tasks that settle.
 
-Ray is started by the first dispatch and not before: a run with nothing to send online needs none.
+The first dispatch starts Ray, so a run that sends nothing online needs none.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hab_ray.cluster.nodes import alive_nodes, must_have_keys, must_see
-from hab_ray.cluster.session import must_be_alive, named, ray_session
+from hab_ray.cluster.nodes import alive_nodes, require_folders, require_keys
+from hab_ray.cluster.session import as_our_error, check_servers, ray_session
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import OnlineSetup, account_setup
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class _Session:
-    """What exists once Ray is started."""
+    """The state of a started Ray."""
 
     tasks: Tasks
     placement: Placement
@@ -56,11 +56,11 @@ class RayExecutor:
 
     @property
     def workers(self) -> Workers | None:
-        """Tasks of Ray, once Ray is started."""
+        """This executor, once Ray is started."""
         return self if self._session else None
 
     def start(self, dispatch: Dispatch) -> Channel:
-        with _errors_are_ours():
+        with _ray_errors_explained():
             session = self._started()
             pool, pending = self._pool(session, dispatch.provider), self._setup.site.pending
 
@@ -75,15 +75,15 @@ class RayExecutor:
             return pool.channel
 
     def settle(self, order: Settle) -> None:
-        with _errors_are_ours():
+        with _ray_errors_explained():
             self._started().tasks.settle(order)
 
     def compute(self, order: Compute) -> None:
-        with _errors_are_ours():
+        with _ray_errors_explained():
             self._started().tasks.compute(order)
 
     def holds(self, spool: Spool) -> bool:
-        """Lanes forget what they had in flight; only batches outlive a process."""
+        """Return False: no online call outlives the process that sent it."""
         return False
 
     @property
@@ -101,11 +101,11 @@ class RayExecutor:
                     events.extend(pool.last_events())
             return events
         try:
-            must_be_alive()
+            check_servers()
             for event in self._events(session):
                 events.append(event)
-        except Exception as error:  # whatever it is: nothing of Ray can be trusted any more
-            events.append(ExecutorDied(named(error)))
+        except Exception as error:  # after any error, Ray cannot be trusted
+            events.append(ExecutorDied(as_our_error(error)))
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
@@ -124,11 +124,11 @@ class RayExecutor:
         if self._session is None:
             return ()
         self._session.is_ending = True
-        with _errors_are_ours():
+        with _ray_errors_explained():
             return [pool.channel for pool in self._session.pools.values() if pool.end()]
 
     def close(self) -> None:
-        """Ends a Ray of this run's own."""
+        """Disconnect from Ray, and end it if this run started it."""
         self._session = None
         self._stack.close()
 
@@ -157,7 +157,6 @@ class RayExecutor:
         return SharedBudget(session.budget)
 
     def _pool(self, session: _Session, provider: str) -> Pool:
-        """The pool of a provider, whose lanes begin to open if there was none."""
         if provider not in session.pools:
             from hab_ray.cluster.lanes import LaneSetup
             from hab_ray.cluster.pools import Pool
@@ -175,24 +174,20 @@ class RayExecutor:
 
 
 def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
-    """Check, before anything is sent, that every node sees the run's folders and has the keys of its providers.
-
-    Raises:
-        ConfigError: names the nodes that do not.
-    """
+    """Refuse, before anything is sent, nodes that cannot access the run's folders or lack its providers' keys."""
     site, nodes = setup.site, alive_nodes()
-    must_see(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)
+    require_folders(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)
     if len(nodes) > 1:
-        must_have_keys(nodes, [site.work.catalog.providers[name] for name in providers])
+        require_keys(nodes, [site.work.catalog.providers[name] for name in providers])
 
 
 @contextmanager
-def _errors_are_ours() -> Iterator[None]:
-    """Raise an error of Ray as one that says what broke and what to do."""
+def _ray_errors_explained() -> Iterator[None]:
+    """Turn errors of Ray into errors that say what broke and what to do."""
     try:
         yield
     except Exception as error:
-        ours = named(error)
+        ours = as_our_error(error)
         if ours is error:
             raise
         raise ours from error

@@ -1,4 +1,4 @@
-"""Lanes: actors around the online engine. A provider account has one or several, on any node that reads the store."""
+"""Lanes: actors with an online engine. A provider account has one or more, on any node that can access the store."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ _WRITER_DIGITS = 16
 
 @dataclass(frozen=True)
 class LaneSetup:
-    """What a lane needs to know. The key is read from its node's environment, never passed.
+    """Settings of a lane. API keys are read from the environment of its node and never passed.
 
-    Nothing is sent before `not_before` (Unix time), nor before the lane has heard of the lease, where `watch` makes
-    one that has to. `budget` is the actor that keeps the run's budget, None where it
-    has none.
+    The lane sends nothing before `not_before` (Unix time), nor before `watch` allows it. `budget` is the actor with
+    the run's budget; None if it is unlimited.
     """
 
     account: AccountSetup
@@ -46,20 +45,20 @@ class LaneSetup:
 
     @property
     def limiter(self) -> str:
-        """The name of the actor that keeps the account's limits."""
+        """The name of the actor with the account's limits."""
         return account_name(self.account.provider, self.account.url, self.account.entry.key_env)
 
 
 @ray.remote(num_cpus=0.01)
 class Lane:
-    """Completes calls of one provider account. `site` is for rows that flow."""
+    """An actor that completes calls of one provider account. `site` is for rows that flow."""
 
     def __init__(self, setup: LaneSetup, site: WorkerContext) -> None:
         self._site = site
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
         self._watch = setup.watch
-        self._engine = ProviderEngine(setup.account, writer, _around(setup, lane, self._watch), setup.not_before)
+        self._engine = ProviderEngine(setup.account, writer, _services(setup, lane, self._watch), setup.not_before)
 
     async def open(self) -> None:
         """Wait until calls may be sent."""
@@ -69,31 +68,31 @@ class Lane:
         return self._watch.hear(heard)
 
     async def complete(self, calls: ray.data.Dataset, feeds: Sequence[Feed] = ()) -> None:
-        """Complete every call of a dataset, while rows of `feeds` flow on.
+        """Complete every call of a dataset, and let rows of `feeds` flow.
 
-        The dataset is scheduled from here: a dispatch starts no process of its own.
+        This process schedules the dataset, so a dispatch starts no further process.
         """
         self._engine.follow(feeds, partial(DependentCalls, self._site))
         await asyncio.wrap_future(self._engine.complete(_jobs(calls)))
 
     async def complete_flowing(self, pending: Pending, spools: Sequence[Spool], share: Share) -> None:
-        """Complete a share of calls that followed from rows of a source under way, beside those still to be read."""
+        """Complete a share of calls that flowed here, ahead of calls that are not read yet."""
         await asyncio.wrap_future(self._engine.complete(pending.jobs(spools, share), most_queued=inf))
 
     async def report(self) -> EngineReport:
-        """What was done so far; rows left open, and calls that were spooled, appear once."""
+        """Return the counters so far; rows left open and spooled calls appear in one report only."""
         return await asyncio.wrap_future(self._engine.report())
 
     async def stop(self, drain_s: float = inf) -> None:
-        """Begin no further request; those in flight have so many seconds."""
+        """Send no further requests; those in flight have `drain_s` seconds to end."""
         self._engine.stop(drain_s)
 
     async def close(self) -> EngineReport:
-        """Wait for what is in flight, keep it, and close connections; the last that there is to say."""
+        """Wait for calls in flight, store their outcomes, close connections, and return the final report."""
         return await asyncio.wrap_future(self._engine.close())
 
 
-def _around(setup: LaneSetup, lane: str, watch: Watch) -> SharedServices:
+def _services(setup: LaneSetup, lane: str, watch: Watch) -> SharedServices:
     account = setup.account
     return SharedServices(
         limiter=SharedLimiterClient(setup.limiter, lane, account.limits, account.entry.limits.patience_s),

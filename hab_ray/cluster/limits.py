@@ -1,9 +1,9 @@
-"""Limits and budget for all lanes of a cluster: actors around the engine's pure classes.
+"""Rate limits and budget for all lanes of a cluster: actors around the engine's pure classes.
 
-One named, detached actor a provider account, in a namespace of its own, so that lanes of other drivers and nodes
-find it too. It ends with its last lane. When it dies, the lanes make a new one and tell it what they have in
-flight; it starts with no burst, so nothing is sent faster than before. The budget's actor belongs to
-one run's driver; Ray starts it again where it dies, and it goes on from its mark and from what the engines report.
+Each provider account has one named, detached actor in a separate namespace, so that lanes of all drivers and nodes
+find it. It ends with its last lane. If it dies, the lanes create a new one and report their calls in flight; the new
+actor allows no initial burst, so the rate does not rise. The budget's actor belongs to the driver of one run. If it
+dies, Ray restarts it, and it continues from its mark and the engines' reports.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ MAX_RESTARTS = 20
 
 @ray.remote(num_cpus=0.01)
 class AccountActor:
-    """The limits of one provider account. It looks after its lanes every `look_every_s`.
+    """An actor with the limits of one provider account.
 
-    Without a lane for `empty_s` it ends.
+    It checks every `look_every_s` for silent lanes, and ends after `empty_s` without a lane.
     """
 
     def __init__(self, empty_s: float = LOST_AFTER_S, look_every_s: float = LOOK_EVERY_S) -> None:
@@ -47,7 +47,7 @@ class AccountActor:
         self._watching: asyncio.Task[None] | None = None
 
     async def keep_watch(self) -> None:
-        """Let go of silent lanes from now on, and end when nobody comes."""
+        """From now on, drop silent lanes, and end if there is no lane."""
         self._watching = self._watching or asyncio.create_task(self._watch())
 
     async def enrol(self, lane: Enrolment) -> None:
@@ -59,7 +59,7 @@ class AccountActor:
         return self._account.exchange(lane, reports, requests, time.monotonic())
 
     async def leave(self, lane: str) -> None:
-        """A lane ends, and with the last one this actor."""
+        """Remove a lane, and end this actor after the last one."""
         self._account.leave(lane, time.monotonic())
         if self._account.is_empty:
             _end_this_actor()
@@ -76,12 +76,12 @@ class AccountActor:
 
 
 def _end_this_actor() -> None:
-    """End at once. An asyncio actor that ends by `exit_actor` while it is called may answer nobody and stay."""
+    """End at once. With `exit_actor` during a call, an asyncio actor may hang without answering anyone."""
     ray.kill(ray.get_runtime_context().current_actor)
 
 
 def account(name: str) -> Any:
-    """The actor of a provider account, made where there is none."""
+    """Return the actor of a provider account, creating it if necessary."""
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "max_concurrency": MAX_LANES}
     options |= {"name": name, "namespace": NAMESPACE}
     actor = AccountActor.options(**options).remote()  # type: ignore[attr-defined]
@@ -90,9 +90,10 @@ def account(name: str) -> Any:
 
 
 class SharedLimiterClient:
-    """A lane's way to its account's actor. One that does not answer for `ANSWER_S` is ended and made again.
+    """A lane's client of its account's actor. An actor that does not answer within `ANSWER_S` is replaced.
 
-    Raises RayError or TimeoutError where the cluster gives no actor that answers for `PATIENCE_S`.
+    Raises:
+        RayError, TimeoutError: no actor answered for `PATIENCE_S`.
     """
 
     gap_s = 0.05
@@ -104,11 +105,11 @@ class SharedLimiterClient:
         self._actor: Any = None
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        """What was in flight before the reports is what a new actor is told."""
+        """Exchange messages with the actor; a new one first gets the calls that were in flight before the reports."""
         give_up = time.monotonic() + PATIENCE_S
         while True:
             try:
-                async with asyncio.timeout(ANSWER_S):  # wait_for loses a cancellation that comes with the answer
+                async with asyncio.timeout(ANSWER_S):  # wait_for can lose a cancellation that arrives with the answer
                     granted = await self._ask(reports, requests)
             except (RayError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
@@ -139,14 +140,14 @@ class SharedLimiterClient:
 
 @ray.remote(num_cpus=0.01)
 class BudgetActor:
-    """The budget of one run in one epoch, see `Budget`."""
+    """An actor with the budget of one run in one epoch, see `Budget`."""
 
     def __init__(self, setup: BudgetSetup) -> None:
         self._watch = setup.watch
         self._budget = setup.open(self._watch)
 
     async def hear(self, heard: RenewalAge | None) -> float:
-        """Ray may start this actor anew, and then it grants nothing before it hears."""
+        """Pass on a message of the driver. After a restart by Ray, this actor grants nothing before the first one."""
         return self._watch.hear(heard)
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
@@ -154,13 +155,13 @@ class BudgetActor:
 
 
 def budget_actor(setup: BudgetSetup) -> Any:
-    """The actor that keeps the budget of this driver's run. A draw that its death cuts off is sent again."""
-    again = {"max_restarts": MAX_RESTARTS, "max_task_retries": -1, "max_concurrency": MAX_LANES}
-    return BudgetActor.options(**again).remote(setup)  # type: ignore[attr-defined]
+    """Start the actor with the budget of this driver's run. If it dies, Ray restarts it and repeats requests."""
+    options = {"max_restarts": MAX_RESTARTS, "max_task_retries": -1, "max_concurrency": MAX_LANES}
+    return BudgetActor.options(**options).remote(setup)  # type: ignore[attr-defined]
 
 
 class SharedBudget:
-    """An engine's way to its run's budget."""
+    """An engine's client of the budget actor."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor

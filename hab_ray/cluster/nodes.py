@@ -1,7 +1,6 @@
-"""Whether the nodes of a cluster see the run and the store, and have the keys that calls from them need.
+"""Checks that the nodes of a cluster can access the run and the store, and have the API keys that their calls need.
 
-A lane reads its key on the node that it runs on. Only names of variables travel: neither a value nor a path leaves its
-node.
+A lane reads its key on its own node. Only names of variables are sent between nodes, never their values or paths.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
 ANSWER_S = 60.0
-SEEN_WITHIN_S = 5.0
-LOOK_AGAIN_S = 0.2
+VISIBLE_WITHIN_S = 5.0
+RETRY_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class Node:
 
 
 def alive_nodes() -> list[Node]:
-    """The nodes that live now."""
+    """Return the nodes that are alive."""
     import ray
 
     nodes = ray.nodes()  # type: ignore[no-untyped-call]
@@ -46,30 +45,29 @@ def alive_nodes() -> list[Node]:
 
 
 def cluster_cpus() -> int:
-    """The CPUs of all nodes that live now."""
+    """Return the number of CPUs of the cluster."""
     import ray
 
     return int(ray.cluster_resources().get("CPU", 0))  # type: ignore[no-untyped-call]
 
 
-def _on_each(nodes: Sequence[Node], ask: Callable[..., Any], *given: object) -> dict[Node, Any]:
-    """References to what a function returns on each node."""
+def _on_each(nodes: Sequence[Node], function: Callable[..., Any], *arguments: object) -> dict[Node, Any]:
+    """Call a function on each node, and return references to the results."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    there = {node: NodeAffinitySchedulingStrategy(node.id, soft=False) for node in nodes}
-    task = ray.remote(ask)
+    task = ray.remote(num_cpus=0, max_retries=1)(function)
     return {
-        node: task.options(num_cpus=0, scheduling_strategy=strategy, max_retries=1).remote(*given)
-        for node, strategy in there.items()
+        node: task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False)).remote(*arguments)
+        for node in nodes
     }
 
 
-def must_see(nodes: Sequence[Node], places: Mapping[str, Location], shared: bool) -> None:
-    """Check that nodes see the folders of a run. One node alone is the driver's own; places in a bucket need no check.
+def require_folders(nodes: Sequence[Node], places: Mapping[str, Location], shared: bool) -> None:
+    """Check that all nodes can write to the folders of a run. A single node and buckets need no check.
 
-    `places` has the folders by their keys in the sweep file, absolute. `shared` says that the user takes them for the
-    same folders on every node.
+    `places` has the absolute folders by their keys in the sweep file. `shared` means that the user has declared them
+    to be the same folders on every node.
 
     Raises:
         ConfigError: a node does not see a folder, or may not write to it.
@@ -103,7 +101,7 @@ def _problems(key: str, place: Location, nodes: Sequence[Node]) -> Iterator[str]
 
 @contextmanager
 def _marked(place: Location) -> Iterator[str]:
-    """The prefix of a new file in a folder, which holds that prefix; whatever is under it goes in the end."""
+    """Write a temporary file that contains its own random prefix, and yield the prefix."""
     folder, mark = open_folder(place), f"nodes-{secrets.token_hex(8)}"
     try:
         folder.put_new(f"{mark}/driver", mark.encode())
@@ -122,10 +120,10 @@ def _answer(ref: Any) -> str | None:
     return problem
 
 
-def problem_with(place: Location, mark: str, within_s: float = SEEN_WITHIN_S) -> str | None:
-    """What this node cannot do with a folder that the driver has marked; None where all is well.
+def problem_with(place: Location, mark: str, within_s: float = VISIBLE_WITHIN_S) -> str | None:
+    """Return what this node cannot do with a folder that the driver marked; None if nothing. Runs on the node.
 
-    A network file system may show a new file late. Runs on the node.
+    It waits up to `within_s` seconds, because a network file system may show new files late.
     """
     folder, give_up = open_folder(place), time.monotonic() + within_s
     while True:
@@ -136,7 +134,7 @@ def problem_with(place: Location, mark: str, within_s: float = SEEN_WITHIN_S) ->
         except OSError:
             if time.monotonic() > give_up:
                 return "cannot see"
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(RETRY_S)
     try:
         folder.put_new(f"{mark}/{secrets.token_hex(8)}", b"")
     except OSError as error:
@@ -144,11 +142,11 @@ def problem_with(place: Location, mark: str, within_s: float = SEEN_WITHIN_S) ->
     return None
 
 
-def must_have_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> None:
-    """Check that each node can call each of these accounts.
+def require_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> None:
+    """Check that each node has the API keys of these accounts.
 
     Raises:
-        ConfigError: names what is missing where.
+        ConfigError: names the missing variables by node.
         RayError: a node does not answer.
     """
     import ray
@@ -166,5 +164,4 @@ def must_have_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> 
 
 
 def _missing_here(names: Sequence[str]) -> list[str]:
-    """The variables that hold nothing here. Runs on the node."""
     return [name for name in names if not has_secret(name, os.environ)]

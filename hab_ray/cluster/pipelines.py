@@ -1,7 +1,6 @@
-"""Ray Data pipelines: spools -> calls -> lane. One dataset for each lane of a dispatch.
+"""Ray Data pipelines: spools -> calls -> lane, with one dataset per lane and dispatch.
 
-Workers read and decompress the spooled calls of its shards; the lane takes them as a stream, so that a slow row holds
-up nothing.
+Workers read and decompress the spooled calls; the lane consumes them as a stream, so that a slow row blocks no other.
 """
 
 from __future__ import annotations
@@ -16,21 +15,20 @@ import ray
 from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share
 from hab_ray.executors.protocol import Spool
 
-SPOOLS_A_TASK = 8
+SPOOLS_PER_TASK = 8
 MAX_TASKS = 16
-PLACE = "place"
+INDEX = "index"
 
 
 def _read(batch: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
-    """The share's calls of the spools at some places, in blocks with `JOB_COLUMNS`; on a worker."""
-    for place in batch.column(PLACE).to_pylist():
-        for block in pending.blocks(spools[place], JOB_COLUMNS):
+    for index in batch.column(INDEX).to_pylist():
+        for block in pending.blocks(spools[index], JOB_COLUMNS):
             yield share.of(block)
 
 
 def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
-    """A share of the calls of some spools in tables with `JOB_COLUMNS`; not begun before it is read."""
-    tasks = min(MAX_TASKS, ceil(len(spools) / SPOOLS_A_TASK))
-    places = ray.data.from_items([{PLACE: place} for place in range(len(spools))], override_num_blocks=tasks)
+    """Return a lazy dataset of a share of the calls of some spools, as tables with `JOB_COLUMNS`."""
+    tasks = min(MAX_TASKS, ceil(len(spools) / SPOOLS_PER_TASK))
+    indices = ray.data.from_items([{INDEX: index} for index in range(len(spools))], override_num_blocks=tasks)
     read = partial(_read, pending=pending, spools=spools, share=share)
-    return places.map_batches(read, batch_size=1, batch_format="pyarrow", num_cpus=0.8)
+    return indices.map_batches(read, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

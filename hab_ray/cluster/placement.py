@@ -1,9 +1,9 @@
-"""Where lanes work: how many a provider account needs, and on which nodes."""
+"""Placement of lanes: how many a provider account needs, and on which nodes they run."""
 
 from __future__ import annotations
 
 from itertools import count
-from math import ceil
+from math import ceil, inf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,17 +17,16 @@ from hab_ray.cluster.limits import account
 from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.engine.online.opening import AccountSetup
 
-# Measured once (`git show 2f47afb:benchmarks/online_speed.py`): a core carries some 600 calls/s, of which a lane should
-# not need more than half.
-CALLS_PER_S_OF_A_LANE = 250.0
-CPUS_OF_A_LANE = 2.0
+# One core handles about 600 calls/s (`git show 2f47afb:benchmarks/online_speed.py`); a lane should need less than half.
+LANE_CALLS_PER_S = 250.0
+LANE_CPUS = 2.0
 _TYPICAL_CALL_S = 4.0
 
 
 class Placement:
-    """The nodes of the cluster as they were when the run began; the driver's own comes last.
+    """The nodes of the cluster at the start of the run, the driver's node last.
 
-    A lane that hears nothing of the lease for `lost_s` seconds sends nothing more.
+    A lane stops sending `lost_s` seconds after the last renewal of the lease that it heard of.
     """
 
     def __init__(self, lost_s: float) -> None:
@@ -35,30 +34,30 @@ class Placement:
         self._here = str(ray.get_runtime_context().get_node_id())
         self._all = [*sorted(node.id for node in alive_nodes() if node.id != self._here), self._here]
         self._cpus = cluster_cpus()
-        self._turns = count()
+        self._started = count()
 
     @property
     def pause_s(self) -> float:
-        """How long the lane of a node that died may go on before it notices; on the driver's node none does."""
+        """Seconds for which a lane on an unreachable node may keep sending; 0 if all lanes are on the driver's node."""
         return self._lost_s if len(self._all) > 1 else 0.0
 
     def lanes_for(self, setup: AccountSetup) -> int:
-        """How many lanes an account gets: as its entry says, or as many as its limits need and the CPUs carry."""
+        """Return the number of lanes of an account: as configured, or as its limits require and the CPUs allow."""
         if _is_served_here(setup):
             return 1
         if setup.entry.lanes:
             return setup.entry.lanes
-        needed = ceil(sum(map(_calls_per_s, setup.limits.values())) / CALLS_PER_S_OF_A_LANE)
-        return max(1, min(needed, int(self._cpus / CPUS_OF_A_LANE)))
+        needed = ceil(sum(map(_calls_per_s, setup.limits.values())) / LANE_CALLS_PER_S)
+        return max(1, min(needed, int(self._cpus / LANE_CPUS)))
 
     def start_lane(self, setup: LaneSetup, site: Any) -> Any:
-        """Start a lane, on each node in turn; one whose endpoint is on the driver's node stays there.
+        """Start a lane on the next node, round-robin; with an endpoint on the driver's node, start it there.
 
-        `site` is a reference to the run's Site.
+        `site` is a reference to the run's WorkerContext.
         """
-        stays = _is_served_here(setup.account)
-        node = self._here if stays else self._all[next(self._turns) % len(self._all)]
-        where = NodeAffinitySchedulingStrategy(node, soft=not stays)
+        is_fixed = _is_served_here(setup.account)
+        node = self._here if is_fixed else self._all[next(self._started) % len(self._all)]
+        where = NodeAffinitySchedulingStrategy(node, soft=not is_fixed)
         account(setup.limiter)
         return Lane.options(scheduling_strategy=where, max_concurrency=STREAMS).remote(setup, site)  # type: ignore[attr-defined]
 
@@ -68,6 +67,5 @@ def _is_served_here(setup: AccountSetup) -> bool:
 
 
 def _calls_per_s(limits: Limits) -> float:
-    """The most calls per second that limits allow, by their rate and by how many may be in flight."""
-    at_once = limits.concurrent / _TYPICAL_CALL_S
-    return at_once if limits.requests_per_minute is None else min(at_once, limits.requests_per_minute / 60)
+    by_concurrency = limits.concurrent / _TYPICAL_CALL_S
+    return min(by_concurrency, (limits.requests_per_minute or inf) / 60)

@@ -1,7 +1,7 @@
-"""Pools of lanes: as many processes for a provider account as its limit needs, which share its calls by their keys.
+"""Pools of lanes: as many processes per provider account as its limits need, which share its calls by key.
 
-A lane that dies or hangs is replaced. What it had in flight counts as spent; its rows are found by settling, once the
-dispatches that it shared with the others have ended.
+A lane that dies or hangs is replaced. Its calls in flight count as spent. Settling finds its unfinished rows once the
+dispatches that it had a share of have ended.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ DRAINING_ANSWER_S = 1.0
 
 @dataclass
 class _Slot:
-    """One lane of a pool, the reference to the end of its opening, and its newest counters."""
+    """One lane of a pool, the reference that resolves once it is open, and its latest counters."""
 
     number: int
     lane: Any
     opened: Any
     listener: Listener
-    newest: Counters = field(default_factory=Counters)
+    latest: Counters = field(default_factory=Counters)
 
     @property
     def is_open(self) -> bool:
@@ -54,10 +54,10 @@ class _Slot:
 
 
 class Pool:
-    """The lanes of one provider account, whose counters it adds up.
+    """The lanes of one provider account, with the sum of their counters.
 
-    `start` starts a lane; `lease_age_s` is how old the last renewal of the lease is. A lane that takes the place of
-    another waits `pause_s` before it sends, because that one may still work.
+    `start` starts a lane; `lease_age_s` returns the age of the last renewal of the lease. A replacement waits `pause_s`
+    before it sends, because the lane it replaces may still be sending.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Pool:
         self.channel = Channel(setup.account.provider, Mode.ONLINE)
         self._setup, self._start, self._lease_age_s, self._pause_s = setup, start, lease_age_s, pause_s
         self._slots = [self._slot(number, setup) for number in range(size)]
-        self._gone = Counters()
+        self._replaced = Counters()
         self._parts: dict[Any, tuple[int, _Slot]] = {}
         self._orders: Counter[int] = Counter()
         self._ending: dict[Any, _Slot] = {}
@@ -83,21 +83,21 @@ class Pool:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a dispatch is under way."""
+        """Whether a dispatch is in progress."""
         return bool(self._parts)
 
     def complete(self, order: int, begin: Callable[[Any, Share], Any]) -> None:
-        """Have each lane complete its share of a dispatch; `begin` gives the reference to the end of one lane's."""
+        """Have each lane complete its share of a dispatch; `begin` returns the reference to the end of one share."""
         self.is_used = True
         for slot in self._slots:
             self._parts[begin(slot.lane, Share(slot.number, len(self._slots)))] = order, slot
             self._orders[order] += 1
 
     def poll(self) -> Iterator[Event]:
-        """What happened since the last call.
+        """Yield the events since the last call.
 
         Raises:
-            HabError, OSError: a lane had to end.
+            HabError, OSError: an error ended a lane.
         """
         if not self.is_used:
             return
@@ -105,23 +105,22 @@ class Pool:
         died: dict[int, WorkerDied] = {}
         yield from self._reports(self._slots, ANSWER_S, died)
         for ref in ended:
-            _, slot = self._parts[ref]
             try:
                 result(ref, self._who)
             except WorkerDied as error:
-                died[slot.number] = error
-                continue
-            yield from self._end_part(ref)
+                died[self._parts[ref][1].number] = error
+            else:
+                yield from self._end_part(ref)
         for number, death in died.items():
             yield from self._replace(self._slots[number], death)
 
     def stop(self, drain_s: float = inf) -> None:
-        """Have no lane begin another request; those in flight have so many seconds. Waits for nothing; any thread."""
+        """Send no further requests; those in flight have `drain_s` seconds. Does not wait; callable from any thread."""
         for slot in self._slots:
             slot.lane.stop.remote(drain_s)
 
     def end(self) -> bool:
-        """Have each lane wait for what is in flight, write it and end; whether there is something to wait for."""
+        """Begin to close each lane after its calls in flight, and return True; kill an unused pool and return False."""
         if not self.is_used:
             for slot in self._slots:
                 ray.kill(slot.lane)
@@ -130,17 +129,17 @@ class Pool:
         return True
 
     def last_events(self) -> Iterator[Event]:
-        """What the lanes say while they end. One that died or hangs says nothing more, and is written off."""
+        """Yield the events of lanes that are closing. A lane that died or hangs is written off."""
         if not self._ending:
             return
         for ref in finished(list(self._ending)):
             slot = self._ending.pop(ref)
             try:
-                yield from self._take_in([(slot, result(ref, self._who, DRAINING_ANSWER_S))])
+                yield from self._events([(slot, result(ref, self._who, DRAINING_ANSWER_S))])
             except Exception:
-                slot.newest = slot.newest.written_off()
+                slot.latest = slot.latest.written_off()
         for slot in self._ending.values():
-            with suppress(EngineBroke):  # it ended after the look above; the next one takes in its last words
+            with suppress(EngineBroke):  # it ended just now; the next call handles its final report
                 yield from self._reports([slot], DRAINING_ANSWER_S, {})
         if not self._ending:
             yield CountersRead(self.channel, self._counters())
@@ -151,7 +150,7 @@ class Pool:
         return f"the worker that calls {self.channel.provider}"
 
     def _reports(self, slots: list[_Slot], timeout_s: float, died: dict[int, WorkerDied]) -> Iterator[Event]:
-        """What lanes that are open report; those that do not answer in time are noted in `died`."""
+        """Yield the events of open lanes; add those that do not answer in time to `died`."""
         for slot in slots:
             slot.listener.tell()
         asked = [(slot, slot.lane.report.remote()) for slot in slots if slot.is_open]
@@ -161,13 +160,13 @@ class Pool:
                 reports.append((slot, result(ref, self._who, timeout_s)))
             except WorkerDied as error:
                 died[slot.number] = error
-        yield from self._take_in(reports)
+        yield from self._events(reports)
 
-    def _take_in(self, reports: list[tuple[_Slot, EngineReport]]) -> Iterator[Event]:
-        """Calls that followed from rows come before the counters that call those rows finished."""
+    def _events(self, reports: list[tuple[_Slot, EngineReport]]) -> Iterator[Event]:
+        """Yield spooled calls first, then the counters by which their source rows are finished."""
         opened = []
         for slot, report in reports:
-            slot.newest = replace(report.counters, open=[])
+            slot.latest = replace(report.counters, open=[])
             opened += report.counters.open
             if report.spooled:
                 yield CallsSpooled(report.spooled)
@@ -175,7 +174,7 @@ class Pool:
             yield CountersRead(self.channel, replace(self._counters(), open=opened))
 
     def _counters(self) -> Counters:
-        return sum((slot.newest for slot in self._slots), self._gone)
+        return sum((slot.latest for slot in self._slots), self._replaced)
 
     def _end_part(self, ref: Any) -> Iterator[Event]:
         order, _ = self._parts.pop(ref)
@@ -187,10 +186,10 @@ class Pool:
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
         ray.kill(slot.lane)
-        self._gone += slot.newest.written_off()
+        self._replaced += slot.latest.written_off()
         not_before = max(self._setup.not_before, time.time() + self._pause_s)
         self._slots[slot.number] = self._slot(slot.number, replace(self._setup, not_before=not_before))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
-        for ref in [ref for ref, (_, of) in self._parts.items() if of is slot]:
+        for ref in [ref for ref, (_, owner) in self._parts.items() if owner is slot]:
             yield from self._end_part(ref)

@@ -22,43 +22,43 @@ from hab_ray.visible import one_line
 QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "1",
-    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # a dispatch that was stopped is answered for by its lane
+    "RAY_IGNORE_UNHANDLED_ERRORS": "1",  # lanes report the errors of stopped dispatches
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DATA_DISABLE_PROGRESS_BARS": "1",
 }
-# By Ray's rule for systems where it makes no clusters, every server of it, that of the metrics too, is on 127.0.0.1.
+# With clusters disabled, as on Windows and macOS, all of Ray's servers, including metrics, listen on 127.0.0.1 only.
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 ANSWER_S = 20.0
 SERVERS = {"gcs_server": "Ray's control server (GCS)", "raylet": "Ray's node server (raylet)"}
 
 
 class WorkerDied(EngineBroke):
-    """One worker died or does not answer, while Ray itself may go on."""
+    """A worker died or does not answer, but Ray itself may still work."""
 
 
 @contextmanager
 def ray_session(verbose: bool = False) -> Iterator[None]:
-    """A Ray session: the cluster that RAY_ADDRESS names, else one of this process's own, gone when it is gone.
+    """Connect to the cluster that RAY_ADDRESS names, or else start a Ray that ends with this process.
 
-    Ray's own messages are left out unless `verbose`.
+    Ray's own messages are hidden unless `verbose`.
 
     Raises:
-        ConfigError: RAY_ADDRESS names no cluster that can be joined.
-        EngineBroke: a Ray of this process's own did not start.
+        ConfigError: the cluster that RAY_ADDRESS names cannot be joined.
+        EngineBroke: Ray did not start on this machine.
     """
     address = cluster_address(os.environ)
     for name, value in {**QUIET, **({} if address else ON_LOOPBACK), **authentication(address, os.environ)}.items():
         os.environ.setdefault(name, value)
     if "ray" in sys.modules:
-        _read_environment_again()
+        _reload_environment()
     import ray
     from ray.data import DataContext
 
     level = logging.INFO if verbose else logging.ERROR
     if not verbose:
-        _leave_out_errors_of_ray()
+        _hide_server_logs()
     try:
-        with warnings.catch_warnings(), _signals_are_ours(), _must_be_started(address):
+        with warnings.catch_warnings(), _own_signals(), _start_errors_explained(address):
             warnings.simplefilter("default" if verbose else "ignore")
             ray.init(
                 address=address or "local",
@@ -79,11 +79,11 @@ def ray_session(verbose: bool = False) -> Iterator[None]:
 
 
 def authentication(address: str | None, environment: Mapping[str, str]) -> Mapping[str, str]:
-    """Whether Ray is talked to with a token, said explicitly; what the user has set goes before it.
+    """Return the environment variables of Ray's authentication, unless the user has set them.
 
-    A Ray of this process's own gets a token that exists in its processes' environment alone: it opens ports, and who
-    can reach them could otherwise run code beside the keys. A cluster that was there before has its own rule: with a
-    token, if one was given here.
+    A Ray that this process starts gets a random token, which exists only in the environment of its processes: without
+    it, anyone who can reach Ray's ports could run code next to the API keys. An existing cluster is accessed with a
+    token if one is configured here.
     """
     if "RAY_AUTH_MODE" in environment:
         return {}
@@ -94,8 +94,8 @@ def authentication(address: str | None, environment: Mapping[str, str]) -> Mappi
     return {"RAY_AUTH_MODE": "token" if is_given or is_kept else "disabled"}
 
 
-def _read_environment_again() -> None:
-    """Have a Ray that was imported before, as in a notebook, heed the environment: it reads it while it is imported."""
+def _reload_environment() -> None:
+    """Apply the environment to a Ray that was imported earlier, as in a notebook: Ray reads it on import."""
     import ray._raylet
     from ray._private import ray_constants
 
@@ -107,10 +107,10 @@ def _read_environment_again() -> None:
 
 
 @contextmanager
-def _must_be_started(address: str | None) -> Iterator[None]:
+def _start_errors_explained(address: str | None) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # Ray raises a dozen kinds, RuntimeError and ConnectionError among them
+    except Exception as error:  # Ray raises many kinds, including RuntimeError and ConnectionError
         cause = one_line((str(error).strip().splitlines() or [type(error).__name__])[0], 300).rstrip(".")
         if address is None:
             raise EngineBroke(
@@ -125,12 +125,12 @@ def _must_be_started(address: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def _signals_are_ours() -> Iterator[None]:
-    """Start Ray so that Ctrl-C and SIGTERM, to this process or to its group, reach us and not Ray.
+def _own_signals() -> Iterator[None]:
+    """Start Ray so that Ctrl-C and SIGTERM, sent to this process or its group, reach this process and not Ray.
 
-    Ray has no setting for either. It puts a SIGTERM handler of its own in place of ours; and its servers (GCS,
-    raylet) would be in our process group, where a terminal's Ctrl-C, a job's end or `kill -TERM -<group>` ends them
-    under the calls that we want to wait for.
+    Ray has no setting for this. It replaces our SIGTERM handler, and it starts its servers (GCS, raylet) in our process
+    group, where Ctrl-C in a terminal, the end of a job or `kill -TERM -<group>` would end them while we still wait for
+    calls in flight.
     """
     from ray._private import services, utils
 
@@ -141,22 +141,22 @@ def _signals_are_ours() -> Iterator[None]:
         yield
     finally:
         services.ConsolePopen, utils.set_sigterm_handler = popen, set_handler  # type: ignore[misc]
-        if threading.current_thread() is threading.main_thread():  # no other may, and in a notebook none is ours
-            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ put its own beneath Python's
+        if threading.current_thread() is threading.main_thread():  # only this thread may set handlers
+            signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))  # Ray's C++ code has replaced Python's
 
 
-def _leave_out_errors_of_ray() -> None:
-    """Keep Ray from printing twenty lines of its servers' logs when one of them dies: EngineBroke says it in one."""
+def _hide_server_logs() -> None:
+    """Keep Ray from printing its servers' logs when one of them dies: EngineBroke reports it in one line."""
     from ray._private import worker
 
     worker.print_to_stdstream = lambda *_, **__: None
 
 
-def must_be_alive() -> None:
-    """Check that the servers of a Ray of our own live: a call to a dead one may wait for minutes.
+def check_servers() -> None:
+    """Check that the servers of a Ray started here are alive, because a call to a dead one may block for minutes.
 
     Raises:
-        EngineBroke: one of them died.
+        EngineBroke: a server died.
     """
     from ray._private import worker
 
@@ -167,29 +167,29 @@ def must_be_alive() -> None:
 
 
 def finished(refs: Sequence[Any]) -> list[Any]:
-    """Those references that have ended."""
+    """Return those references that are ready."""
     import ray
 
     return list(ray.wait(list(refs), num_returns=len(refs), timeout=0)[0]) if refs else []
 
 
 def result(ref: Any, who: str, timeout_s: float | None = ANSWER_S) -> Any:
-    """What a reference holds, after at most `timeout_s` seconds; `who` was asked for it.
+    """Return the value of a reference within `timeout_s` seconds; `who` names its process in messages.
 
     Raises:
-        EngineBroke: that process died, or does not answer.
-        HabError, OSError: what it raised itself.
+        EngineBroke: the process died or does not answer.
+        HabError, OSError: the process raised it.
     """
     import ray
 
     try:
         return ray.get(ref, timeout=timeout_s)
     except ray.exceptions.RayError as error:
-        raise named(error, who) from None
+        raise as_our_error(error, who) from None
 
 
-def named(error: Exception, who: str = "") -> Exception:
-    """An error of Ray as one of ours, which says what broke; any other as it is."""
+def as_our_error(error: Exception, who: str = "") -> Exception:
+    """Convert an error of Ray into one of ours, which says what broke; return any other error unchanged."""
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
     if isinstance(error, RayTaskError):

@@ -1,4 +1,4 @@
-"""Tasks of Ray: shards settled and rows computed on the cluster."""
+"""Ray tasks that settle shards and compute rows on the cluster."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 
-LEAST_AT_ONCE = 2
+MIN_PARALLEL = 2
 
 
 @lru_cache(maxsize=1)
 def _store(path: Location, failures_since: int) -> Store:
-    """One reader of the store for each worker process, which remembers what it has indexed."""
+    """Return the reader of the store that this worker process keeps, with its index."""
     return Store(open_folder(path), failures_since)
 
 
-def _done(do: Callable[..., Event], site: WorkerContext, order: Settle | Compute) -> Event:
-    return do(site, order, _store(site.store, site.failures_since))
+def _execute(function: Callable[..., Event], site: WorkerContext, order: Settle | Compute) -> Event:
+    return function(site, order, _store(site.store, site.failures_since))
 
 
 class Tasks:
-    """Runs tasks for one site. `site` is the reference to it in Ray's object store, where it is put once.
+    """The Ray tasks of one run. Its attribute `site` is the reference to the WorkerContext in Ray's object store.
 
-    As many run at once as the cluster has CPUs, but none reserves one: workers that read a dataset keep theirs while
-    the lane has no room for more, perhaps for hours, and nothing would be settled meanwhile.
+    As many tasks run at once as the cluster has CPUs, but they reserve none: workers that read a dataset hold their
+    CPUs while the lane is full, possibly for hours, and would block settling.
     """
 
     def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
         self.site, self._wake = ray.put(site), wake
-        self._task = ray.remote(num_cpus=0)(_done)
-        self._at_once = max(LEAST_AT_ONCE, cluster_cpus())
+        self._task = ray.remote(num_cpus=0)(_execute)
+        self._parallel = max(MIN_PARALLEL, cluster_cpus())
         self._waiting: deque[tuple[Callable[..., Event], Settle | Compute, str]] = deque()
         self._running: dict[Any, str] = {}
 
@@ -51,25 +51,25 @@ class Tasks:
         self._start(compute_rows, order, "a worker that chooses tests")
 
     def poll(self) -> Iterator[Event]:
-        """What tasks have found since the last call.
+        """Yield the events of finished tasks.
 
         Raises:
-            EngineBroke: the worker of one died, and Ray could not repeat it.
-            HabError, OSError: what a task raised itself.
+            EngineBroke: a worker died, and Ray could not repeat its task.
+            HabError, OSError: a task raised it.
         """
         for ref in finished(list(self._running)):
             who = self._running.pop(ref)
             self._fill()
             yield result(ref, who)
 
-    def _start(self, do: Callable[..., Event], order: Settle | Compute, who: str) -> None:
-        """Do it as soon as there is room; `who` is what a message to the user calls the worker that does."""
-        self._waiting.append((do, order, who))
+    def _start(self, function: Callable[..., Event], order: Settle | Compute, who: str) -> None:
+        """Queue a task; `who` names its worker in messages."""
+        self._waiting.append((function, order, who))
         self._fill()
 
     def _fill(self) -> None:
-        while self._waiting and len(self._running) < self._at_once:
-            do, order, who = self._waiting.popleft()
-            ref = self._task.remote(do, self.site, order)
+        while self._waiting and len(self._running) < self._parallel:
+            function, order, who = self._waiting.popleft()
+            ref = self._task.remote(function, self.site, order)
             self._running[ref] = who
             ref.future().add_done_callback(lambda _: self._wake())

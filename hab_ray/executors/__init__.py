@@ -1,4 +1,4 @@
-"""What completes calls and settles shards for the driver: the protocol, and every executor that needs no Ray.
+"""Executors, which complete calls and settle shards for the driver: their protocol, and all that need no Ray.
 
-`protocol` is where to begin: it carries the design.
+Start reading at `protocol`, which describes the design.
 """

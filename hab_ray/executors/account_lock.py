@@ -1,10 +1,9 @@
-"""One process at a time calls a provider account from this machine, unless a Ray cluster keeps its limits.
+"""Locks that let one process per machine call a provider account, unless a Ray cluster enforces its rate limits.
 
-Rate limits that are kept in a process hold for that process alone: two of them would send twice what the account
-allows.
+Outside Ray each process enforces the rate limits alone, so two processes would exceed them.
 
-The locks are in a folder for temporary files, where every user may write: one that is not ours alone is refused, and a
-link in it is not followed, so that nobody else can hold a lock or have us overwrite a file.
+The locks are in a subfolder of the system's temporary folder, where every user may write. A subfolder that others can
+access is refused and links in it are not followed, so that no other user can hold a lock or make us overwrite a file.
 """
 
 from __future__ import annotations
@@ -24,29 +23,29 @@ class AccountLock:
 
     Raises:
         AccountBusy: another process holds it.
-        ConfigError: the folder of locks is not this user's alone, or a lock in it is no plain file.
+        ConfigError: the folder of locks is not private to this user or does not support locks.
     """
 
     def __init__(self, account: str, provider: str, run: str) -> None:
         folder = Path(tempfile.gettempdir()) / f"hab_ray-{os.getuid()}"
         try:
-            self._file = _opened(folder, f"{account}.lock")
+            self._file = _open(folder, f"{account}.lock")
+            _lock(self._file, provider)
         except OSError as error:
             raise ConfigError(
                 f"{folder}: {error.strerror}; it holds the locks of provider accounts and must be this user's alone "
                 "(mode 0700): remove it, or name another folder for temporary files with TMPDIR"
             ) from None
-        _lock(self._file, provider)
         self._file.truncate(0)
         self._file.write(f"process {os.getpid()}, run {run}")
         self._file.flush()
 
     def release(self) -> None:
-        """Let others call the account."""
+        """Let other processes call the account."""
         self._file.close()
 
 
-def _opened(folder: Path, name: str) -> IO[str]:
+def _open(folder: Path, name: str) -> IO[str]:
     folder.mkdir(mode=0o700, exist_ok=True)
     inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -64,7 +63,7 @@ def _opened(folder: Path, name: str) -> IO[str]:
 def _lock(file: IO[str], provider: str) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         file.seek(0)
         holder = file.read() or "another process"
         file.close()

@@ -1,4 +1,4 @@
-"""The API version that a Gemini endpoint is asked under: as stated, else as it answered once, kept in the store."""
+"""The API version to use for a Gemini endpoint: the configured one, or else the one it accepted, kept in the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 10.0
 
 @dataclass(frozen=True)
 class Unsure:
-    """A provider of whose API version nobody has said anything, and a model to ask it of, by its wire name."""
+    """A provider without a configured API version, and the wire name of a model for asking it."""
 
     provider: str
     entry: ProviderEntry
@@ -29,7 +29,7 @@ class Unsure:
 
 
 def unsure(work: Work) -> Iterator[Unsure]:
-    """The Gemini endpoints of a sweep under no stated version."""
+    """Yield the Gemini endpoints of a sweep without a configured version."""
     found: dict[str, Unsure] = {}
     for model in work.models.values():
         name = model.entry.provider
@@ -41,7 +41,7 @@ def unsure(work: Work) -> Iterator[Unsure]:
 
 
 def is_gemini(entry: ProviderEntry) -> bool:
-    """Whether an endpoint speaks Gemini's protocol."""
+    """Return whether an endpoint uses Gemini's protocol."""
     try:
         return load_vendor(entry.kind).protocol is PROTOCOL
     except ConfigError:
@@ -49,36 +49,37 @@ def is_gemini(entry: ProviderEntry) -> bool:
 
 
 def is_unsure(entry: ProviderEntry) -> bool:
-    """Whether an endpoint is Gemini's and neither its entry nor the environment states its version."""
+    """Return whether an endpoint uses Gemini's protocol and neither its entry nor the environment sets a version."""
     return is_gemini(entry) and stated_version(entry.api_version) is None
 
 
 def stated(entry: ProviderEntry) -> str | None:
-    """The version that is stated for an endpoint, and where; None where it is not."""
+    """Return the configured version of an endpoint and where it was set; None if there is none."""
     version = stated_version(entry.api_version)
     return version and f"{version}, from {'`api_version`' if entry.api_version else VERSION_ENV}"
 
 
 def remembered(folder: Folder, provider: str, entry: ProviderEntry) -> str | None:
-    """What the store remembers of an endpoint's version; None where nothing, or only of another address."""
+    """Return the version kept in the store for an endpoint; None if there is none for its current URL."""
     try:
-        noted = json.loads(folder.get(_file(provider)))
-        version = str(noted["version"]) if noted["url"] == entry.url else None
+        kept = json.loads(folder.get(_file(provider)))
+        version = str(kept["version"]) if kept["url"] == entry.url else None
     except (FileNotFoundError, ValueError, TypeError, KeyError):
         return None
     return version if version in VERSIONS else None
 
 
 def as_remembered(folder: Folder, provider: str, entry: ProviderEntry) -> ProviderEntry:
-    """A provider's entry under the version that the store remembers, where nobody states one."""
+    """Return a provider's entry with the version kept in the store, unless one is configured."""
     version = remembered(folder, provider, entry) if is_unsure(entry) else None
     return entry.model_copy(update={"api_version": version}) if version else entry
 
 
 async def with_api_versions(work: Work, folder: Folder) -> Work:
-    """The same work with every endpoint under the version that takes its requests, asked where the store has none.
+    """Return the work with the version that each Gemini endpoint accepts. Requires the lease.
 
-    For the lease's holder. An endpoint that does not tell keeps the default and is asked again next time.
+    Endpoints without a version in the store are asked. If that fails, the default is used and the endpoint is asked
+    again next time.
     """
     versions: dict[str, str] = {}
     for one in unsure(work):
@@ -86,27 +87,27 @@ async def with_api_versions(work: Work, folder: Folder) -> Work:
         if version is None:
             version = await asked_at(one, endpoint(one))
             if version is not None:
-                note = {"url": one.entry.url, "version": version}
-                folder.put(_file(one.provider), json.dumps(note).encode())
+                kept = {"url": one.entry.url, "version": version}
+                folder.put(_file(one.provider), json.dumps(kept).encode())
         versions[one.provider] = version or DEFAULT_VERSION
     return under(work, versions)
 
 
 async def asked_at(one: Unsure, place: Endpoint) -> str | None:
-    """The version that an endpoint takes requests under, asked at this place; None where it does not tell."""
+    """Ask an endpoint, at `place`, for the version that it accepts; None if it cannot be determined."""
     from hab_ray.providers.google.version_question import taken_version
 
     return await taken_version(place, one.wire)
 
 
 def endpoint(one: Unsure) -> Endpoint:
-    """Where it is asked, and for how long an answer is waited for."""
+    """Return the endpoint to ask, with a timeout of `WITHIN_S` at most."""
     found = endpoint_of(one.provider, one.entry, one.entry.url or "")
     return replace(found, timeout_s=min(found.timeout_s, WITHIN_S))
 
 
 def under(work: Work, versions: Mapping[str, str]) -> Work:
-    """The same work with providers under these versions. The default needs no saying."""
+    """Return the work with these versions of providers; the default version needs no entry."""
     changed = {
         name: work.catalog.providers[name].model_copy(update={"api_version": version})
         for name, version in versions.items()

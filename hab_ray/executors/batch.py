@@ -1,4 +1,4 @@
-"""Completes calls through vendors' batch APIs. Needs no Ray."""
+"""The executor that completes calls through vendors' batch APIs. Needs no Ray."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
-from hab_ray.executors.cells import Cells, Kept, parted
+from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
 from hab_ray.executors.pending import population, sampled
 from hab_ray.executors.protocol import (
     Channel,
@@ -41,12 +41,14 @@ from hab_ray.storage.replies.store import StoreWriter
 
 @dataclass(frozen=True)
 class BatchSetup:
-    """What a run gives its batches. `epochs` are the run's own, the present one included; `watch` is their lease's.
+    """Settings of a run's batches.
 
-    `url` finds an endpoint; `may_send` raises Interrupted once the user stops the run. One that
-    `is_detached` leaves once its batches are made. With a `risk` calls lie in a random order, and what the first ones
-    cost bounds what is set aside for others, which with this probability cost more; None: what they can cost at most.
-    Populations that begin in this process may take this `part` of the risk.
+    - `watch` is that of the lease. `epochs` are all epochs of this run, including the current one.
+    - `url` returns a provider's URL; `may_send` raises Interrupted once the user stops the run.
+    - A run that `is_detached` ends once its batches are submitted.
+    - With a `risk`, calls are in random order, and the cost of the first ones gives an upper bound for reserving money
+      for the others, which they exceed with at most this probability. With None, calls reserve the most that they can
+      cost. Populations that begin in this process may use this `part` of the risk.
     """
 
     site: WorkerContext
@@ -62,7 +64,7 @@ class BatchSetup:
 
 
 class BatchExecutor:
-    """All batches of a run. An engine starts at the first need, or where the ledger has an open batch."""
+    """All batches of a run. A provider's engine starts at its first dispatch, or if its ledger has an open batch."""
 
     def __init__(self, setup: BatchSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
@@ -74,13 +76,13 @@ class BatchExecutor:
         self._has_ended = False
 
     def take_up(self) -> None:
-        """Wait for what earlier processes left open at the vendors."""
+        """Resume the batches that earlier processes left at the vendors."""
         for ledger in self._ledgers():
             if any(batch.phase is not Phase.DONE for batch in ledger.read()):
                 self._open(ledger.provider)
 
     def keep_closed(self) -> None:
-        """Have the next process read the ledger's finished batches from one file."""
+        """Gather finished batches in one file per ledger, for the next process to read."""
         for ledger in self._ledgers():
             ledger.keep_closed()
 
@@ -99,27 +101,27 @@ class BatchExecutor:
         return _channel(dispatch.provider)
 
     def _streams(self, dispatch: Dispatch) -> Iterator[tuple[Iterator[Job], Cell | None]]:
-        """The rows of a dispatch; where they are sampled, those of each population that an earlier process began apart.
+        """Yield the jobs of a dispatch and, if they are sampled, the cell of each population.
 
-        The risk is split evenly over stages and models, and over the populations of each, of which there may be any
-        number: the n-th has 1/n(n+1) of it.
+        The risk is split evenly over stages and models. Within one of them the n-th population gets 1/n(n+1) of it,
+        which allows for any number of populations.
         """
         setup, spools = self._setup, dispatch.spools
         work, pending = setup.site.work, setup.site.pending
         if setup.risk is None:
             yield pending.jobs(spools), None
             return
-        kinds = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
+        asked = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
         cells = Cells(open_folder(pending.run_path), dispatch.stage, work.models[dispatch.model])
-        kept, rank = cells.kept(), pending.ranks(dispatch.stage, work.models[dispatch.model])
+        rank = pending.ranks(dispatch.stage, work.models[dispatch.model])
         found = population(pending, spools, rank)
-        for number, (keys, before) in enumerate(parted(found.keys, kept)):
+        for number, (keys, before) in enumerate(split_by_population(found.keys, cells.populations())):
             self._cells[dispatch.stage, dispatch.model] += 1
-            share = nth_part(setup.part / len(kinds), self._cells[dispatch.stage, dispatch.model])
-            new = Kept.begun(pending.epoch, cells.price, found, share)
+            share = nth_part(setup.part / len(asked), self._cells[dispatch.stage, dispatch.model])
+            new = KeptPopulation.new(pending.epoch, cells.price, found, share)
             name = f"{pending.epoch:06d}-{dispatch.order:06d}-{number:03d}"
             yield (
-                _those_of(frozenset(keys), sampled(pending, spools, rank)),
+                _with_keys(frozenset(keys), sampled(pending, spools, rank)),
                 cells.cell(name, keys, new, before, setup.risk),
             )
 
@@ -131,9 +133,9 @@ class BatchExecutor:
 
     @property
     def is_parked(self) -> bool:
-        """Streams that wait for a vendor's queue or for money are at rest too.
+        """Whether all streams wait for batches, a vendor's queue or money.
 
-        What has ended at a vendor is collected first: a run that is always started with `--detach` must end some day.
+        Batches that have ended are collected first, or a run that is always started with `--detach` would never end.
         """
         counters = self._counters.values()
         blocked = sum(c.blocked_streams for c in counters)
@@ -159,7 +161,7 @@ class BatchExecutor:
                 for stream in self._submitting.pop(order):
                     stream.result()
                 yield SpoolsRead(order)
-        except Exception as error:  # whatever ended an engine ends the run
+        except Exception as error:  # any error of an engine ends the run
             if not ending:
                 yield ExecutorDied(error)
         if has_ended:
@@ -167,7 +169,7 @@ class BatchExecutor:
             yield from (ChannelEnded(_channel(provider)) for provider in engines.providers)
 
     def stop(self, drain_s: float) -> None:
-        """What is at the vendors stays there."""
+        """Send no further requests; submitted batches stay at the vendors."""
         if self._opened:
             self._opened.stop(drain_s)
 
@@ -178,7 +180,7 @@ class BatchExecutor:
         return [_channel(provider) for provider in self._opened.providers]
 
     def close(self) -> None:
-        """A thread that has not ended by now is left to end with the process."""
+        """Close the engines' thread if it has ended; otherwise it ends with the process."""
         if self._opened and self._ending and self._ending.done():
             self._opened.close()
 
@@ -218,12 +220,12 @@ class BatchExecutor:
         )
 
 
-def _those_of(keys: frozenset[str], jobs: Iterator[Job]) -> Iterator[Job]:
+def _with_keys(keys: frozenset[str], jobs: Iterator[Job]) -> Iterator[Job]:
     return (job for job in jobs if job.call.key in keys)
 
 
 def nth_part(risk: float, n: int) -> float:
-    """The n-th part of a risk that is split over any number of things, n from 1."""
+    """Return the n-th part (n from 1) of a risk that is split over an unknown number of parts."""
     return risk / (n * (n + 1))
 
 

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class BatchEngines:
-    """Batch engines by provider, on an event loop in a thread. Call its methods from the driver's thread."""
+    """Batch engines by provider, on an event loop in a background thread. Call its methods from the driver's thread."""
 
     def __init__(self) -> None:
         map_large_blocks()
@@ -32,10 +32,10 @@ class BatchEngines:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def open(self, provider: str, make: Callable[[], BatchEngine]) -> None:
-        """Have an engine for a provider; it takes up what earlier processes left open.
+        """Open an engine for a provider, which resumes the batches that earlier processes left open.
 
         Raises:
-            ConfigError, DamagedFile, LeaseLost: as the engine says.
+            ConfigError, DamagedFile, LeaseLost: see the engine.
         """
 
         async def opened() -> BatchEngine:
@@ -51,7 +51,7 @@ class BatchEngines:
 
     @property
     def providers(self) -> Collection[str]:
-        """Those that have an engine."""
+        """The providers that have an engine."""
         return self._engines.keys()
 
     def holds(self, provider: str, keys: Iterable[str]) -> bool:
@@ -59,11 +59,11 @@ class BatchEngines:
 
     @property
     def broken(self) -> Exception | None:
-        """Why an engine had to end, if one had."""
+        """The error that ended an engine, if any did."""
         return next((engine.broken for engine in self._engines.values() if engine.broken), None)
 
     def counters(self) -> dict[str, BatchCounters]:
-        """What each engine has done, also one that had to end."""
+        """Return the counters of each engine, including those that an error has ended."""
 
         async def snapshots() -> dict[str, BatchCounters]:
             return {provider: engine.snapshot() for provider, engine in self._engines.items()}
@@ -71,7 +71,7 @@ class BatchEngines:
         return self._run(snapshots()).result()
 
     def stop(self, drain_s: float) -> None:
-        """Have no engine begin another request; an open one that makes a batch has so many seconds. For any thread."""
+        """Send no further requests; a request that submits a batch has `drain_s` seconds to end. For any thread."""
 
         def stop_all() -> None:
             self._drain_s = drain_s
@@ -81,7 +81,7 @@ class BatchEngines:
         self._loop.call_soon_threadsafe(stop_all)
 
     def end(self) -> Future[None]:
-        """Begin to end; what is at the vendor stays there, and in the ledger."""
+        """Begin to close all engines; open batches stay at the vendors and in the ledger."""
 
         async def ended() -> None:
             await asyncio.gather(*(engine.__aexit__() for engine in self._engines.values()), return_exceptions=True)
@@ -89,6 +89,6 @@ class BatchEngines:
         return self._run(ended())
 
     def close(self) -> None:
-        """Stop the thread, once `end` has ended."""
+        """Stop the thread. Wait for the future of `end` first."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

@@ -1,4 +1,4 @@
-"""A run's budget while it is driven: kept in this process until workers elsewhere need it too."""
+"""The budget of a running process: kept in this process until workers in other processes need it too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hab_ray.storage.lease.watches import RemoteWatch, Watch
 
 @dataclass(frozen=True)
 class BudgetSetup:
-    """What a run's budget starts from: its limit in nano-dollars, and what earlier processes have left.
+    """The initial state of a run's budget: its limit in nano-dollars, and what earlier processes left.
 
-    `watch` is that of a keeper in another process.
+    `watch` is for a budget that another process keeps.
     """
 
     limit: int
@@ -29,30 +29,30 @@ class BudgetSetup:
     watch: RemoteWatch
 
     def open(self, watch: Watch) -> Budget:
-        """The budget, with the mark that an earlier keeper of this epoch has left in the store."""
+        """Open the budget, restoring the mark of an earlier keeper of this epoch from the store."""
         return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, watch, time.monotonic)
 
 
 class MovableBudget:
-    """One budget for all executors of a run; where `setup` gives none, everything is granted.
+    """The budget shared by all executors of a run. If `setup` returns None, everything is granted.
 
-    `setup` is asked at the first need, when what earlier processes have spent is known. `watch` is this process's.
+    `setup` is called at first use, when the spending of earlier processes is known. `watch` is for this process.
 
-    It may move once, while engines draw from it: the next keeper starts from the durable mark, as one does that is
-    started again after a crash, and learns the rest from the engines' reports.
+    The budget may move once while engines draw from it. The new keeper starts from the durable mark, as it would after
+    a crash, and learns the rest from the engines' reports.
     """
 
     def __init__(self, setup: Callable[[], BudgetSetup | None], watch: Watch) -> None:
         self._setup, self._watch = setup, watch
         self._keeper: BudgetService | None = None
-        self._is_here = True
+        self._is_local = True
         self._lock = threading.Lock()
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
         with self._lock:
             keeper = self._keeper = self._keeper or self._local()
-            if self._is_here:
-                return await keeper.grant(request)  # never waits: the budget is in this process
+            if self._is_local:
+                return await keeper.grant(request)  # does not block: the budget is in this process
         return await keeper.grant(request)
 
     def _local(self) -> BudgetService:
@@ -60,10 +60,10 @@ class MovableBudget:
         return LocalBudget(setup.open(self._watch)) if setup else unlimited()
 
     def move(self, keeper: Callable[[BudgetSetup], BudgetService]) -> None:
-        """Have it kept elsewhere from now on. Where there is no limit, nothing needs a keeper."""
+        """Move the budget to another keeper, unless it is unlimited or has moved before."""
         setup = self._setup()
-        if setup is None or not self._is_here:
+        if setup is None or not self._is_local:
             return
-        with self._lock:  # no draw is answered here once the next keeper may have read the mark
-            self._is_here = False
+        with self._lock:  # grant nothing here once the next keeper may have read the mark
+            self._is_local = False
             self._keeper = keeper(setup)

@@ -1,16 +1,16 @@
-"""What a run keeps of the rows that go out in waves, so that its next process goes on where this one was.
+"""The populations of rows that a run sends in waves, kept in its folder so that its next process can resume them.
 
-    cells/<stage>/<model>/<epoch>-<order>-<n>.json      the population of the n-th stream of a dispatch, see `Kept`
+    cells/<stage>/<model>/<epoch>-<order>-<n>.json      the n-th stream of a dispatch, see `KeptPopulation`
 
-A key's place in the random order is a hash of the run's seed, the `draw` of its population, and the key: a process
-draws anew, but for keys of a population under way.
+The random order sorts keys by a hash of the run's seed, the `draw` of the key's population, and the key. Each process
+draws a new order, except for keys of an unfinished population.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from typing import Self
 
@@ -26,8 +26,8 @@ CELLS = "cells"
 
 @dataclass(frozen=True)
 class Population:
-    """The rows of some spools in the order in which `sampled` brings them: the key of each call, the most bytes that
-    one is expected to take as a line of a batch, and the most that it can cost so, in nano-dollars.
+    """The rows of some spools in random order: the keys of their calls and, as maxima over all calls, the expected
+    bytes of a batch line and the cost by batch in nano-dollars.
     """
 
     keys: Sequence[str]
@@ -35,8 +35,8 @@ class Population:
     cap: int
 
 
-class Kept(BaseModel):
-    """A population, drawn by the process of epoch `draw`, at this price."""
+class KeptPopulation(BaseModel):
+    """The saved state of a population, drawn in epoch `draw` at this price."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,21 +50,21 @@ class Kept(BaseModel):
     def _is_possible(self) -> Self:
         progress = self.progress
         if not len(progress.costs) <= progress.sent <= len(progress.keys) or progress.largest < 0:
-            raise ValueError("more rows were seen or sent than there are")
+            raise ValueError("more rows were seen or sent than exist")
         if not 0 < progress.share <= 1 or not all(0 <= cost <= self.cap for cost in progress.costs):
-            raise ValueError("no row costs so much, or no run takes such a risk")
+            raise ValueError("a cost or the share of the risk is out of range")
         return self
 
     @classmethod
-    def begun(cls, draw: int, price: Price, found: Population, share: float) -> Kept:
-        """A population of which nothing was sent."""
+    def new(cls, draw: int, price: Price, found: Population, share: float) -> KeptPopulation:
+        """Create a population of which nothing has been sent."""
         progress = Progress((), largest=0, share=share)
         return cls(draw=draw, price=price, cap=found.cap, line_bytes=found.line_bytes, progress=progress)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """The populations of a stage and model in a run's folder."""
+    """The saved populations of a stage and model in a run's folder."""
 
     folder: Folder
     stage: str
@@ -72,64 +72,62 @@ class Cells:
 
     @property
     def price(self) -> Price:
-        """What the model's tokens cost by batch now."""
+        """The model's current price by batch."""
         return rate(self.model.entry, Mode.BATCH)
 
     @property
     def _prefix(self) -> str:
         return f"{CELLS}/{folder_name(self.stage)}/{folder_name(self.model.name)}"
 
-    def keep(self, name: str, kept: Kept) -> None:
-        """Have a population replace what was kept under this name."""
-        self.folder.put(f"{self._prefix}/{name}.json", kept.model_dump_json().encode())
+    def save(self, name: str, population: KeptPopulation) -> None:
+        """Write a population under a name, replacing its earlier state."""
+        self.folder.put(f"{self._prefix}/{name}.json", population.model_dump_json().encode())
 
-    def cell(self, name: str, keys: Sequence[str], new: Kept, before: Kept | None, risk: float) -> Cell:
-        """These keys as a cell, kept under this name: as that which was kept before, else as a new population.
+    def cell(
+        self, name: str, keys: Sequence[str], new: KeptPopulation, before: KeptPopulation | None, risk: float
+    ) -> Cell:
+        """Return these keys as a cell that resumes `before`, or else begins `new`, and saves itself under `name`.
 
-        At another price than before nothing that rows have cost tells what the rest costs.
+        At another price than before, the cost of earlier rows says nothing about the rest, so the cap is 0.
         """
-        of = before or new
+        population = before or new
         return Cell(
             keys,
-            cap=of.cap if of.price == new.price else 0,
-            line_bytes=of.line_bytes,
+            cap=population.cap if population.price == new.price else 0,
+            line_bytes=population.line_bytes,
             risk=risk,
             share=new.progress.share,
-            keep=lambda progress: self.keep(name, of.model_copy(update={"progress": progress})),
+            keep=lambda progress: self.save(name, population.model_copy(update={"progress": progress})),
             before=before.progress if before else None,
         )
 
-    def kept(self) -> list[Kept]:
-        """All populations, the newest first. One that cannot be read is none: its rows are drawn anew."""
+    def populations(self) -> list[KeptPopulation]:
+        """Read all populations, the newest first. Unreadable ones are skipped, so their rows are drawn anew."""
         found = []
         for name in sorted(self.folder.list(self._prefix), reverse=True):
-            try:
-                found.append(Kept.model_validate_json(self.folder.get(name)))
-            except (ValidationError, FileNotFoundError):
-                continue
+            with suppress(ValidationError, FileNotFoundError):
+                found.append(KeptPopulation.model_validate_json(self.folder.get(name)))
         return found
 
 
-def parted(keys: Sequence[str], kept: Sequence[Kept]) -> list[tuple[Sequence[str], Kept | None]]:
-    """Keys by the newest population that has them, and those of none, each in the order given."""
-    owners: dict[str, int] = {}
-    for number, population in enumerate(kept):
-        for key in population.progress.keys:
-            owners.setdefault(key, number)
-    parts: dict[int | None, list[str]] = {}
+def _owners(populations: Sequence[KeptPopulation]) -> dict[str, KeptPopulation]:
+    newest_last = reversed(populations)
+    return {key: population for population in newest_last for key in population.progress.keys}
+
+
+def split_by_population(
+    keys: Sequence[str], populations: Sequence[KeptPopulation]
+) -> list[tuple[Sequence[str], KeptPopulation | None]]:
+    """Group keys by the newest population that has them, and None; the order of keys in a group is kept."""
+    owners = _owners(populations)
+    groups: dict[int, tuple[list[str], KeptPopulation | None]] = {}
     for key in keys:
-        parts.setdefault(owners.get(key), []).append(key)
-    return [(part, None if owner is None else kept[owner]) for owner, part in parts.items()]
+        owner = owners.get(key)
+        groups.setdefault(id(owner), ([], owner))[0].append(key)
+    return list(groups.values())
 
 
-def ranks(seed: int, epoch: int, kept: Sequence[Kept]) -> Callable[[str], bytes]:
-    """The places of keys in the random order of a process."""
-    draws: dict[str, int] = {}
-    for population in kept:
-        for key in population.progress.keys:
-            draws.setdefault(key, population.draw)
-    return partial(_rank, seed, epoch, draws)
-
-
-def _rank(seed: int, epoch: int, draws: dict[str, int], key: str) -> bytes:
-    return sha256(f"{seed} {draws.get(key, epoch)} {key}".encode()).digest()
+def ranks(seed: int, epoch: int, populations: Sequence[KeptPopulation]) -> Callable[[str], bytes]:
+    """Return the sort key of a process's random order; keys of a saved population keep its draw."""
+    draws = {key: owner.draw for key, owner in _owners(populations).items()}
+    return lambda key: sha256(f"{seed} {draws.get(key, epoch)} {key}".encode()).digest()

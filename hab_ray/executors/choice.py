@@ -1,4 +1,4 @@
-"""Chooses where online calls are made where the sweep says `executor: auto`."""
+"""The choice of the online executor for a sweep with `executor: auto`."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from hab_ray.work import Work, given_rows, goes_by_batch
 if TYPE_CHECKING:
     from hab_ray.given.responses import GivenResponses
 
-# Ray takes some 20 s and 1.5 GB to start, and at 400 calls/s has made that good after some 14,000 calls: one process
-# keeps up about 250 (`benchmarks/flow.py`).
+# Ray takes about 20 s and 1.5 GB to start. At 400 calls/s, against 250 in one process (`benchmarks/flow.py`), it makes
+# up for that after about 14,000 calls.
 MAX_CALLS = 20_000
-_OF_RAY = ("RAY_ADDRESS", RAY_JOB)
+_RAY_VARIABLES = ("RAY_ADDRESS", RAY_JOB)
 
 
 @dataclass(frozen=True)
 class Choice:
-    """`executor` is "local" or "ray", `reason` a clause for the user."""
+    """The chosen executor, "local" or "ray", and the reason as a clause for the user."""
 
     executor: str
     reason: str
 
 
 def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
-    """Where the online calls of a run are made.
+    """Choose where to make the online calls of a run.
 
-    In this process, unless there is a Ray cluster to use, or more to do than one process is good for.
+    `auto` means this process, unless the environment names a Ray cluster or there are `MAX_CALLS` or more.
     """
     if work.sweep.executor != "auto":
         return Choice(work.sweep.executor, "as the sweep says")
@@ -43,12 +43,12 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
 
 
 def cluster_named(environment: Mapping[str, str]) -> str | None:
-    """The environment variable that names a Ray cluster to use; None where none does."""
-    return next((name for name in _OF_RAY if environment.get(name)), None)
+    """Return the environment variable that names the Ray cluster to use; None if none is set."""
+    return next((name for name in _RAY_VARIABLES if environment.get(name)), None)
 
 
 def online_calls(work: Work) -> int:
-    """The calls of a sweep that do not go by batch."""
+    """Return the number of calls of a sweep that do not go by batch."""
     calls, entries = calls_by_key(work), {name: model.entry for name, model in work.models.items()}
     return sum(
         calls[key]
@@ -58,12 +58,12 @@ def online_calls(work: Work) -> int:
 
 
 def calls_by_key(work: Work) -> dict[str, int]:
-    """The calls to each model that the sweep names, by its key there; none is answered yet, re-asks left out."""
+    """Return the number of calls to each model of an unanswered sweep, by its key in the sweep, without re-asks."""
     sweep, given = work.sweep, given_rows(work)
     candidates = len(work.rubrics) * sweep.generate.candidates if sweep.generate else 0
-    asked = _tests(work, given) * sweep.samples
-    read = asked * len(sweep.subjects) + sum(map(len, given.responses.values()))
-    verdicts = read * (1 + len(sweep.variants.judges)) + asked * len(sweep.varied_subjects)
+    asked = _test_count(work, given) * sweep.samples
+    judged = asked * len(sweep.subjects) + sum(map(len, given.responses.values()))
+    verdicts = judged * (1 + len(sweep.variants.judges)) + asked * len(sweep.varied_subjects)
     each = {
         "generate": candidates,
         "validate": candidates,
@@ -74,7 +74,7 @@ def calls_by_key(work: Work) -> dict[str, int]:
     return {key: each[key.partition(".")[0]] for key, _ in sweep.models_by_key()}
 
 
-def _tests(work: Work, given: GivenResponses) -> int:
+def _test_count(work: Work, given: GivenResponses) -> int:
     sweep = work.sweep
     if sweep.gives_tests:
         return sum(map(len, given.tests.values()))

@@ -1,8 +1,8 @@
-"""Makes the calls of dependents from rows of their sources, as these become durable.
+"""Flow: building the calls of dependents from rows of their sources as soon as these are durable.
 
     job, outcome ── source's stage.parse ──> row ── dependents' stage.tasks, .requests ──> calls ──> one spool per model
 
-Runs in the process that has the outcomes, so that nobody reads them from the store again.
+It runs in the process that has the outcomes, so that they need not be read from the store again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hab_ray.work import Shard, Work, call_stage
 
 
 class DependentCalls:
-    """The feeds of one executor. `writer` names its files; no other in this epoch may have the same.
+    """The feeds of one executor. `writer` names its files and must be unique in this epoch.
 
     Its methods may run in any thread, one at a time.
     """
@@ -36,7 +36,7 @@ class DependentCalls:
             self._sources[feed.number] = _Source(self._site.work, feed)
 
     def take_in(self, durable: Sequence[tuple[Job, Outcome]]) -> list[Spool]:
-        """Spool the calls that follow from outcomes which are in the store.
+        """Spool the calls that follow from outcomes in the store.
 
         Raises:
             DamagedFile, OSError: a file of the run cannot be read or written.
@@ -58,7 +58,7 @@ class DependentCalls:
 
 
 class _Source:
-    """A shard whose rows flow. Its tasks are loaded at the first row."""
+    """A shard whose rows flow. It loads its tasks at the first row."""
 
     def __init__(self, work: Work, feed: Feed) -> None:
         self._work, self._shard = work, feed.shard
@@ -70,13 +70,13 @@ class _Source:
         return self._work.tasks(self._shard)
 
     def rows(self, outcomes: Iterable[tuple[int, Outcome]]) -> list[Any]:
-        """The rows of some tasks, by their positions; a task that has to be asked again has none."""
+        """Return the rows of tasks, given by position; tasks that need a re-ask have none."""
         parsed = (self._stage.parse(self._tasks[task], outcome) for task, outcome in outcomes)
         return [row for row in parsed if not isinstance(row, Again)]
 
 
 class _Reader:
-    """A shard that reads a source row by row. What it reads besides is loaded at the first row."""
+    """A shard that reads a source row by row. It loads its other inputs at the first row."""
 
     def __init__(self, work: Work, dependent: Dependent, source: Shard) -> None:
         self._work, self._number, self._shard = work, dependent.number, dependent.shard
@@ -85,10 +85,10 @@ class _Reader:
         self.stage_name, self.model = dependent.shard.stage, work.model(dependent.shard)
 
     @cached_property
-    def _besides(self) -> Rows:
+    def _other_inputs(self) -> Rows:
         return self._work.rows_read(self._shard)
 
     def jobs(self, rows: Sequence[Any]) -> Iterator[Job]:
-        tasks = self._stage.tasks(Rows({**self._besides.by_type, self._row_type: rows}))
+        tasks = self._stage.tasks(Rows({**self._other_inputs.by_type, self._row_type: rows}))
         for row_id, call in self._stage.requests(tasks):
             yield Job(self._number, row_id, call)

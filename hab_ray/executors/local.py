@@ -1,4 +1,4 @@
-"""Completes calls online in this process: each provider's engine runs in a thread of its own. Needs no Ray."""
+"""The executor that completes calls online in this process, with one thread per provider. Needs no Ray."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ class _Account:
     lock: AccountLock | None
 
     def report(self) -> EngineReport:
-        """What its engine has done.
+        """Return the engine's report.
 
         Raises:
-            EngineBroke: the engine's thread does not answer.
+            EngineBroke: the engine's thread did not answer within `ANSWER_S`.
         """
         try:
             return self.engine.report().result(ANSWER_S)
@@ -55,7 +55,7 @@ class _Account:
 
 
 class LocalExecutor:
-    """The online executor of a run in the driver's process. An engine opens at its provider's first dispatch."""
+    """The online executor in the driver's process. An engine opens at its provider's first dispatch."""
 
     def __init__(self, setup: OnlineSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
@@ -65,7 +65,7 @@ class LocalExecutor:
 
     @property
     def workers(self) -> Workers | None:
-        """Threads and processes of this machine do that."""
+        """None: `LocalWorkers` settle and compute."""
         return None
 
     def start(self, dispatch: Dispatch) -> Channel:
@@ -78,7 +78,7 @@ class LocalExecutor:
         return account.channel
 
     def holds(self, spool: Spool) -> bool:
-        """Engines forget what they had in flight; only batches outlive a process."""
+        """Return False: no online call outlives the process that sent it."""
         return False
 
     @property
@@ -90,7 +90,7 @@ class LocalExecutor:
             return list(self._last_events(self._ending))
         try:
             return list(self._events())
-        except Exception as error:  # whatever ended an engine ends the run
+        except Exception as error:  # any error of an engine ends the run
             return [ExecutorDied(error)]
 
     def _events(self) -> Iterator[Event]:
@@ -121,7 +121,7 @@ class LocalExecutor:
         return list(self._ending)
 
     def close(self) -> None:
-        """A thread that has not ended by now is left to end with the process."""
+        """Release the account locks. Engine threads that have not ended will end with the process."""
         for account in self._accounts.values():
             if account.lock:
                 account.lock.release()

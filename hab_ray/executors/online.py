@@ -1,4 +1,4 @@
-"""What an online executor is given, whichever it is."""
+"""The setup shared by all online executors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hab_ray.storage.lease.lease import Lease
 
 @dataclass(frozen=True)
 class OnlineSetup:
-    """What a run gives the executor of its online calls.
+    """Settings of a run for its online executor.
 
-    `url` finds an endpoint; `needed` names the providers whose connections should begin to open at the start. No call
-    is sent before `not_before` (Unix time): after a crash, workers of the dead driver may send for some seconds more.
+    `url` returns a provider's URL; `needed` returns the providers whose connections should open at the start. No call
+    is sent before `not_before` (Unix time): after a crash, workers of the dead driver may keep sending for seconds.
     """
 
     site: WorkerContext
@@ -35,15 +35,15 @@ class OnlineSetup:
 
 
 class OnlineExecutor(Executor, Protocol):
-    """Completes calls online. It costs nothing before its first dispatch."""
+    """An executor of online calls. It uses no resources before its first dispatch."""
 
     @property
     def workers(self) -> Workers | None:
-        """Who settles and computes now that it is started; None where this process does."""
+        """The started executor's own workers; None if shards are settled and computed in this process."""
 
 
 def account_setup(setup: OnlineSetup, provider: str) -> AccountSetup:
-    """What an engine for one of the run's providers needs to know."""
+    """Return the engine setup for one of the run's providers."""
     site = setup.site
     return AccountSetup(
         provider=provider,
@@ -57,7 +57,7 @@ def account_setup(setup: OnlineSetup, provider: str) -> AccountSetup:
 
 
 def account_name(provider: str, url: str, key_env: str | None) -> str:
-    """The name of a provider account: the same for all that call one place with one key."""
+    """Return the name of a provider account, which depends on its provider, URL and key variable only."""
     place = sha256(f"{url} {key_env}".encode()).hexdigest()[:12]
     return f"{folder_name(provider)}-{place}"
 

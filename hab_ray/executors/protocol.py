@@ -1,42 +1,43 @@
-"""The protocol between the driver and what does the work.
+"""The protocol between the driver and the executors.
 
-The driver decides, executors do. The driver (`sweep.driver`) knows shards: which have their inputs, which have open
-calls, how those calls go out. It never touches a call, a reply or a row. It hands out orders and takes in events:
+The driver (`sweep.driver`) decides, executors execute. The driver knows which shards have their inputs, which have
+open calls, and how to send those calls. It never handles a call, a reply or a row. It sends orders and gets events:
 
-    order                                                   answered by
-    Settle    take a shard as far as the store has it       ShardSettled: counts; its view and open calls in files
-    Compute   make the rows of a stage without calls        RowsComputed: its view in a file
-    Dispatch  complete the spooled calls of some shards     CountersRead, again and again; SpoolsRead; DispatchEnded
+    order                                                   events
+    Settle    derive a shard's rows from the store          ShardSettled: counts; its view and open calls in files
+    Compute   compute the rows of a stage without calls     RowsComputed: its view in a file
+    Dispatch  complete the spooled calls of some shards     CountersRead, repeatedly; SpoolsRead; DispatchEnded
 
     driver ── Settle ──> workers:   store ──> view (unpublished), open calls (spooled) ── ShardSettled ──> driver
-    driver ── publishes the view (`pending`), chooses how the open calls go out
+    driver ── publishes the view (`pending`), chooses how to send the open calls
     driver ── Dispatch ──> executor: spool ──> vendor ──> store ── CountersRead ──> driver
-    driver ── Settle ──> ...        (settled once before its calls are sent, once after)
+    driver ── Settle ──> ...        (a shard is settled once before its calls are sent, and once after)
 
-Rows flow. Where a stage needs its source row by row (`Grain.ROW`), the executor that completes the source hands on
-what follows from each row as soon as that is durable, long before the source is complete, and without reading the
-store again: it parses the outcome with the source's stage, builds the dependents' calls and spools them (`flow`).
+Rows flow. If a stage needs its source row by row (`Grain.ROW`), the executor of the source passes on each row as soon
+as it is durable, long before the source is complete, and without reading the store again: it parses the outcome with
+the source's stage, builds the dependents' calls and spools them (`flow`).
 
     Dispatch(feeds) ── outcome durable ──> row ──> dependents' tasks ──> calls ──> spool ── CallsSpooled ──> driver
     driver ── Dispatch(is_flowing) ──> executor of the dependents' provider
 
-No row need flow for a run to be right: once the source is complete its dependents are settled, and what did not flow
-(re-asks, rows that were answered before, rows lost in a crash) is found then.
+Flow is an optimisation: once the source is complete, its dependents are settled, which finds every row that did not
+flow (re-asks, rows answered before, rows lost in a crash).
 
-Every order has a number. The driver ignores an answer to any but the newest order of a shard, and removes its files:
-a worker of a dead driver or a repeated task can publish nothing.
+Every order has a number. The driver ignores answers to all but the newest order of a shard and removes their files, so
+a worker of a dead driver or a repeated task cannot publish anything.
 
-**An executor** implements `Executor`; what settles and computes implements `Workers`. Both are `Service`s:
+**An executor** implements `Executor`; settling and computing implement `Workers`. Both are `Service`s:
 
-- Methods are called from the driver's thread, but `stop`, which the signal thread calls. None may block for long.
-- Call the `wake` you were given when `poll` has something to tell, so that the driver need not sleep out its interval.
-- Counters are totals since the channel opened and only grow. A row counts in `finished` when its outcome is durable,
-  in `open` (once) when this run will not get one. Each spooled row ends up in exactly one of the two.
-- A `Channel` is all that serves one provider account in one mode, be it one worker or a pool of them. When a worker
-  dies, the executor puts another in its place, moves what the dead one had in flight from reserved to spent
-  (`Counters.written_off`), and reports WorkerReplaced. Dispatches that the dead one had a part in end when the other
-  workers have done theirs; what it left is found by settling. The driver bounds how often that may happen in a row.
-- ExecutorDied is for what no restart repairs. The driver ends the run with that error (exit status 7 for EngineBroke).
+- The driver's thread calls all methods except `stop`, which the signal thread calls. None may block for long.
+- Call the given `wake` when `poll` has events, so that the driver need not sleep until its next interval.
+- Counters are totals since the channel opened and only grow. A row counts in `finished` once its outcome is durable,
+  or in `open` if this run will not get one. Each spooled row ends up in exactly one of the two.
+- A `Channel` serves one provider account in one mode, with one worker or a pool. When a worker dies, the executor
+  replaces it, moves the money of the calls it had in flight from reserved to spent (`Counters.written_off`), and
+  reports WorkerReplaced. Dispatches that the dead worker had a share of end when the other workers have done theirs;
+  settling finds what it left. The driver limits how often this may happen in a row.
+- ExecutorDied is for errors that no restart repairs. The driver ends the run with its error (exit status 7 for
+  EngineBroke).
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from hab_ray.work import Shard
 
 @dataclass(frozen=True, order=True)
 class Channel:
-    """One way to one provider account: online or by batch."""
+    """Access to one provider account, online or by batch."""
 
     provider: str
     mode: Mode
@@ -63,7 +64,7 @@ class Channel:
 
 @dataclass(frozen=True)
 class Settle:
-    """Take a shard as far as the store has it. Calls of the rows in `skip` are not spooled: the run gave them up."""
+    """Order to settle a shard. Calls of rows in `skip` are not spooled: the run has given these rows up."""
 
     order: int
     number: int
@@ -73,7 +74,7 @@ class Settle:
 
 @dataclass(frozen=True)
 class Compute:
-    """Make the rows of a shard whose stage computes instead of calling a model."""
+    """Order to compute the rows of a shard whose stage makes no calls."""
 
     order: int
     number: int
@@ -84,7 +85,7 @@ class Compute:
 class Spool:
     """Open calls of one stage and model, in a file of the run folder (see `pending`).
 
-    `calls` counts them by shard; of a shard that is not named there nothing is read.
+    `calls` counts them by shard; calls of other shards in the file are ignored.
     """
 
     file: str
@@ -100,7 +101,7 @@ class Spool:
 
 @dataclass(frozen=True)
 class Dependent:
-    """A shard whose tasks follow row by row from those of another one."""
+    """A shard whose tasks follow, row by row, from the rows of another shard."""
 
     number: int
     shard: Shard
@@ -108,7 +109,7 @@ class Dependent:
 
 @dataclass(frozen=True)
 class Feed:
-    """A shard whose rows give calls to other shards as soon as they are durable."""
+    """A shard whose durable rows flow to other shards."""
 
     number: int
     shard: Shard
@@ -117,10 +118,10 @@ class Feed:
 
 @dataclass(frozen=True)
 class Dispatch:
-    """The open calls of shards of one stage and provider; by batch, of one model.
+    """Order to complete open calls of one stage and provider and, by batch, one model.
 
-    `feeds` names those of them whose rows flow on (see `flow`). `is_flowing`: these calls come from rows that flowed
-    here, so that there will be many such dispatches, and they go before those that the executor has still to read.
+    `feeds` are the shards among them whose rows flow on (see `flow`). If `is_flowing`, the calls come from rows that
+    flowed here: many small dispatches follow, which take precedence over dispatches that are not read yet.
     """
 
     order: int
@@ -134,7 +135,7 @@ class Dispatch:
 
 @dataclass(frozen=True)
 class CountersRead:
-    """What a channel has done since it opened."""
+    """Counters of a channel since it opened."""
 
     channel: Channel
     counters: Counters
@@ -142,24 +143,24 @@ class CountersRead:
 
 @dataclass(frozen=True)
 class SpoolsRead:
-    """The calls of a dispatch are with the vendor, answered or left open: its spools are not needed any more."""
+    """All calls of a dispatch are at the vendor, answered or left open, so its spools are no longer needed."""
 
     order: int
 
 
 @dataclass(frozen=True)
 class DispatchEnded:
-    """A dispatch completes no further row; what it left is found by settling."""
+    """A dispatch will complete no further row; settling finds what it left open."""
 
     order: int
 
 
 @dataclass(frozen=True)
 class ShardSettled:
-    """A shard as far as the store has it.
+    """The result of settling a shard with `total` tasks, of which `rows` have rows.
 
-    It has `total` tasks and `rows` rows; `spool` holds its open calls but `given_up`, those of the rows to skip.
-    `view` says that its rows wait to be published; `is_done` that the published view has them all.
+    `spool` holds its open calls, except the `given_up` ones of the rows to skip. `view` means that a view waits to be
+    published; `is_done`, that the published view has all rows.
     """
 
     settle: Settle
@@ -172,20 +173,20 @@ class ShardSettled:
 
     @property
     def open(self) -> int:
-        """Calls that may be sent."""
+        """Number of calls to send."""
         return self.spool.total if self.spool else 0
 
 
 @dataclass(frozen=True)
 class CallsSpooled:
-    """Rows of feeds are durable, and the calls of their dependents that follow from them are in these files."""
+    """Calls of dependents that follow from durable rows of feeds are in these spools."""
 
     spools: tuple[Spool, ...]
 
 
 @dataclass(frozen=True)
 class RowsComputed:
-    """The rows of a computing stage wait to be published; `note` is for the user."""
+    """The view of a computed shard waits to be published; `note` is for the user."""
 
     compute: Compute
     rows: int
@@ -194,14 +195,14 @@ class RowsComputed:
 
 @dataclass(frozen=True)
 class ChannelEnded:
-    """A channel has finished what was in flight; its last counters came before."""
+    """A channel has finished its calls in flight; its final counters came before this event."""
 
     channel: Channel
 
 
 @dataclass(frozen=True)
 class WorkerReplaced:
-    """A worker of a channel is gone with what it had in flight, and another one has taken its place."""
+    """A worker of a channel died with its calls in flight and was replaced."""
 
     channel: Channel
     error: Exception
@@ -209,7 +210,7 @@ class WorkerReplaced:
 
 @dataclass(frozen=True)
 class ExecutorDied:
-    """Nothing more can be done here, and the run ends with this error."""
+    """An executor cannot continue; the run ends with this error."""
 
     error: Exception
 
@@ -228,44 +229,44 @@ Event = (
 
 
 class Service(Protocol):
-    """Something that works beside the driver."""
+    """A service that works in parallel with the driver."""
 
     def poll(self) -> Sequence[Event]:
-        """What happened since the last call. Does not wait."""
+        """Return the events since the last call, without waiting."""
 
     def stop(self, drain_s: float) -> None:
-        """Begin no further request; those in flight have so many seconds. For any thread."""
+        """Send no further requests; those in flight have `drain_s` seconds to end. Callable from any thread."""
 
     def end(self) -> Collection[Channel]:
-        """Begin to end; the channels that will report ChannelEnded."""
+        """Begin to shut down, and return the channels that will report ChannelEnded."""
 
     def close(self) -> None:
-        """Release threads, processes and connections, whether or not all channels have ended."""
+        """Release threads, processes and connections, even if some channels have not ended."""
 
 
 class Executor(Service, Protocol):
-    """Completes calls."""
+    """A service that completes calls."""
 
     def start(self, dispatch: Dispatch) -> Channel:
-        """Take a dispatch; the channel that counts its rows.
+        """Begin a dispatch, and return the channel that counts its rows.
 
         Raises:
-            HabError: the provider cannot be reached as the sweep says, or the executor cannot be started.
+            HabError: the provider or the executor cannot be used.
         """
 
     def holds(self, spool: Spool) -> bool:
-        """Whether one of these calls is under way here already, so that sending it elsewhere would pay twice."""
+        """Return whether any of these calls is in flight here, so that sending it elsewhere would pay twice."""
 
     @property
     def is_parked(self) -> bool:
-        """Whether nothing is left to do but to wait for vendors' batches, so that a detached run may leave."""
+        """Whether all that is left to do is wait for vendors' batches, so that a detached run may end."""
 
 
 class Workers(Service, Protocol):
-    """Settles shards and computes rows."""
+    """A service that settles shards and computes rows."""
 
     def settle(self, order: Settle) -> None:
-        """Settle a shard."""
+        """Begin to settle a shard."""
 
     def compute(self, order: Compute) -> None:
-        """Compute a shard's rows."""
+        """Begin to compute a shard's rows."""

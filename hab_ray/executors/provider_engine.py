@@ -1,4 +1,4 @@
-"""The online engine of one provider account as executors use it: in a thread, with the rows that flow on from it."""
+"""The online engine of one provider account in a background thread, with the flow of its rows."""
 
 from __future__ import annotations
 
@@ -28,31 +28,28 @@ WAIT_CHECK_S = 0.05
 
 @dataclass(frozen=True)
 class EngineReport:
-    """What an engine has done since it opened, and what was spooled since its last report."""
+    """The counters of an engine since it opened, and the calls spooled since its last report."""
 
     counters: Counters
     spooled: tuple[Spool, ...]
 
 
 def events_of(channel: Channel, report: EngineReport) -> Iterator[Event]:
-    """What a report tells the driver.
-
-    Calls that followed from rows come before the counters that call those rows finished.
-    """
+    """Yield the events of a report: first spooled calls, then the counters by which their source rows are finished."""
     if report.spooled:
         yield CallsSpooled(report.spooled)
     yield CountersRead(channel, report.counters)
 
 
 class ProviderEngine:
-    """Opens at once, in a thread of its own; what is asked before it is open waits until it is.
+    """An engine that begins to open at once, in a background thread; requests made earlier wait until it is open.
 
-    Nothing is sent before `not_before` (Unix time). Methods are for any thread.
+    Nothing is sent before `not_before` (Unix time). Methods may be called from any thread.
     """
 
     def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, not_before: float) -> None:
         self._setup, self._writer, self._around = setup, writer, around
-        self._opens_at = time.monotonic() + not_before - time.time()  # the clock may be set back meanwhile
+        self._opens_at = time.monotonic() + not_before - time.time()  # the wall clock may be changed meanwhile
         self._stopping = threading.Event()
         self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()
@@ -61,10 +58,10 @@ class ProviderEngine:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a report.
+        """Whether the engine is open and so has a report.
 
         Raises:
-            HabError, OSError: it could not be opened.
+            HabError, OSError: the engine could not be opened.
         """
         if not self.opened.done():
             return False
@@ -72,13 +69,13 @@ class ProviderEngine:
         return True
 
     def follow(self, feeds: Sequence[Feed], flow: Callable[[str], DependentCalls]) -> None:
-        """Have rows of these shards flow on from now on; `flow` makes what spools their calls, by the writer's name."""
+        """Let rows of these shards flow from now on; `flow` creates the writer of their calls, given its name."""
         if feeds:
             self._flow = self._flow or flow(self._writer)
             self._flow.follow(feeds)
 
     def complete(self, jobs: Iterator[Job], most_queued: float = MAX_QUEUED) -> Future[None]:
-        """Complete jobs, which a thread reads at the pace of the engine; see OnlineEngine.complete."""
+        """Complete jobs, which a thread reads at the engine's pace; see `OnlineEngine.complete`."""
         return self._thread.complete(_stream(jobs), most_queued)
 
     def report(self) -> Future[EngineReport]:

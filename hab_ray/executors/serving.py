@@ -1,4 +1,4 @@
-"""Where each provider is: a URL from the catalogue or sweep, or a local model server started for this run."""
+"""The URLs of providers: from the catalogue or sweep, or of a local model server started for this run."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from hab_ray.work import Work
 
 
 class Endpoints:
-    """The URLs of a run's providers. A local server starts at the first question and ends with the stack."""
+    """The URLs of a run's providers. A local server starts at the first use of its URL and ends with `stack`."""
 
     def __init__(self, work: Work, stack: ExitStack) -> None:
         self._work, self._stack = work, stack
 
     def url(self, provider: str) -> str:
-        """The base URL of a provider.
+        """Return the base URL of a provider.
 
         Raises:
-            ConfigError: it has none, or the local server does not start.
+            ConfigError: the provider has no URL, or the local server does not start.
         """
         entry = self._work.catalog.providers[provider]
         if entry.serve:
@@ -53,7 +53,7 @@ class Endpoints:
 
 
 def _log_folder(run: Location) -> Path:
-    """Where a server of this machine writes: beside the run's log, where that is on this machine too."""
+    """Return the folder for a local server's log: the run's log folder if it is on this machine, else the user's."""
     if run.is_local:
         return (run / "log").path
     return Path(platformdirs.user_log_dir("hab_ray")) / folder_name(str(run))

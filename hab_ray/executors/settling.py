@@ -1,4 +1,4 @@
-"""Settling one shard, wherever that is done: in a thread or process of this machine, or in a task of Ray."""
+"""Settling and computing one shard, in a thread or process on this machine or in a Ray task."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from hab_ray.work import Settled, Work
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """What settling needs wherever it runs: the run's work, its store and its pending files. Picklable.
+    """The work, store and pending files of a run, which every worker needs. Picklable.
 
-    Permanent failures of epochs before `failures_since` count as open calls; where it is not 0, no view counts as
-    complete before it was derived again.
+    Permanent failures of epochs before `failures_since` count as open calls; if it is not 0, a view counts as complete
+    only once it has been derived again.
     """
 
     work: Work
@@ -31,12 +31,12 @@ class WorkerContext:
     pending: Pending
 
     def open_store(self) -> Store:
-        """A reader of the store. Readers remember what they have indexed, so keep it between orders."""
+        """Open a reader of the store. Reuse it for several orders, because it keeps its index."""
         return Store(open_folder(self.store), self.failures_since)
 
 
 def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSettled:
-    """Take a shard as far as the store has it: write its rows as an unpublished view, spool its open calls.
+    """Settle a shard: write the rows that the store has outcomes for as an unpublished view, and spool its open calls.
 
     Raises:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
@@ -61,7 +61,7 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
 
 
 def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Job]:
-    """The open calls that may be sent. That of a re-ask has a task of its own, which is none of the shard's tasks."""
+    """Yield the open calls to send. The task of a re-ask is not among the shard's tasks, so its job has no position."""
     positions = {id(task): position for position, task in enumerate(tasks)}
     for (row_id, call), task in zip(settled.open, settled.waiting, strict=True):
         if row_id not in settle.skip:
@@ -69,7 +69,9 @@ def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Jo
 
 
 def compute_rows(site: WorkerContext, compute: Compute, store: Store) -> RowsComputed:
-    """Compute a shard's rows as an unpublished view, with one BLAS thread: more would choose other tests, and slower.
+    """Compute a shard's rows and write them as an unpublished view.
+
+    BLAS uses one thread: with more, the selection would be slower and would choose other tests.
 
     Raises:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.

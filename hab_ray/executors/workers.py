@@ -1,4 +1,4 @@
-"""Workers on this machine: a thread that settles shards, and a process for each computation."""
+"""Workers on this machine: a thread that settles shards, and processes that compute rows."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Channel, Compute, Event, ExecutorDied, Settle
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 
-AT_ONCE = 2
+MAX_PROCESSES = 2
 
 
 @dataclass(frozen=True)
 class _Running:
     order: Compute
     process: BaseProcess
-    line: Connection
+    pipe: Connection
 
 
 class Computations:
-    """Runs computations, `AT_ONCE` at a time, in processes that are spawned, not forked: this process has threads.
+    """Computations in at most `MAX_PROCESSES` processes, which are spawned rather than forked because of our threads.
 
-    A process that is done takes the next order that waits, for its imports take seconds; if none does, it ends.
+    A process that has finished takes the next waiting order, which saves seconds of imports, or else ends.
     """
 
     def __init__(self, site: WorkerContext) -> None:
@@ -43,25 +43,25 @@ class Computations:
         self._fill()
 
     def poll(self) -> list[Event]:
-        """RowsComputed of those that have ended, ExecutorDied of those that could not."""
+        """Return RowsComputed for finished computations and ExecutorDied for those that failed."""
         events: list[Event] = []
-        for one in [one for one in self._running if one.line.poll() or not one.process.is_alive()]:
+        for one in [one for one in self._running if one.pipe.poll() or not one.process.is_alive()]:
             self._running.remove(one)
             try:
-                events.append(one.line.recv())
+                events.append(one.pipe.recv())
             except (EOFError, OSError):
                 events.append(_death(one))
             else:
                 if self._waiting and one.process.is_alive():
-                    self._give(one.process, one.line)
+                    self._assign_next(one.process, one.pipe)
                     continue
-            one.line.close()
+            one.pipe.close()
             one.process.join()
         self._fill()
         return events
 
     def close(self) -> None:
-        """End all processes at once."""
+        """Kill all processes."""
         self._waiting.clear()
         for one in self._running:
             one.process.kill()
@@ -70,22 +70,21 @@ class Computations:
 
     def _fill(self) -> None:
         spawn = multiprocessing.get_context("spawn")
-        while self._waiting and len(self._running) < AT_ONCE:
+        while self._waiting and len(self._running) < MAX_PROCESSES:
             ours, theirs = spawn.Pipe()
             process = spawn.Process(target=_compute, args=(self._site, theirs), daemon=True)
             process.start()
             theirs.close()
-            self._give(process, ours)
+            self._assign_next(process, ours)
 
-    def _give(self, process: BaseProcess, line: Connection) -> None:
+    def _assign_next(self, process: BaseProcess, pipe: Connection) -> None:
         order = self._waiting.popleft()
-        with suppress(OSError):  # a process that has died is found when its answer is looked for
-            line.send(order)
-        self._running.append(_Running(order, process, line))
+        with suppress(OSError):  # `poll` notices a dead process
+            pipe.send(order)
+        self._running.append(_Running(order, process, pipe))
 
 
 def _death(one: _Running) -> ExecutorDied:
-    """What is said of a computation whose process died without a word."""
     one.process.join()
     return ExecutorDied(
         EngineBroke(
@@ -95,22 +94,21 @@ def _death(one: _Running) -> ExecutorDied:
     )
 
 
-def _compute(site: WorkerContext, line: Connection) -> None:
-    """Compute what is ordered until the line is closed."""
+def _compute(site: WorkerContext, pipe: Connection) -> None:
     while True:
         try:
-            order: Compute = line.recv()
+            order: Compute = pipe.recv()
         except (EOFError, OSError):
             return
         try:
             event: Event = compute_rows(site, order, site.open_store())
-        except Exception as error:  # whatever it is: the driver ends the run with it
+        except Exception as error:  # the driver ends the run with any error
             event = ExecutorDied(error)
-        line.send(event)
+        pipe.send(event)
 
 
 class LocalWorkers:
-    """Settles one shard after another in a background thread, which keeps one reader of the store.
+    """A background thread that settles one shard after another with one reader of the store, and `Computations`.
 
     The thread starts with the first order.
     """
@@ -139,14 +137,14 @@ class LocalWorkers:
         return events
 
     def stop(self, drain_s: float) -> None:
-        """Nothing to do: no request is sent here."""
+        """Do nothing: workers send no requests."""
 
     def end(self) -> Collection[Channel]:
-        """No channel is opened here."""
+        """Return nothing: workers have no channels."""
         return ()
 
     def close(self) -> None:
-        """Cut off computations; the thread begins no further order."""
+        """Kill computations and let the thread end after its current order."""
         self._computations.close()
         self._is_closed = True
         self._orders.put(None)
@@ -156,7 +154,7 @@ class LocalWorkers:
         while (order := self._orders.get()) and not self._is_closed:
             try:
                 event: Event = settle_shard(self._site, order, store)
-            except Exception as error:  # whatever it is: the driver would wait for ever
+            except Exception as error:  # any error, or the driver would wait forever
                 event = ExecutorDied(error)
             self._events.put(event)
             self._wake()

@@ -1,4 +1,4 @@
-"""Disk space held back for replies that are paid for when the disk is full."""
+"""Disk space reserved for paid replies in case the disk fills up."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ BALLAST_BYTES = 8 << 20
 
 
 class Ballast:
-    """A file that takes up `BALLAST_BYTES` until `release`. None is needed where the store is not on this machine.
+    """A file of `BALLAST_BYTES` that occupies disk space until `release`; no file for a store in a bucket.
 
     Raises:
-        OSError: there is not as much space; then nothing should be asked that has to be paid for.
+        OSError: the disk lacks that space, so no call that costs money should be sent.
     """
 
     def __init__(self, store: Location, name: str) -> None:

@@ -1,8 +1,8 @@
-"""The primitives every stored file goes through: list, exists, size, get, get_range, put, put_new, move, delete, clear.
+"""The storage primitives: list, exists, size, get, get_range, put, put_new, move, delete, clear.
 
-`put` replaces atomically. `put_new` creates, and fails if the name exists: of two writers exactly one wins,
-which is what the lease and the ledger stand on. Names are relative, with `/` between parts. On
-disk, files are their user's alone (`storage.modes`).
+`put` replaces atomically. `put_new` fails if the name exists, so exactly one of two writers wins; the lease and the
+ledger rely on it. Names are relative and use `/` as separator. On disk, files are private to their user (see
+`storage.modes`).
 """
 
 from __future__ import annotations
@@ -18,68 +18,69 @@ __all__ = ["Folder", "LocalFolder", "open_folder"]
 
 
 class Folder(Protocol):
-    """A place that holds named blobs. Its methods may be called in any thread.
+    """A thread-safe container of named blobs.
 
     Raises:
-        ConfigError: it is in a bucket that cannot be used.
-        FileNotFoundError: nothing is under a name that is read, measured or moved.
+        ConfigError: the folder is in a bucket that cannot be used.
+        FileNotFoundError: the name to read, measure or move does not exist.
     """
 
     @property
     def is_remote(self) -> bool:
-        """Whether each request is charged for and takes tens of milliseconds."""
+        """Whether each request costs money and takes tens of milliseconds."""
 
     def claim(self) -> None:
-        """Trust from now on that no other process writes here, but for leases and the ledger.
+        """Assume from now on that no other process writes here, except to leases and the ledger.
 
-        For the holder of the store's lease whose workers are all in this process: most lookups then need no request.
+        Only the holder of the store's lease may call this, and only if all its workers run in this process. Most
+        lookups then need no request.
         """
 
     def list(self, prefix: str = "") -> Sequence[str]:
-        """All names under a prefix folder ("" = all), sorted; a prefix nobody wrote to is empty."""
+        """Return all names under a prefix folder ("" for all), sorted; none if the prefix does not exist."""
 
     def exists(self, name: str) -> bool:
-        """Whether something is under a name."""
+        """Return whether a blob has this name."""
 
     def size(self, name: str) -> int:
-        """How many bytes are under a name."""
+        """Return the size of a blob in bytes."""
 
     def get(self, name: str) -> bytes:
-        """The bytes under a name."""
+        """Return the content of a blob."""
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """So many of the bytes under a name, fewer where it ends before."""
+        """Return `length` bytes of a blob from `start` on, or fewer if it ends earlier."""
 
     def put(self, name: str, data: bytes) -> None:
-        """Write or atomically replace."""
+        """Write a blob, or replace it atomically."""
 
     def put_new(self, name: str, data: bytes) -> None:
-        """Write, unless the name exists.
+        """Write a blob under a new name.
 
         Raises:
-            FileExistsError: it does.
+            FileExistsError: the name exists.
         """
 
     def delete(self, name: str) -> None:
-        """Remove; a name that is not there is fine."""
+        """Remove a blob if it exists."""
 
     def move(self, name: str, to: str) -> None:
-        """Atomically replace what is under another name of this folder by this."""
+        """Rename a blob within this folder, atomically replacing the target."""
 
     def clear(self, prefix: str) -> None:
-        """Remove everything under a prefix folder; one that nobody wrote to is fine."""
+        """Remove everything under a prefix folder, if it exists."""
 
 
 def open_folder(location: Location) -> Folder:
-    """The folder at a location. In a bucket it is one object for all of this process.
+    """Return the folder at a location; in a bucket, the one object that this process shares.
 
     Raises:
-        ConfigError: it is neither on this machine nor in a bucket, or boto3 is missing.
+        ConfigError: the location is neither on this machine nor in a bucket, or boto3 is missing.
     """
     if location.is_local:
         return LocalFolder(location.path)
     if location.is_s3:
-        from hab_ray.storage.s3.folder import s3_folder  # most runs need none of it
+        from hab_ray.storage.s3.folder import s3_folder  # boto3 is optional and slow to import
 
         return s3_folder(location.bucket, location.prefix)
     raise ConfigError(

@@ -1,10 +1,10 @@
-"""The format of a store's files, as its format.json says. A store without one is of format 0.
+"""The format version of a store, kept in its format.json. A store without that file has format 0.
 
-0   records do not say whether a batch brought them; runs are known by their folder; nothing is marked
+0   records do not say whether they came from a batch; runs are identified by their folder; budgets have no marks
 1   records have a `mode`, runs an id (see `registry`), budgets a mark (see `spending`)
 
-Sidecars need no format of their own: a version that does not know them reads and writes the same records, and the next
-holder of the lease makes those that are missing.
+Sidecars do not change the format: a version that does not know them reads and writes the same records, and the next
+holder of the lease creates those that are missing.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ _NAME = "format.json"
 
 
 def refuse_newer(folder: Folder, where: str) -> None:
-    """Check that this version can read a store; `where` names it.
+    """Check that this version can read a store; `where` names the store in the message.
 
     Raises:
-        ConfigError: a newer version has written it, or its format.json is damaged.
+        ConfigError: a newer version wrote the store, or its format.json is damaged.
     """
     found = _format(folder, where)
     if found > FORMAT:
         raise ConfigError(
-            f"{where}: is of format {found}, and this version of hab_ray reads up to {FORMAT}; install a newer "
+            f"{where}: has format {found}, and this version of hab_ray reads up to {FORMAT}; install a newer "
             "hab_ray, or give the sweep another `store:`"
         )
 
 
 def adopt(folder: Folder, where: str) -> None:
-    """Take a new store or one of an older format, whose files stay as they are; for the lease's holder.
+    """Mark a new or older store as one of this format, leaving its records unchanged. Requires the lease.
 
     Raises:
-        ConfigError: a newer version has written it, or its format.json is damaged.
+        ConfigError: a newer version wrote the store, or its format.json is damaged.
     """
     refuse_newer(folder, where)
     if _format(folder, where) < FORMAT:
@@ -52,7 +52,7 @@ def _format(folder: Folder, where: str) -> int:
         found = None
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
         raise ConfigError(
-            f'{where}: {_NAME} is damaged; write {{"format": {FORMAT}}} into it if this version has written the store '
-            "before, else restore it"
+            f'{where}: {_NAME} is damaged; write {{"format": {FORMAT}}} into it if this version has used the store '
+            "before, otherwise restore it from a backup"
         )
     return found

@@ -19,7 +19,7 @@ MAX_BYTES = 1 << 36
 
 
 class LocalFolder:
-    """A folder on local disk. Files appear whole, after an fsync, by rename() or link()."""
+    """A folder on local disk. Each file is written aside, synced, then published whole by rename() or link()."""
 
     is_remote = False
 
@@ -27,13 +27,13 @@ class LocalFolder:
         self.root = root
 
     def claim(self) -> None:
-        """What is on this disk is looked up again each time, which costs next to nothing."""
+        """Do nothing: lookups on a local disk are cheap, so none are cached."""
 
     def list(self, prefix: str = "") -> Sequence[str]:
         return sorted(self._walk(self.root / prefix))
 
     def _walk(self, start: Path) -> Iterator[str]:
-        for parent, _, files in os.walk(start, onerror=_must_be_readable):
+        for parent, _, files in os.walk(start, onerror=_refuse_unreadable):
             for file in files:
                 if not file.startswith(_ASIDE):
                     yield (Path(parent) / file).relative_to(self.root).as_posix()
@@ -45,11 +45,11 @@ class LocalFolder:
         return (self.root / name).stat().st_size
 
     def get(self, name: str) -> bytes:
-        with _opened(self.root / name) as file:
+        with _open(self.root / name) as file:
             return file.read()
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        with _opened(self.root / name) as file:
+        with _open(self.root / name) as file:
             return os.pread(file.fileno(), length, start)
 
     def put(self, name: str, data: bytes) -> None:
@@ -79,7 +79,7 @@ class LocalFolder:
         aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
         try:
             handle = open_new(aside, self.root, os.O_WRONLY | os.O_EXCL)
-            with _named(self.root / name), open(handle, "wb") as file:
+            with _errors_naming(self.root / name), open(handle, "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -90,30 +90,30 @@ class LocalFolder:
         _sync_folder(parent)
 
 
-def _opened(path: Path) -> FileIO:
-    """A file open for reading.
+def _open(path: Path) -> FileIO:
+    """Open a file for reading.
 
     Raises:
-        OSError: there is none; ENXIO where a pipe, a socket or a device lies under its name, which may never end, and
-            EOVERFLOW for a file of more than `MAX_BYTES`, which nothing here has written.
+        OSError: the file is missing, is a pipe, socket or device, whose read may never end (ENXIO), or has more than
+            `MAX_BYTES`, so that this project cannot have written it (EOVERFLOW).
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    problem = _problem(os.fstat(handle))
+    problem = _error_number(os.fstat(handle))
     if problem is not None:
         os.close(handle)
         raise OSError(problem, os.strerror(problem), str(path))
     return FileIO(handle)
 
 
-def _problem(found: os.stat_result) -> int | None:
+def _error_number(found: os.stat_result) -> int | None:
     if stat.S_ISREG(found.st_mode):
         return errno.EOVERFLOW if found.st_size > MAX_BYTES else None
     return errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.ENXIO
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Give an error of a write, which knows no name, the name of the file that was to appear."""
+def _errors_naming(path: Path) -> Iterator[None]:
+    """Name the target file in errors of writes, which name no file themselves."""
     try:
         yield
     except OSError as error:
@@ -121,8 +121,8 @@ def _named(path: Path) -> Iterator[None]:
         raise
 
 
-def _must_be_readable(error: OSError) -> None:
-    """A folder that is not there is empty. One that cannot be read is not: its replies would be paid for again."""
+def _refuse_unreadable(error: OSError) -> None:
+    """Treat a missing folder as empty, but not an unreadable one: its replies would be paid for again."""
     if not isinstance(error, FileNotFoundError):
         raise error
 

@@ -1,7 +1,7 @@
-"""Who else on a machine may read or change what is written: nobody.
+"""File modes: no other user of the machine may read or change what is written.
 
-A run or store is shared with a group by making its folder beforehand, writable by that group (`chmod 2770`): what is
-written below it is then the group's, too, and still nobody else's.
+To share a run or store with a group, create its folder beforehand and make it writable by the group (`chmod 2770`).
+Everything written below it is then accessible to the group, and still to nobody else.
 """
 
 from __future__ import annotations
@@ -14,61 +14,61 @@ from pathlib import Path
 from hab_ray.errors import ConfigError
 
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
-_OF_THE_KERNEL = ("/proc", "/sys")
+_KERNEL_FOLDERS = ("/proc", "/sys")
 
 
 def make_folder(folder: Path, root: Path) -> None:
-    """Make a folder at or below `root`, and what it is in, for whom `root` is.
+    """Create a folder at or below `root` and its missing parents, shared with a group if `root` is.
 
     Raises:
-        OSError: it cannot be made.
+        OSError: the folder cannot be created.
     """
     if folder.is_dir():
         return
     if folder != folder.parent:
         make_folder(folder.parent, root)
     folder.mkdir(mode=0o700, exist_ok=True)
-    if _is_of_group(root):
+    if _is_shared(root):
         folder.chmod(0o2770)
 
 
 def open_new(path: Path, root: Path, flags: int) -> int:
-    """The descriptor of a file at or below `root` that is there or is made, for whom `root` is.
+    """Open or create a file at or below `root`, shared with a group if `root` is; return its descriptor.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    if _is_of_group(root) and os.fstat(handle).st_uid == os.getuid():
+    if _is_shared(root) and os.fstat(handle).st_uid == os.getuid():
         os.fchmod(handle, 0o660)
     return handle
 
 
-def _is_of_group(root: Path) -> bool:
+def _is_shared(root: Path) -> bool:
     return root.is_dir() and bool(root.stat().st_mode & stat.S_IWGRP)
 
 
 def refuse_unwritable(folder: Path) -> None:
-    """Check, writing nothing, that a folder can be made or written where it is named.
+    """Check, without writing, that a folder can be created or written to.
 
     Raises:
         OSError: it cannot.
     """
     places = (folder.absolute(), *folder.absolute().parents)
-    within = next(place for place in places if os.path.lexists(place)).resolve()
-    if not within.is_dir():
+    existing = next(place for place in places if os.path.lexists(place)).resolve()
+    if not existing.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, "a file is where a folder is needed", str(folder))
-    if any(within.is_relative_to(kernel) for kernel in _OF_THE_KERNEL):
+    if any(existing.is_relative_to(kernel) for kernel in _KERNEL_FOLDERS):
         raise FileNotFoundError(errno.ENOENT, "it is no disk", str(folder))
-    if not os.access(within, os.W_OK | os.X_OK):
+    if not os.access(existing, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def refuse_others(folder: Path, variable: str) -> None:
-    """Check that nobody else can have put something into a folder, which `variable` of the environment names.
+    """Check that no other user can have written to a folder, which the environment variable `variable` names.
 
     Raises:
-        ConfigError: it is somebody else's or a link, or others may write it or a folder that it is in.
+        ConfigError: another user owns the folder, or others may write to it or to one of its parents.
     """
     for place in (folder, *folder.absolute().parents):
         try:

@@ -1,4 +1,4 @@
-"""Looks at a place before a command begins: is it there, and does it keep what the lease and the ledger stand on?"""
+"""Checks before a command begins: is the storage reachable, and does it support conditional writes?"""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ CHECKED = "conditional-writes.txt"
 
 
 def reach(location: Location) -> Folder:
-    """The folder at a location, after a look whether its bucket is there and may be used.
+    """Open the folder at a location after checking that its bucket, if any, exists and may be used.
 
-    Later, requests are repeated for as long as the bucket is away: by then a run may have paid for what it holds.
+    Only this first request has a time limit. Later ones are retried until the bucket answers, because by then a run
+    may hold replies that it has paid for.
 
     Raises:
-        ConfigError: it is not, or did not answer in `FIRST_ANSWER_S`.
+        ConfigError: the bucket cannot be used, or did not answer within `FIRST_ANSWER_S`.
     """
     if location.is_s3:
         from hab_ray.storage.s3.folder import s3_folder
@@ -28,10 +29,10 @@ def reach(location: Location) -> Folder:
 
 
 def refuse_without_put_new(folder: Folder, where: str) -> None:
-    """Make sure, once for a store, that of two writers of one new name only one succeeds; `where` names the store.
+    """Check, once per store, that only one of two writers can create a name; `where` names the store in the message.
 
     Raises:
-        ConfigError: both do.
+        ConfigError: both writers succeeded.
     """
     if not folder.is_remote or folder.exists(CHECKED):
         return

@@ -1,4 +1,4 @@
-"""A run's sweep.yaml: the record of what its results depend on."""
+"""A run's record: its sweep.yaml, which lists everything that the results depend on."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ RUBRIC = "rubric "
 
 
 class Record(Strict):
-    """A run's sweep.yaml: the sweep as resolved and all that its results depend on.
+    """A run's sweep.yaml: the resolved sweep and everything that its results depend on.
 
-    `id` is the run's for ever; None in records of format 0. A started run keeps its prompts and fences, so that its
-    calls keep their keys; `reader_version` says by which rules its verdicts were read. `started` is the first start,
-    `priced_on` the day whose prices the latest one plans, reserves and pays by: a vendor charges what it charges when
-    a call is made, and what was paid before stands in the replies. In a run of `settings_version` 1 only a model
-    that thinks is sent an effort. `sources` are the origins of given data and imported rubrics as of
-    `hab_ray.given.origins`; None in records from before they were kept.
-    `declarations` are the analyses that were declared, the present one last. `drawn` says by dimension which of the
-    given answers are read, where not all are. `store` is where the run's store was when
-    it was driven last, as seen from the run's folder; None in records from before it was kept. `pauses` says when a run
-    with sentinels went on after a week's rest or more.
+    - `id` never changes; None in records of format 0.
+    - `prompts_version` and `fence_version` never change, so that calls keep their keys. `reader_version` names the
+      rules by which verdicts were read. With `settings_version` 1, only models that think are sent an effort.
+    - `started` is the first start; `priced_on` is the day whose prices the latest start plans, reserves and pays by.
+      What earlier calls cost is in their replies.
+    - `sources` are the origins of given data and imported rubrics (see `hab_ray.given.origins`).
+    - `declarations` are the declared analyses, the current one last.
+    - `drawn` says, by dimension, which given answers are read if not all are.
+    - `store` is the path from the run's folder to its store at the latest start.
+    - `pauses` are the times at which a run with sentinels resumed after a week or more.
+
+    `sources` and `store` are None in records older than these fields.
     """
 
     id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")] | None = None
@@ -58,25 +60,25 @@ class Record(Strict):
     pauses: Annotated[tuple[datetime, ...], Field(exclude_if=lambda pauses: not pauses)] = ()
 
     def entry(self, name: str) -> ModelEntry:
-        """A model as this run asks it."""
+        """Return a model's catalogue entry with the settings that this run sends."""
         return self.as_asked(self.sweep.catalog.find(name))
 
     def as_asked(self, entry: ModelEntry) -> ModelEntry:
-        """A model with its price and limits of today, sent what this run has sent from the beginning."""
+        """Return a model's entry with the settings that this run has sent since its start."""
         return entry.without_lone_effort() if self.settings_version < SETTINGS_VERSION else entry
 
     @property
     def rubric_hashes(self) -> dict[str, str]:
-        """The digests of the rubrics by dimension, sorted."""
+        """Digests of the rubrics by dimension, sorted."""
         found = {name: digest for name, digest in self.hashes.items() if name.startswith(RUBRIC)}
         return {name.removeprefix(RUBRIC): found[name] for name in sorted(found)}
 
 
 def read_record(run: Location) -> Record | None:
-    """A run's record; None where there is no run.
+    """Read a run's record; None if there is no run.
 
     Raises:
-        ConfigError: the file was changed by hand, or is another version's.
+        ConfigError: the file was edited by hand, or written by another version.
     """
     folder = RunFolder(run)
     if not folder.exists():
@@ -93,7 +95,7 @@ def read_record(run: Location) -> Record | None:
 
 
 def run_id_in(run: Location) -> str | None:
-    """The id of the run in a folder; None where there is none that can be read."""
+    """Return the id of the run in a folder; None if no id can be read."""
     try:
         record = read_record(run)
     except ConfigError:
@@ -107,14 +109,14 @@ def put_record(run: Location, record: Record) -> None:
 
 
 def amend_record(run: Location, **changes: object) -> None:
-    """Change these fields of a started run's record, and leave the rest as the last `hab run` wrote it."""
+    """Change these fields of a started run's record and keep all others."""
     record = read_record(run)
     assert record is not None
     put_record(run, record.model_copy(update=changes))
 
 
 def text_of(record: Record) -> bytes:
-    """The record as the file holds it."""
+    """Return the record as YAML."""
     return yaml.safe_dump(
         record.model_dump(mode="json", by_alias=True), sort_keys=False, allow_unicode=True, encoding="utf-8"
     )

@@ -1,10 +1,10 @@
-"""The runs of a store. A run has an id, kept in its sweep.yaml, and the store keeps by it what each run has spent.
+"""The runs of a store. Each run has an id in its sweep.yaml, by which the store attributes spending to it.
 
-    runs/<id>/<epoch>.json             this run's process held the store in that epoch; `folder` is where the run was
-    runs/<id>/released-<epoch>.json    what earlier epochs had stranded was released, see `storage.spending`
+    runs/<id>/<epoch>.json             the run held the store's lease in this epoch; `folder` is the run's folder then
+    runs/<id>/released-<epoch>.json    money stranded in earlier epochs was released, see `storage.spending`
 
-An epoch belongs to at most one run. Where the run's folder lies does not matter: it may be moved, linked or mounted
-elsewhere. Two folders with one id are a copy, and one of the two must be given an id of its own.
+An epoch belongs to at most one run. A run's folder may be moved, linked or mounted elsewhere. If two folders have the
+same id, one is a copy of the other and needs a new id.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _RELEASED = re.compile(r"^released-(\d+)\.json$")
 
 
 def new_run_id() -> str:
-    """An id that no other run has."""
+    """Return a new unique run id."""
     return uuid4().hex
 
 
@@ -37,32 +37,30 @@ class Registry:
         self._folder, self._store = open_folder(store), store
 
     def epochs(self, run_id: str, run: Location) -> frozenset[int]:
-        """The epochs in which a run's processes held the store.
+        """Return the epochs in which a run held the store's lease.
 
-        Epochs of the same folder that are nobody's count too: they are of a store from before runs had ids, or of a
-        probe before the run began.
+        Unclaimed epochs of the same folder count too: they are from before runs had ids, or from a probe before the
+        run began.
         """
         entries = self._entries()
-        own = {epoch for id, epoch in entries if id == run_id}
         name = run.seen_from(self._store)
         claimed = {record_name(epoch) for _, epoch in entries}
         unclaimed = (
             read_holder(self._folder, record) for record in lease_records(self._folder) if record not in claimed
         )
-        return frozenset(own | {holder.epoch for holder in unclaimed if holder.run == name})
+        return self.epochs_entered({run_id}) | {holder.epoch for holder in unclaimed if holder.run == name}
 
     def enter(self, run_id: str, run: Location, now: datetime) -> None:
-        """Claim this epoch for a run, and what else `epochs` counts as its; for the lease's holder."""
-        own = {epoch for id, epoch in self._entries() if id == run_id}
+        """Claim for a run all its `epochs` that it has not claimed yet. Requires the lease."""
         text = json.dumps({"folder": run.seen_from(self._store), "at": now.isoformat(timespec="seconds")}).encode()
-        for epoch in sorted(self.epochs(run_id, run) - own):
+        for epoch in sorted(self.epochs(run_id, run) - self.epochs_entered({run_id})):
             self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
 
     def refuse_copy(self, run_id: str, run: Location) -> None:
-        """Check that no other folder is this same run.
+        """Check that no other folder has this run's id.
 
         Raises:
-            ConfigError: another folder has the id.
+            ConfigError: another folder has it.
         """
         other = self.other_folder(run_id, run)
         if other is not None:
@@ -72,10 +70,10 @@ class Registry:
             )
 
     def other_folder(self, run_id: str, run: Location) -> Location | None:
-        """Another folder with the same id, where this run was driven last; None where there is none.
+        """Return the other folder with this id in which the run was driven last; None if there is no other.
 
         Raises:
-            DamagedFile: it is not known where that was.
+            DamagedFile: the registry entry with that folder cannot be read.
         """
         newest = self._newest().get(run_id)
         if newest is None:
@@ -84,19 +82,18 @@ class Registry:
         return last if run_id_in(last) == run_id and not last.is_same(run) else None
 
     def last_folders(self) -> dict[str, Location]:
-        """Where each run was when it was driven last, by its id.
+        """Return the folder in which each run was driven last, by run id.
 
         Raises:
-            DamagedFile: it is not known of one.
+            DamagedFile: a registry entry cannot be read.
         """
         return {id: self._folder_of(id, epoch) for id, epoch in self._newest().items()}
 
     def epochs_entered(self, run_ids: Collection[str]) -> frozenset[int]:
-        """The epochs that these runs have claimed."""
+        """Return the epochs that these runs have claimed."""
         return frozenset(epoch for id, epoch in self._entries() if id in run_ids)
 
     def _newest(self) -> dict[str, int]:
-        """The last epoch of each run: a later entry replaces an earlier one."""
         return dict(sorted(self._entries()))
 
     def _folder_of(self, run_id: str, epoch: int) -> Location:
@@ -111,16 +108,15 @@ class Registry:
             ) from None
 
     def released_up_to(self, run_id: str) -> int:
-        """The epoch whose holder released what earlier ones had stranded; 0 where nobody did."""
+        """Return the latest epoch that released the money stranded in earlier ones; 0 if none did."""
         names = (name.rpartition("/")[2] for name in self._folder.list(f"runs/{run_id}"))
         return max((int(found.group(1)) for name in names if (found := _RELEASED.match(name))), default=0)
 
     def release(self, run_id: str, epoch: int, nanousd: int, now: datetime) -> None:
-        """Note that what the run's earlier epochs had stranded counts as spent no longer; for the lease's holder."""
+        """Record that money stranded in the run's earlier epochs no longer counts as spent. Requires the lease."""
         text = json.dumps({"nanousd": nanousd, "at": now.isoformat(timespec="seconds")}).encode()
         self._folder.put_new(f"runs/{run_id}/released-{epoch:06d}.json", text)
 
     def _entries(self) -> list[tuple[str, int]]:
-        """The runs that the store knows, each with every epoch that it has claimed."""
         found = map(_ENTRY.match, self._folder.list("runs"))
         return [(entry.group(1), int(entry.group(2))) for entry in found if entry]

@@ -25,28 +25,28 @@ OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHE
 
 
 class RunFolder:
-    """One run's files. A view is replaced whole or not at all."""
+    """The files of one run. Views are replaced atomically."""
 
     def __init__(self, location: Location) -> None:
         self.location = location
         self.folder = open_folder(location)
 
     def exists(self) -> bool:
-        """Whether a run was ever started here."""
+        """Return whether a run was ever started here."""
         return self.folder.exists(SWEEP)
 
     def has(self, name: str) -> bool:
         return self.folder.exists(name)
 
     def count(self, name: str) -> int | None:
-        """How many rows a view has; None where there is none that can be read, so that it is derived again."""
+        """Return the number of rows of a view; None if it is missing or damaged, so that it is derived again."""
         try:
             return int(part_metadata(self.folder, name).num_rows)
         except (FileNotFoundError, DamagedFile):
             return None
 
     def read(self, row_type: type[R], name: str) -> list[R]:
-        """The rows of a view, none where it is not there."""
+        """Return the rows of a view; none if it does not exist."""
         if not self.has(name):
             return []
         return from_table(row_type, read_table(name, self.folder.get(name)))
@@ -56,10 +56,9 @@ class RunFolder:
         self.folder.put(name, to_parquet(to_table(row_type, rows)))
 
     def remove(self) -> list[str]:
-        """Remove what a run consists of, its record last, so that the same again goes on where it was cut off.
+        """Remove the run's files and return the names of all others in the folder.
 
-        Returns:
-            The names of the files that are left, which are of something else.
+        The record goes last, so that an interrupted removal can be repeated.
         """
         for name in (*OF_A_RUN, MARKER):
             self.folder.clear(name)
@@ -68,10 +67,10 @@ class RunFolder:
         return list(self.folder.list())
 
     def require(self) -> None:
-        """Check that this is a run's folder.
+        """Check that this folder holds a run.
 
         Raises:
-            ConfigError: it is not.
+            ConfigError: it does not.
         """
         if not self.exists():
             raise ConfigError(

@@ -1,4 +1,4 @@
-"""The store's secret, from which the codes of fences are made."""
+"""The store's secret, from which fence codes are derived."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ SECRET_BYTES = 32
 
 
 def fence_secret(folder: Folder) -> bytes:
-    """The secret of the store in this folder, made at the first use; two processes get the same.
+    """Return the secret of the store in this folder, creating it on first use; safe to call from several processes.
 
     Raises:
-        ConfigError: the file was damaged.
+        ConfigError: the file is damaged.
     """
     try:
         secret = folder.get(SECRET)

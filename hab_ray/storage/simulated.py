@@ -1,4 +1,4 @@
-"""Marks of folders whose replies came from a simulator: of a rehearsal, and of a run some of whose vendors were one."""
+"""Markers for folders whose replies came from a simulator: rehearsals, and real runs with a simulated provider."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
 NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
 PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
-_ASKED_FOR_S = 2.0
+_TIMEOUT_S = 2.0
 
 
 def refuse_simulated(sweep: Sweep) -> None:
-    """Check, before a real run, that neither its folder nor its store is a rehearsal's.
+    """Check before a real run that neither its folder nor its store belongs to a rehearsal.
 
     Raises:
-        ConfigError: one of them is.
+        ConfigError: one of them does.
     """
     for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
         if open_folder(folder).exists(MARKER):
@@ -32,20 +32,20 @@ def refuse_simulated(sweep: Sweep) -> None:
 
 
 def note_simulators(sweep: Sweep) -> None:
-    """Keep in a real run's folder which of the sweep's own providers on this machine are simulators."""
+    """Record in a real run's folder which of the sweep's own providers on this machine are simulators."""
     found = sorted(name for name, entry in sweep.providers.items() if entry.url and _is_simulator(entry.url))
     if found:
         open_folder(sweep.run_folder).put(BY_SIMULATOR, f"{', '.join(found)}\n".encode())
 
 
 def _is_simulator(url: str) -> bool:
-    """Whether the server behind a loopback address shows a simulator's meter. Others are not asked."""
+    """Return whether a loopback server has a simulator's meter. Other addresses get no request."""
     parts = urlsplit(url)
     if parts.hostname not in LOOPBACK:
         return False
     from hab_simulator import SimulatorClient
 
-    client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _ASKED_FOR_S)
+    client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _TIMEOUT_S)
     try:
         client.meter()
     except (OSError, ValueError, HTTPException):
@@ -54,7 +54,7 @@ def _is_simulator(url: str) -> bool:
 
 
 def simulated_notice(run: Location) -> str | None:
-    """What stands above the results of a run that a simulator has answered."""
+    """Return the warning to show above a run's results if a simulator answered any of its calls."""
     folder = open_folder(run)
     if folder.exists(MARKER):
         return NOTICE

@@ -1,10 +1,11 @@
-"""What online calls have cost, by the epoch that paid for them. Integer nano-dollars.
+"""The cost of online calls by the epoch that paid for them, in integer nano-dollars.
 
-Each record of the store says which epoch paid for it, and how: what batches cost stands in the ledger. Beside the
-records are, by epoch:
+Each record of the store names the epoch that paid for it, and whether online or by batch; the ledger has the cost of
+batches. Two files per epoch cover online calls without a record:
 
-    lost/<epoch>.json      what calls may have cost that brought no record
-    budget/<epoch>.json    the budget's mark: the most that the epoch's online calls can have cost, see `engine.budget`
+    lost/<epoch>.json      the most that calls without a record can have cost
+    budget/<epoch>.json    the budget's mark: the most that all online calls of the epoch can have cost, see
+                           `engine.budget`
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +27,10 @@ from hab_ray.storage.replies.sidecars import Entries, entries_in
 
 @dataclass(frozen=True)
 class Online:
-    """What the online calls of some epochs count as spent. Of that, calls that brought no record may have cost `lost`,
-    and for what was `stranded` nothing accounts.
+    """Spending by online calls of some epochs.
+
+    `spent` includes `lost`, the most that calls without a record can have cost, and `stranded`, the money under a
+    mark that neither records nor `lost` account for.
     """
 
     spent: int
@@ -35,15 +39,14 @@ class Online:
 
 
 def keep_lost(folder: Folder, epoch: int, nanousd: int) -> None:
-    """Replace what is noted as lost by an epoch."""
+    """Replace the amount recorded as lost in an epoch."""
     folder.put(f"lost/{epoch:06d}.json", json.dumps({"nanousd": nanousd}).encode())
 
 
 def online_spending(folder: Folder, epochs: Collection[int], released_up_to: int) -> Online:
-    """What online calls of these epochs have cost, or may have.
+    """Return what online calls of these epochs have cost, or can have cost.
 
-    Of an epoch with a mark all that the mark covers counts, unless a later one released it: its process may have
-    ended while calls were in flight.
+    An epoch counts up to its mark, unless a later epoch released it: its process may have ended with calls in flight.
 
     Raises:
         DamagedFile: a file of the store cannot be read.
@@ -79,25 +82,33 @@ def _number(folder: Folder, name: str, field: str) -> int:
 
 
 def unreadable(name: str) -> DamagedFile:
-    """The error for a file of the store that says what calls may have cost and cannot be read."""
+    """Return the error for a damaged file with what calls may have cost."""
     return DamagedFile(
         f"the store's {name}, which says what calls of a run may have cost, cannot be read. Put it back from a backup "
         "or delete it, and give the same command again; no reply is lost, but once it is deleted the budget no "
-        "longer counts what was in flight when that process ended"
+        "longer counts the calls that were in flight when that process ended"
     )
 
 
 def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
-    """What the records of these epochs cost, but for batches, by epoch."""
     spent: Counter[int] = Counter()
-    for shelf in RecordKind:
-        names = folder.list(shelf)
-        heads = [np.empty(0, dtype=np.uint64)]
-        for name in names:
-            entries = _online(entries_in(folder, name), epochs)
-            spent.update(_by_epoch(entries))
-            heads.append(entries.keys.heads)
-        spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
+    for kind in RecordKind:
+        while True:
+            with suppress(FileNotFoundError):  # another process compacts the store: list its files again
+                spent.update(_recorded_as(folder, kind, epochs))
+                break
+    return spent
+
+
+def _recorded_as(folder: Folder, kind: RecordKind, epochs: Collection[int]) -> Counter[int]:
+    spent: Counter[int] = Counter()
+    names = folder.list(kind)
+    heads = [np.empty(0, dtype=np.uint64)]
+    for name in names:
+        entries = _online(entries_in(folder, name), epochs)
+        spent.update(_by_epoch(entries))
+        heads.append(entries.keys.heads)
+    spent.subtract(_counted_twice(folder, names, epochs, _repeated(np.concatenate(heads))))
     return spent
 
 
@@ -106,7 +117,7 @@ def _online(entries: Entries, epochs: Collection[int]) -> Entries:
 
 
 def _by_epoch(entries: Entries) -> dict[int, int]:
-    """The sum of each epoch, exact however large: the halves of the costs are added up apart."""
+    """Return the sum of each epoch, adding the halves of the costs separately so that int64 cannot overflow."""
     sums = {}
     for epoch in np.unique(entries.epochs).tolist():
         costs = entries.costs[entries.epochs == epoch]
@@ -115,7 +126,7 @@ def _by_epoch(entries: Entries) -> dict[int, int]:
 
 
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The heads of keys that may be in two files: a compaction was cut off, or a later epoch asked again."""
+    """Return the heads of keys that may be in two files, after an interrupted compaction or a repeated call."""
     heads.sort()
     found: NDArray[np.uint64] = heads[1:][heads[1:] == heads[:-1]]
     return found
@@ -124,7 +135,7 @@ def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def _counted_twice(
     folder: Folder, names: Iterable[str], epochs: Collection[int], heads: NDArray[np.uint64]
 ) -> Counter[int]:
-    """What is counted too much, because one epoch's record of a call stands in more than one place."""
+    """Return the cost counted more than once because an epoch's record of a call is in several files."""
     twice: Counter[int] = Counter()
     if not len(heads):
         return twice

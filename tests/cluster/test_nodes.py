@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog.models import ProviderEntry
-from hab_ray.cluster.nodes import Node, alive_nodes, must_have_keys, must_see, problem_with
+from hab_ray.cluster.nodes import Node, alive_nodes, problem_with, require_folders, require_keys
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 
@@ -17,15 +17,17 @@ MISSING = "HAB_TEST_KEY_THAT_IS_NOWHERE"
 
 
 def test_one_node_is_the_drivers_own_and_places_in_a_bucket_are_seen_by_all(tmp_path: Path) -> None:
-    must_see([GONE], {"store": Location.of(tmp_path)}, shared=False)
+    require_folders([GONE], {"store": Location.of(tmp_path)}, shared=False)
     assert not list(tmp_path.iterdir())
-    must_see(TWO, {"run": Location.of("s3://bucket/run"), "store": Location.of("s3://bucket/store")}, shared=False)
+    require_folders(
+        TWO, {"run": Location.of("s3://bucket/run"), "store": Location.of("s3://bucket/store")}, shared=False
+    )
 
 
 def test_folders_on_several_nodes_need_a_word_from_the_user(tmp_path: Path) -> None:
     places = {"run": Location.of(tmp_path / "run"), "store": Location.of("s3://bucket/store")}
     with pytest.raises(ConfigError, match=r"has 2 nodes") as told:
-        must_see(TWO, places, shared=False)
+        require_folders(TWO, places, shared=False)
     for part in (f"`run: {tmp_path / 'run'}`", "s3://", "`shared_filesystem: true`"):
         assert part in str(told.value)
     assert "bucket/store" not in str(told.value)
@@ -45,11 +47,11 @@ def test_a_folder_without_the_mark_is_another_folder(tmp_path: Path) -> None:
 def test_each_node_is_asked_and_one_that_does_not_see_is_named(tmp_path: Path) -> None:
     [here] = alive_nodes()
     places = {"run": Location.of(tmp_path / "run"), "store": Location.of(tmp_path / "store")}
-    must_see([here, here], places, shared=True)
+    require_folders([here, here], places, shared=True)
     for place in places.values():
         assert not list(place.path.iterdir())
     with pytest.raises(ConfigError) as told:
-        must_see([here, GONE], places, shared=True)
+        require_folders([here, GONE], places, shared=True)
     lines = str(told.value).splitlines()
     assert [line.partition(":")[0] for line in lines] == ["run", "store"]
     for line in lines:
@@ -64,6 +66,6 @@ def account(variable: str) -> ProviderEntry:
 @pytest.mark.usefixtures("ray_address")
 def test_a_key_that_a_node_lacks_is_named_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(MISSING, "set where the driver runs, and not on the node")
-    must_have_keys(alive_nodes(), [account("PATH")])
+    require_keys(alive_nodes(), [account("PATH")])
     with pytest.raises(ConfigError, match=rf"^node [0-9.]+: {MISSING} not set\n.*NAME_FILE"):
-        must_have_keys(alive_nodes(), [account("PATH"), account(MISSING)])
+        require_keys(alive_nodes(), [account("PATH"), account(MISSING)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -59,6 +61,17 @@ def test_a_folder_of_locks_that_others_may_use_is_refused(locks: Path, tmp_path:
     locks.unlink()
     AccountLock("a", "lab", "x").release()
     assert locks.stat().st_mode & 0o777 == 0o700 and (locks / "a.lock").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_system_without_locks_is_not_taken_for_a_busy_account(
+    locks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(ConfigError, match=r"No locks available.*TMPDIR"):
+        AccountLock("a", "lab", "x")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")

@@ -12,7 +12,7 @@ from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry, UsdPrice
 from hab_ray.engine.batch.cells import Progress
 from hab_ray.engine.jobs import Job
-from hab_ray.executors.cells import Cells, Kept, Population, parted
+from hab_ray.executors.cells import Cells, KeptPopulation, Population, split_by_population
 from hab_ray.executors.pending import Pending, population, sampled
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
@@ -74,21 +74,25 @@ def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp
     first = population(pending, spools, rank)
     half = first.keys[:300]
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    kept = Kept.begun(1, cells.price, first, 0.5).model_copy(update={"progress": Progress(tuple(half), 100, 0.5)})
-    cells.keep("000001-000001-000", kept)
+    kept = KeptPopulation.new(1, cells.price, first, 0.5).model_copy(
+        update={"progress": Progress(tuple(half), 100, 0.5)}
+    )
+    cells.save("000001-000001-000", kept)
     again = replace(pending, epoch=2)
     rank = again.ranks("respond", MODEL)
     spools, _ = spooled(pending, epoch=2)
     found = population(again, spools, rank)
     assert [job.call.key for job in sampled(again, spools, rank)] == found.keys
-    (of_one, one), (rest, none) = sorted(parted(found.keys, cells.kept()), key=lambda part: part[1] is None)
+    (of_one, one), (rest, none) = sorted(
+        split_by_population(found.keys, cells.populations()), key=lambda part: part[1] is None
+    )
     assert one and of_one == list(half) and none is None
     assert sorted([*of_one, *rest]) == sorted(keys) and rest != list(first.keys[300:])
 
 
 def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
     cells, found = Cells(LocalFolder(tmp_path), "respond", MODEL), Population(["a"], 10, 100)
-    new = Kept.begun(2, cells.price, found, 0.5)
+    new = KeptPopulation.new(2, cells.price, found, 0.5)
     before = new.model_copy(update={"draw": 1, "price": replace(cells.price, output=1)})
     assert cells.cell("x", ["a"], new, None, 0.1).cap == 100
     assert cells.cell("x", ["a"], new, before, 0.1).cap == 0
@@ -107,16 +111,16 @@ def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
 )
 def test_a_population_that_cannot_be_is_drawn_anew(tmp_path: Path, progress: Progress) -> None:
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    possible = Kept.begun(1, cells.price, Population(["a"], 10, 100), 0.5)
-    cells.keep("000001-000001-000", possible)
-    cells.keep("000001-000001-001", possible.model_copy(update={"progress": progress}))
-    assert cells.kept() == [possible]
+    possible = KeptPopulation.new(1, cells.price, Population(["a"], 10, 100), 0.5)
+    cells.save("000001-000001-000", possible)
+    cells.save("000001-000001-001", possible.model_copy(update={"progress": progress}))
+    assert cells.populations() == [possible]
 
 
 def test_a_population_that_cannot_be_read_is_drawn_anew(tmp_path: Path) -> None:
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    cells.keep("000001-000001-000", Kept.begun(1, cells.price, Population(["a"], 10, 100), 0.5))
+    cells.save("000001-000001-000", KeptPopulation.new(1, cells.price, Population(["a"], 10, 100), 0.5))
     (name,) = cells.folder.list("cells")
-    assert len(cells.kept()) == 1
+    assert len(cells.populations()) == 1
     cells.folder.put(name, cells.folder.get(name)[:-3])
-    assert cells.kept() == []
+    assert cells.populations() == []

@@ -283,6 +283,26 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     assert online_spending(folder, [1], 0).spent == cost
 
 
+def test_spending_is_counted_while_another_process_compacts(folder: Folder, reply: MakeReply) -> None:
+    """As in `hab plan`, which holds no lease."""
+
+    class Compacted(Through):
+        """A folder that is compacted as soon as it has been listed once."""
+
+        is_compacted = False
+
+        def list(self, prefix: str = "") -> Sequence[str]:
+            names = self.inner.list(prefix)
+            if not self.is_compacted and prefix == RecordKind.REPLIES:
+                self.is_compacted = True
+                refreshed(self.inner).compact(MODEL, 1)
+            return names
+
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    assert online_spending(Compacted(folder), [1], 0).spent == sum(one.cost_nanousd for one in replies)
+
+
 def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(folder: Folder, reply: MakeReply) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)

@@ -20,7 +20,7 @@ from hab_ray.errors import StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder
-from hab_ray.storage.lease.renewed import RenewedLease, first_renewal, renewed
+from hab_ray.storage.lease.renewed import RenewedLease, first_renewal, next_renewal
 from hab_ray.storage.lease.takeover import LeaseTakeover, LeaseTerms, acquire_lease
 
 NOW = datetime(2026, 11, 22, 9, 0, tzinfo=UTC)
@@ -64,7 +64,7 @@ class Scene:
     def renew(self) -> None:
         """The holder gives a sign of life."""
         assert self.holder.renewal
-        self.holder = replace(self.holder, renewal=renewed(self.holder.renewal))
+        self.holder = replace(self.holder, renewal=next_renewal(self.holder.renewal))
         self.folder.put(self.holder.name, self.holder.record())
 
     def release(self) -> None:
@@ -73,7 +73,7 @@ class Scene:
 
     def wait(self) -> Holder | None:
         """Wait as a taker does."""
-        return self.succession.predecessor(self.folder)
+        return self.succession.find_predecessor(self.folder)
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_record_that_does_not_change_for_40_s_is_a_dead_holders(scene: Scene) 
     for part in ("process 4711 on far", "Waiting 40 s", "within about 10 s", "Ctrl-C"):
         assert part in scene.said[0]
     assert "taking over" in scene.said[1]
-    scene.succession.settle()
+    scene.succession.wait_for_revived_holder()
     assert scene.now < 42
 
 
@@ -155,7 +155,7 @@ def test_a_look_that_hangs_counts_for_nothing(scene: Scene) -> None:
 def test_a_taker_that_was_slow_to_write_waits_until_a_holder_that_came_back_must_have_noticed(scene: Scene) -> None:
     scene.wait()
     taken_at = scene.now = scene.now + 11
-    scene.succession.settle()
+    scene.succession.wait_for_revived_holder()
     assert scene.now == taken_at + 20
 
 
@@ -165,10 +165,10 @@ def test_a_lock_needs_no_waiting_and_nobody_before_neither(tmp_path: Path) -> No
 
     store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
     succession = LeaseTakeover(store, LeaseTerms(), lambda: 0.0, never)
-    assert succession.predecessor(folder) is None
+    assert succession.find_predecessor(folder) is None
     LocalLease.acquire(store, THEIRS, NOW)
-    assert succession.predecessor(folder) == last_holder(folder)
-    succession.settle()
+    assert succession.find_predecessor(folder) == last_holder(folder)
+    succession.wait_for_revived_holder()
 
 
 @pytest.mark.parametrize(("shared", "kind"), [(False, LocalLease), (True, RenewedLease)])

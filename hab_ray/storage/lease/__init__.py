@@ -1,1 +1,1 @@
-"""Who drives a store: one process at a time."""
+"""The lease of a store, which lets one process at a time spend from it."""

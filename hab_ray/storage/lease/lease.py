@@ -1,10 +1,10 @@
-"""One spending driver per store: the lease.
+"""The lease, which ensures that only one driver spends from a store.
 
-`lease/<epoch>.json` says who holds the store. Each holder has an epoch of its own, one above the last; whoever sees a
-higher epoch than its own stops spending. There are two ways to hold it, and `takeover.acquire_lease` chooses:
+`lease/<epoch>.json` names the holder. Each new holder has the next higher epoch; a process that sees an epoch above
+its own stops spending. `takeover.acquire_lease` chooses between two kinds of lease:
 
-- `LocalLease`: an exclusive flock, for a store that one machine alone works on. The kernel ends it with the process.
-- `renewed.RenewedLease`: a record that is rewritten again and again, for a store that many machines reach.
+- `LocalLease`: an exclusive flock, for a store used by one machine only. The kernel releases it with the process.
+- `renewed.RenewedLease`: a record that its holder rewrites periodically, for a store that several machines use.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ RecordedSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 @dataclass(frozen=True)
 class Renewal:
-    """What a holder without a lock rewrites: `counter` and `nonce` differ in each record, the times are its own.
+    """The part of a lease record that its holder rewrites; `counter` and `nonce` differ in each record.
 
-    The first half of the nonce is the holder's, by which it knows its own records; the second is fresh.
+    The first half of the nonce identifies the holder, the second is random. Times are in seconds, as in `LeaseTimes`.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -52,9 +52,9 @@ class Renewal:
 
 @dataclass(frozen=True)
 class Holder:
-    """Who holds a store, as written in `lease/<epoch>.json`; `run` is the way from the store to the run.
+    """The holder of a store, as in `lease/<epoch>.json`. A holder without a `renewal` holds a lock.
 
-    Without a `renewal` it holds a lock.
+    `run` is the path of the run relative to the store.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
@@ -69,22 +69,22 @@ class Holder:
 
     @classmethod
     def after(cls, before: Holder | None, store: Location, run: Location, now: datetime) -> Self:
-        """This process as the holder after another."""
+        """Return this process as the successor of another holder."""
         epoch = before.epoch + 1 if before else 1
         return cls(epoch, os.getpid(), socket.gethostname(), run.seen_from(store), now.isoformat(), released=False)
 
     @property
     def name(self) -> str:
-        """The file it stands in."""
+        """The name of the record's file."""
         return record_name(self.epoch)
 
     @property
-    def is_over(self) -> bool:
-        """Whether all who spent for it have stopped, once it is a predecessor: released, or waited out."""
+    def has_stopped(self) -> bool:
+        """Whether all spenders of this predecessor have stopped: it released the lease, or was waited out."""
         return self.released or self.renewal is not None
 
     def is_known_dead(self) -> bool:
-        """Whether it is a process of this machine that is no longer there. A process elsewhere may be."""
+        """Return whether the holder was a process on this machine that has ended; other machines are not checked."""
         if self.host != socket.gethostname() or self.released:
             return False
         try:
@@ -96,7 +96,7 @@ class Holder:
         return False
 
     def record(self) -> bytes:
-        """The bytes of that file."""
+        """Return the content of the record's file."""
         fields: dict[str, Any] = asdict(self)
         if self.renewal is None:
             del fields["renewal"]
@@ -107,26 +107,26 @@ _HOLDER = TypeAdapter(Holder)
 
 
 def record_name(epoch: int) -> str:
-    """The file that names the holder of an epoch."""
+    """Return the name of the file with the holder of an epoch."""
     return f"lease/{epoch:06d}.json"
 
 
 def last_holder(folder: Folder) -> Holder | None:
-    """Who held the store last, or holds it now; None where nobody ever did."""
+    """Return the current or latest holder of the store; None if it never had one."""
     records = lease_records(folder)
     return read_holder(folder, records[-1]) if records else None
 
 
 def lease_records(folder: Folder) -> list[str]:
-    """The files that name the holders of all epochs, in their order."""
+    """Return the names of all lease records, in order of their epochs."""
     return [name for name in folder.list("lease") if name.endswith(".json")]
 
 
 def read_holder(folder: Folder, name: str) -> Holder:
-    """The holder that a file of the lease names.
+    """Read a lease record.
 
     Raises:
-        DamagedFile: it names none.
+        DamagedFile: the record cannot be read, or belongs to another epoch.
     """
     try:
         holder = _HOLDER.validate_json(folder.get(name))
@@ -142,56 +142,56 @@ def read_holder(folder: Folder, name: str) -> Holder:
 
 
 def take_epoch(folder: Folder, store: Location, holder: Holder) -> None:
-    """Create the record of an epoch. Of several takers one wins.
+    """Create the record of an epoch; only one of several takers succeeds.
 
     Raises:
-        StoreHeld: another one did.
+        StoreHeld: another taker succeeded.
     """
     try:
         folder.put_new(holder.name, holder.record())
-    except Exception as error:  # it may have been written although the answer got lost
+    except Exception as error:  # the write may have succeeded although its answer was lost
         try:
             present = read_holder(folder, holder.name)
         except FileNotFoundError:
             raise error from None
         if present != holder:
-            raise held(store, present) from None
+            raise held_by(store, present) from None
 
 
 class Lease(Protocol):
     """The right to spend from a store, held until `release` or the end of the process.
 
-    `clean` says whether nobody who worked for the holder before can still spend. Where that one had a lock and has
-    crashed, the first online call waits `UNCLEAN_WAIT_S`, because an orphaned Ray actor was seen to work for 2.6 s
-    after its driver's kill -9.
+    `clean` is False if workers of the previous holder may still spend, because it held a lock and crashed. The first
+    online call then waits `UNCLEAN_WAIT_S`: an orphaned Ray actor was seen to work for 2.6 s after a kill -9 of its
+    driver.
     """
 
     clean: bool
 
     @property
     def epoch(self) -> int:
-        """This holder's number."""
+        """The number of this holder."""
 
     @property
     def age_s(self) -> float:
-        """How long ago, in seconds, the holding of it was last confirmed; infinite once it is lost."""
+        """Seconds since the lease was last confirmed; infinite once it is lost."""
 
     @property
     def elsewhere(self) -> RemoteWatch:
         """A new watch for spenders in another process."""
 
     def watch(self) -> Watch:
-        """A watch for spenders in this process."""
+        """Return a watch for spenders in this process."""
 
     def release(self) -> None:
-        """Give the store back; the next driver starts without the wait after a crash, unless the disk is full."""
+        """Release the store, so that the next driver need not wait as after a crash (unless the disk is full)."""
 
 
-Predecessor = Callable[[Folder], Holder | None]
+FindPredecessor = Callable[[Folder], Holder | None]
 
 
 class LocalLease:
-    """The lease of a store that this machine alone works on: an exclusive lock."""
+    """The lease of a store used by this machine only: an exclusive lock."""
 
     age_s = 0.0
 
@@ -208,22 +208,24 @@ class LocalLease:
         return LeaseWatch(self._folder, self.epoch, awake_clock)
 
     @classmethod
-    def acquire(cls, store: Location, run: Location, now: datetime, predecessor: Predecessor = last_holder) -> Self:
-        """Take the lease of a store for a run, after a `predecessor` that is known to spend no more.
+    def acquire(
+        cls, store: Location, run: Location, now: datetime, find_predecessor: FindPredecessor = last_holder
+    ) -> Self:
+        """Take the lease of a store for a run; `find_predecessor` returns once the last holder has stopped spending.
 
         Raises:
-            StoreHeld: another driver has it.
+            StoreHeld: another driver holds it.
         """
         folder = open_folder(store.absolute())
         lock = StoreLock.taken(store, fcntl.LOCK_EX)
         try:
-            before = predecessor(folder)
+            before = find_predecessor(folder)
             holder = Holder.after(before, store, run, now)
             take_epoch(folder, store, holder)
         except BaseException:
             lock.release()
             raise
-        return cls(lock, folder, holder, clean=before is None or before.is_over)
+        return cls(lock, folder, holder, clean=before is None or before.has_stopped)
 
     def watch(self) -> Watch:
         return self.elsewhere
@@ -235,9 +237,9 @@ class LocalLease:
 
 
 class StoreLock:
-    """A flock on a store on disk: exclusive for a holder that relies on it, shared for one that renews its lease.
+    """A flock on a store on disk: exclusive for a `LocalLease`, shared for a `RenewedLease`.
 
-    The two kinds of holder on one machine exclude each other by it.
+    It keeps the two kinds of lease on one machine from being held at the same time.
     """
 
     def __init__(self, handle: int) -> None:
@@ -245,11 +247,11 @@ class StoreLock:
 
     @classmethod
     def taken(cls, store: Location, kind: int) -> Self:
-        """Take it (`LOCK_EX` or `LOCK_SH`).
+        """Take the lock; `kind` is `LOCK_EX` or `LOCK_SH`.
 
         Raises:
-            StoreHeld: another process has it.
-            OSError: the file system has no locks.
+            StoreHeld: another process holds it.
+            OSError: the file system does not support locks.
         """
         locks = store.path / "lease"
         make_folder(locks, store.path)
@@ -258,60 +260,54 @@ class StoreLock:
             fcntl.flock(handle, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(handle)
-            raise held(store, last_holder(open_folder(store))) from None
+            raise held_by(store, last_holder(open_folder(store))) from None
         except OSError:
             os.close(handle)
             raise
         return cls(handle)
 
     def release(self) -> None:
-        """Give it back; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
             os.close(handle)
 
 
-def held(store: Location, holder: Holder | None) -> StoreHeld:
-    """The error of whoever cannot have the store."""
+def held_by(store: Location, holder: Holder | None) -> StoreHeld:
+    """Return the error for a store that another process holds; it has no record yet if `holder` was released."""
+    starting = "another process that has just started"
+    who = describe(store, holder) if holder and not holder.released else starting
     return StoreHeld(
-        f"the store at {store} is held by {described(store, holder)}: one driver spends from a store at a time; "
-        "wait for it to end"
+        f"the store at {store} is held by {who}: one driver spends from a store at a time; wait for it to end"
     )
 
 
-def described(store: Location, holder: Holder | None) -> str:
-    """Who holds a store, in one line."""
-    if holder is None or holder.released:
-        return "another process that has just started"
-    return named(store, holder)
-
-
-def named(store: Location, holder: Holder) -> str:
-    """A holder, past or present, in one line."""
+def describe(store: Location, holder: Holder) -> str:
+    """Describe a current or past holder in one line."""
     run = store.follow(holder.run)
     return one_line(f"process {holder.pid} on {holder.host}, run {run}, since {holder.since}")
 
 
 class LeaseWatch:
-    """What every spender asks before each call: is the epoch it works for still the newest?
+    """A check that an epoch is still the newest, for spenders to make before each call.
 
-    The folder is listed at most every `WATCH_EVERY_S` by the clock given (seconds, monotonic).
+    It lists the folder at most every `WATCH_EVERY_S` by `clock` (monotonic seconds).
     """
 
     is_locked = True
 
     def __init__(self, folder: Folder, epoch: int, clock: Callable[[], float]) -> None:
         self._folder, self._epoch, self._clock = folder, epoch, clock
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
 
     def check(self) -> None:
         now = self._clock()
-        if now - self._looked_at < WATCH_EVERY_S:
+        if now - self._checked_at < WATCH_EVERY_S:
             return
         holder = last_holder(self._folder)
         if holder is None or holder.epoch != self._epoch or holder.released:
             raise LeaseLost(f"the lease of epoch {self._epoch} has ended: nothing more is spent under it")
-        self._looked_at = now
+        self._checked_at = now
 
     def hear(self, heard: RenewalAge | None) -> float:
         return self._clock()

@@ -1,18 +1,18 @@
-"""The lease of a store that many machines reach: a record that its holder rewrites while it lives.
+"""The lease of a store that several machines use: a record that its holder keeps rewriting.
 
-The record `lease/<epoch>.json` carries a counter and a fresh nonce. Nobody's wall clock is trusted:
+The record `lease/<epoch>.json` has a counter and a random nonce. The protocol relies on no wall clock:
 
-- The holder rewrites it every `renew_s`. A renewal counts from the instant before its first request. While the last one
-  is older than `lost_s`, nothing is spent: `check` compares with the clock at each spend, so that it also holds for
-  a process that was stopped and continued.
+- The holder rewrites the record every `renew_s`. A renewal counts from the instant before its first request. While the
+  last one is older than `lost_s`, nothing is spent: `check` reads the clock at each spend, so a process that was
+  stopped and continued is covered too.
 - A taker (see `takeover`) writes the next epoch only after it saw the record unchanged for `take_s` by its own clock.
-  Since `lost_s` is below `take_s`, the holder has stopped by then.
-- A holder that sees the next epoch, or a record in its place that it did not write, has lost for good. Its late writes
-  touch only the file of its own epoch, which is not the newest any more.
-- A holder that was cut off from storage for longer than `lost_s` may go on if nobody took the store. A taker that read
-  the old record just before may still be about to write the next epoch. So the first renewal after a gap counts
-  for nothing; the second one, at least `renew_s` later, finds the next epoch there if it was written in time. A taker
-  that was slower than that waits until a holder that went on must have noticed (`takeover`).
+  Since `lost_s` is below `take_s`, the holder has stopped spending by then.
+- A holder that finds the next epoch, or a record in its place that it did not write, has lost the lease for good. Its
+  late writes affect only the file of its own epoch, which is no longer the newest.
+- A holder that was cut off from storage for longer than `lost_s` may resume if nobody took the store. A taker that
+  read the old record just before may still be about to write the next epoch. So the first renewal after a gap does
+  not count; the second, at least `renew_s` later, finds the next epoch if it was written in time. A slower taker waits
+  until a holder that resumed must have found the next epoch (see `takeover`).
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from hab_ray.errors import DamagedFile, LeaseLost, LeaseStale
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.lease.lease import (
+    FindPredecessor,
     Holder,
-    Predecessor,
     Renewal,
     StoreLock,
-    named,
+    describe,
     read_holder,
     record_name,
     take_epoch,
@@ -52,9 +52,9 @@ _NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 
 
 class Renewals:
-    """The holder's side of a renewed lease, without the thread: `renew` is called again and again, `check` anywhere.
+    """The holder's side of a renewed lease. Call `renew` periodically and `check` before each spend, in any thread.
 
-    `began` is when, by the clock, the request that took the epoch began.
+    `began` is the time by `clock` at which the request that took the epoch began.
     """
 
     is_locked = False
@@ -71,7 +71,7 @@ class Renewals:
 
     @property
     def age_s(self) -> float:
-        """Seconds since the last renewal that counts began; infinite once the lease is lost."""
+        """Seconds since the start of the last renewal that counts; infinite once the lease is lost."""
         return inf if self._lost else self._clock() - self._confirmed
 
     def check(self) -> None:
@@ -84,33 +84,36 @@ class Renewals:
         """Rewrite the record.
 
         Raises:
-            LeaseLost: somebody else has the store; this holder has lost it for good.
-            OSError, HabError: the storage does not answer as it should. The record may have been written or not.
+            LeaseLost: another process has the store, and this holder has lost it for good.
+            OSError, HabError: the storage failed. The record may have been written or not.
         """
         began = self._clock()
-        self._must_be_newest()
-        self._renewal = renewed(self._renewal)
+        self._refuse_successor()
+        self._renewal = next_renewal(self._renewal)
         self._holder = replace(self._holder, renewal=self._renewal)
         self._folder.put(self._holder.name, self._holder.record())
         self._count(began, self._clock())
 
-    def _must_be_newest(self) -> None:
-        """Only the next epoch can follow this one: takers write the newest they see plus one, each by `put_new`."""
+    def _refuse_successor(self) -> None:
+        """Check for the next epoch and a foreign record in this one.
+
+        A higher epoch cannot exist without the next one: takers use `put_new` on the newest epoch plus one.
+        """
         following = record_name(self._holder.epoch + 1)
         if self._folder.exists(following):
-            self._lose(self._described(following))
+            self._lose(self._writer_of(following))
         try:
             present = read_holder(self._folder, self._holder.name).renewal
         except (FileNotFoundError, DamagedFile):
             present = None
         if present is None or not is_same_holder(present, self._renewal):
-            self._lose(self._described(self._holder.name))
+            self._lose(self._writer_of(self._holder.name))
 
-    def _described(self, name: str) -> str:
+    def _writer_of(self, name: str) -> str:
         try:
-            return named(self._store, read_holder(self._folder, name))
+            return describe(self._store, read_holder(self._folder, name))
         except (FileNotFoundError, DamagedFile):
-            return f"somebody who cannot be named, because {name} was deleted or damaged"
+            return f"an unknown process, because {name} was deleted or damaged"
 
     def _lose(self, by: str) -> None:
         self._lost = (
@@ -121,15 +124,15 @@ class Renewals:
         raise LeaseLost(self._lost)
 
     def _count(self, began: float, ended: float) -> None:
-        """Take a successful renewal into account; after a gap, only the second one."""
+        """Confirm the lease by a successful renewal; after a gap, only by the second one."""
         lost_s, resumed = self._renewal.lost_s, self._resumed
         if ended - self._confirmed <= lost_s:
             self._confirmed = began
         elif resumed is None or ended - resumed[0] > lost_s:
             self._resumed = began, ended
             log.warning(
-                "%s: the lease was not renewed for %.0f s, and nothing was spent for want of it; unless another driver "
-                "has taken the store, spending goes on in %g s",
+                "%s: the lease was not renewed for %.0f s, so spending was paused; unless another driver has taken the "
+                "store, it goes on in %g s",
                 self._store,
                 ended - self._confirmed,
                 self._renewal.renew_s,
@@ -138,14 +141,14 @@ class Renewals:
             self._confirmed, self._resumed = began, None
 
     def release(self) -> None:
-        """Say in the record that the store is free, unless it is somebody else's."""
+        """Mark the store as free in the record, unless the lease is lost."""
         if self._lost is None:
             self._lost = f"the lease of epoch {self._holder.epoch} was given back: nothing more is spent under it"
             self._folder.put(self._holder.name, replace(self._holder, released=True).record())
 
 
 class RenewedLease:
-    """A lease that a thread renews."""
+    """A lease that a background thread renews."""
 
     def __init__(
         self, renewals: Renewals, holder: Holder, times: LeaseTimes, clean: bool, lock: StoreLock | None
@@ -153,16 +156,16 @@ class RenewedLease:
         self._renewals, self._holder, self._times, self._lock = renewals, holder, times, lock
         self.clean = clean
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._renew_until_the_end, name="lease", daemon=True)
+        self._thread = threading.Thread(target=self._keep_renewing, name="lease", daemon=True)
         self._thread.start()
 
     @classmethod
     def acquire(
-        cls, store: Location, run: Location, now: datetime, times: LeaseTimes, predecessor: Predecessor
+        cls, store: Location, run: Location, now: datetime, times: LeaseTimes, find_predecessor: FindPredecessor
     ) -> Self:
-        folder, lock = open_folder(store), _lock_beside(store)
+        folder, lock = open_folder(store), _shared_lock(store)
         try:
-            before = predecessor(folder)
+            before = find_predecessor(folder)
             holder = replace(Holder.after(before, store, run, now), renewal=first_renewal(times))
             began = awake_clock()
             take_epoch(folder, store, holder)
@@ -171,7 +174,7 @@ class RenewedLease:
                 lock.release()
             raise
         renewals = Renewals(folder, store, holder, began, awake_clock)
-        return cls(renewals, holder, times, before is None or before.is_over, lock)
+        return cls(renewals, holder, times, before is None or before.has_stopped, lock)
 
     @property
     def epoch(self) -> int:
@@ -189,15 +192,18 @@ class RenewedLease:
         return self._renewals
 
     def release(self) -> None:
-        """A renewal that hangs is left to end with the process; the next driver then waits it out."""
+        """Stop renewing and release the store.
+
+        A renewal that hangs ends with the process; the next driver then waits until the lease is stale.
+        """
         self._ending.set()
         self._thread.join(JOIN_S)
-        with suppress(Exception):  # whatever the storage says: the next driver waits instead
+        with suppress(Exception):  # if storage fails, the next driver waits instead
             self._renewals.release()
         if self._lock:
             self._lock.release()
 
-    def _renew_until_the_end(self) -> None:
+    def _keep_renewing(self) -> None:
         wait_s = self._times.renew_s
         while not self._ending.wait(wait_s):
             try:
@@ -205,17 +211,17 @@ class RenewedLease:
                 wait_s = self._times.renew_s
             except LeaseLost:
                 return
-            except Exception:  # whatever the storage says: only the age of the last renewal counts
+            except Exception:  # any failure of storage: retry soon, and let the lease grow stale meanwhile
                 wait_s = self._times.renew_s / RETRIES_PER_RENEWAL
 
 
-def renewed(renewal: Renewal) -> Renewal:
-    """The next record's counter and nonce."""
+def next_renewal(renewal: Renewal) -> Renewal:
+    """Return the renewal with the next counter and a new nonce of the same holder."""
     return replace(renewal, counter=renewal.counter + 1, nonce=f"{_owner(renewal)}-{secrets.token_hex(8)}")
 
 
 def is_same_holder(one: Renewal, other: Renewal) -> bool:
-    """Whether one holder has written both."""
+    """Return whether one holder wrote both."""
     return _owner(one) == _owner(other)
 
 
@@ -224,13 +230,13 @@ def _owner(renewal: Renewal) -> str:
 
 
 def first_renewal(times: LeaseTimes) -> Renewal:
-    """The first record's, with a nonce that is this holder's own."""
+    """Return the first renewal of a new holder."""
     nonce = f"{secrets.token_hex(8)}-{secrets.token_hex(8)}"
     return Renewal(0, nonce, times.renew_s, times.lost_s, times.take_s)
 
 
-def _lock_beside(store: Location) -> StoreLock | None:
-    """On disk, keep drivers of this machine away that rely on the lock; None where there are no locks."""
+def _shared_lock(store: Location) -> StoreLock | None:
+    """Keep drivers with a `LocalLease` off a store on disk; None if the storage does not support locks."""
     if not store.is_local:
         return None
     try:

@@ -1,16 +1,16 @@
-"""What spenders ask before each call: may anything be spent under this lease?
+"""Watches: checks that spenders make before each call to see whether the lease is still held.
 
 The holder of a lease on storage renews it every few seconds (`renewed`), and spenders in other processes must not
-outlive it. They do not look at the storage: the driver tells them how old the last renewal is, and they count on from
-there by their own clock.
+outlive it. They do not read the storage: the driver sends them the age of the last renewal, and they extrapolate by
+their own clock.
 
     driver                                     spender in another process
     stamp = hear(None)            ────────>    its clock: 100.0                       (any delay)
     age = 3.0, then hear(age, 100.0) ─────>    the renewal began at 100.0 - 3.0 or later: spend until 97.0 + lost_s
 
-The stamp makes it safe: the age was taken after the stamp, so the renewal is no older than `stamp - age` by the
-spender's clock, however long either message was under way. An age alone would count from its arrival, and a message
-that a broken network delivers a minute late would revive a spender whose lease was taken over meanwhile.
+The stamp makes this safe: the driver measures the age after the stamp was taken, so the renewal began no earlier than
+`stamp - age` by the spender's clock, however long the messages took. An age alone would count from its arrival, so a
+message delivered a minute late would revive a spender whose lease was taken over meanwhile.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def awake_clock() -> float:
-    """Monotonic seconds that also pass while the machine sleeps, unlike `time.monotonic` on Linux."""
+    """Return monotonic seconds that, unlike `time.monotonic` on Linux, include the time a machine is suspended."""
     return time.clock_gettime(_CLOCK)
 
 
 class Watch(Protocol):
-    """Tells a spender whether it may spend.
+    """A spender's check of the lease.
 
-    `is_locked`: nobody can take the lease over as long as its holder's process exists, be it stopped.
+    `is_locked` means that no other process can take the lease while its holder's process exists, even if stopped.
     """
 
     is_locked: bool
 
     def check(self) -> None:
-        """Return while the lease is held.
+        """Check that the lease is held.
 
         Raises:
-            LeaseStale: it is not known whether it is; ask again.
-            LeaseLost: it has ended.
+            LeaseStale: the lease may have been lost; check again later.
+            LeaseLost: the lease has ended.
         """
 
 
 @dataclass(frozen=True)
 class RenewalAge:
-    """What a driver says: its last renewal began `age_s` seconds before, or later; infinite once the lease is lost.
+    """A driver's message to a watch: its last renewal began at most `age_s` seconds ago; infinite once lost.
 
-    The age was taken after the listener's clock showed `stamp`.
+    The driver measured the age after the watch's clock showed `stamp`.
     """
 
     age_s: float
@@ -62,17 +62,17 @@ class RenewalAge:
 
 
 class RemoteWatch(Watch, Protocol):
-    """A watch in another process than the lease's holder. One that was not used yet can be pickled."""
+    """A watch in a process other than the lease holder's. It can be pickled before its first use."""
 
     def hear(self, heard: RenewalAge | None) -> float:
-        """Take in what the driver says; the stamp for what it says next."""
+        """Process a message of the driver and return the stamp for its next one."""
 
 
 async def until_held(check: Callable[[], None]) -> None:
-    """Wait while a lease is stale.
+    """Wait while `check` raises LeaseStale.
 
     Raises:
-        LeaseLost: it has ended; and whatever else `check` raises.
+        LeaseLost: the lease has ended. Other errors of `check` are raised too.
     """
     while True:
         try:
@@ -82,7 +82,7 @@ async def until_held(check: Callable[[], None]) -> None:
 
 
 def wait_until_held(check: Callable[[], None]) -> None:
-    """As `until_held`, for a thread that may sleep."""
+    """Block the thread while `check` raises LeaseStale; otherwise as `until_held`."""
     while True:
         try:
             return check()
@@ -91,7 +91,7 @@ def wait_until_held(check: Callable[[], None]) -> None:
 
 
 class RemoteLeaseCheck:
-    """Ends spending `lost_s` after the last renewal that it has heard of, by its own clock; until it has heard too."""
+    """A watch that allows spending until `lost_s` after the last reported renewal, and not before the first report."""
 
     is_locked = False
 
@@ -102,8 +102,9 @@ class RemoteLeaseCheck:
         self._is_lost = False
 
     def hear(self, heard: RenewalAge | None) -> float:
-        """What answers another stamp than the last changes nothing: this actor may have been started anew on another
-        machine, whose clock has nothing to do with that of the first.
+        """Process a message, but ignore the age if its stamp is not the last one.
+
+        An older stamp may be of another machine's clock, if Ray restarted this actor here.
         """
         if heard is not None and heard.stamp == self._stamp:
             self._renewed_at = max(self._renewed_at, heard.stamp - heard.age_s)
@@ -120,5 +121,5 @@ class RemoteLeaseCheck:
 
 
 def stale_message(epoch: int, lost_s: float) -> str:
-    """Why nothing is spent while a lease is too old."""
+    """Return the message of `LeaseStale`."""
     return f"the lease of epoch {epoch} was not renewed for {lost_s:g} s: nothing is spent under it until it is"

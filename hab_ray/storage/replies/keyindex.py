@@ -1,8 +1,8 @@
-"""Sets and indexes of millions of keys, in 40 bytes each.
+"""Sets and indexes of millions of keys, at 40 bytes per key.
 
-A key is a sha256, so its first 8 bytes are as good as a random number: they are sorted and searched as integers, and
-the other 24 decide. Sorted runs are merged so that each is at least twice as long as the next, up to
-`MAX_MERGED`: adding stays cheap, and no merge needs memory for all keys at once.
+A key is a sha256. Its first 8 bytes are sorted and searched as an integer; the other 24 bytes settle collisions. Keys
+are kept in sorted runs, which are merged so that each is at least twice as long as the next, up to `MAX_MERGED` keys.
+So adding is cheap, and no merge needs memory for all keys at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Positions = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class RowPlace:
-    """The number of a file, and the row in it."""
+    """A row of a file, both by number."""
 
     file: int
     row: int
@@ -39,7 +39,7 @@ class RowPlace:
 
 @dataclass(frozen=True)
 class Keys:
-    """Keys in any order: the first 8 bytes of each as an integer, the rest, and its file and row as one integer."""
+    """Keys as three arrays: the first 8 bytes as an integer, the other 24 bytes, and file and row as one integer."""
 
     heads: NDArray[np.uint64]
     tails: NDArray[np.bytes_]
@@ -47,10 +47,10 @@ class Keys:
 
     @classmethod
     def of(cls, keys: Collection[str]) -> Self:
-        """Keys from their 64 hexadecimal digits, as the rows of file 0.
+        """Parse keys of 64 hexadecimal digits, as the rows of file 0.
 
         Raises:
-            ValueError: one is no such key.
+            ValueError: a key has another form.
         """
         raw = bytes.fromhex("".join(keys))
         if len(raw) != KEY_BYTES * len(keys):
@@ -59,7 +59,7 @@ class Keys:
 
     @classmethod
     def of_bytes(cls, raw: bytes | memoryview) -> Self:
-        """Keys from their bytes, `KEY_BYTES` each, one after the other, as the rows of file 0."""
+        """Split concatenated keys of `KEY_BYTES` each, as the rows of file 0."""
         whole = np.frombuffer(raw, dtype=_WHOLE)
         rows = np.arange(len(whole), dtype=np.uint64)
         return cls(whole["head"].astype(np.uint64), whole["tail"].copy(), rows)
@@ -68,7 +68,7 @@ class Keys:
         return len(self.heads)
 
     def __iter__(self) -> Iterator[str]:
-        """The 64 hexadecimal digits of each."""
+        """Yield each key as 64 hexadecimal digits."""
         for head, tail in zip(self.heads.tolist(), self.tails.tolist(), strict=True):
             yield head.to_bytes(8, "big").hex() + tail.ljust(KEY_BYTES - 8, b"\0").hex()
 
@@ -76,11 +76,11 @@ class Keys:
         return Keys(self.heads[positions], self.tails[positions], self.places[positions])
 
     def in_file(self, file: int) -> Keys:
-        """The keys of file 0 as those of another."""
+        """Move keys of file 0 to another file."""
         return replace(self, places=self.places | np.uint64(file << _ROW_BITS))
 
     def before(self, other: Keys) -> Keys:
-        """The keys of both, sorted by their heads; of a repeated key only the first, this one's before the other's."""
+        """Merge both, sorted by heads; of a repeated key keep this one's place."""
         return Keys(
             np.concatenate([self.heads, other.heads]),
             np.concatenate([self.tails, other.tails]),
@@ -88,7 +88,7 @@ class Keys:
         ).in_order()
 
     def in_order(self) -> Keys:
-        """The keys, sorted by their heads; of a repeated key only the first."""
+        """Sort the keys by their heads; of a repeated key keep the first place."""
         order = np.argsort(self.heads, kind="stable")
         heads, tails = self.heads[order], self.tails[order]
         repeated = np.zeros(len(order), dtype=np.bool_)
@@ -96,41 +96,41 @@ class Keys:
         return self.at(order[~repeated])
 
     def find(self, wanted: Keys) -> tuple[Positions, Positions]:
-        """Which of the wanted keys are among these, which must be sorted, and at which positions."""
+        """Return the positions in `wanted` of the keys found, and their positions here. These must be sorted."""
         at = np.searchsorted(self.heads, wanted.heads)
-        looking = np.arange(len(wanted))
+        pending = np.arange(len(wanted))
         found = np.zeros(len(wanted), dtype=np.bool_)
-        while len(looking):  # once more for each further key with the same head, which next to none has
-            looking = looking[at[looking] < len(self)]
-            looking = looking[self.heads[at[looking]] == wanted.heads[looking]]
-            same = self.tails[at[looking]] == wanted.tails[looking]
-            found[looking[same]] = True
-            looking = looking[~same]
-            at[looking] += 1
+        while len(pending):  # a second pass only if different keys share a head, which is very rare
+            pending = pending[at[pending] < len(self)]
+            pending = pending[self.heads[at[pending]] == wanted.heads[pending]]
+            same = self.tails[at[pending]] == wanted.tails[pending]
+            found[pending[same]] = True
+            pending = pending[~same]
+            at[pending] += 1
         hits = np.flatnonzero(found)
         return hits, at[hits]
 
 
 class KeyIndex:
-    """Where keys are; the newest place of a key counts. `runs` are sorted, without a repeated key in one of them."""
+    """An index of keys by file and row; the latest place of a key wins. `runs` are sorted, each without duplicates."""
 
     def __init__(self, runs: Iterable[Keys] = ()) -> None:
         self._runs = list(runs)
 
     def __len__(self) -> int:
-        """How many keys there are; one that came twice may count twice."""
+        """Return the number of keys; a key added twice may count twice."""
         return sum(map(len, self._runs))
 
     def __iter__(self) -> Iterator[str]:
-        """Each key, in no order; one that came twice may come twice."""
+        """Yield all keys in no particular order; a key added twice may appear twice."""
         return chain.from_iterable(self._runs)
 
     def add(self, keys: Collection[str]) -> None:
-        """Note keys whose places do not count."""
+        """Add keys without meaningful places."""
         self.add_keys(Keys.of(keys))
 
     def add_keys(self, keys: Keys) -> None:
-        """Note keys with their places."""
+        """Add keys with their places."""
         run = keys.in_order()
         while self._runs and _may_merge(self._runs[-1], run):
             run = run.before(self._runs.pop())
@@ -138,7 +138,7 @@ class KeyIndex:
             self._runs.append(run)
 
     def places(self, keys: Sequence[str]) -> dict[str, RowPlace]:
-        """The places of those keys that are known."""
+        """Return the places of those of these keys that are in the index."""
         found: dict[str, RowPlace] = {}
         if not keys:
             return found
@@ -150,31 +150,30 @@ class KeyIndex:
         return found
 
     def sorted_keys(self) -> list[Keys]:
-        """All keys in a few sorted runs, which share this index's memory."""
+        """Return all keys in a few sorted runs, which share this index's memory."""
         return list(self._runs)
 
 
 def _may_merge(older: Keys, newer: Keys) -> bool:
-    """Whether two neighbouring runs become one."""
     return len(older) < 2 * len(newer) and len(older) + len(newer) <= MAX_MERGED
 
 
 class KeySet(KeyIndex):
-    """Keys of which only membership counts."""
+    """A set of keys."""
 
     def __init__(self, keys: Collection[str]) -> None:
         super().__init__([Keys.of(keys).in_order()])
 
     def common(self, keys: Sequence[str]) -> list[str]:
-        """Those of these keys that are in the set."""
+        """Return those of these keys that are in the set."""
         return list(self.places(keys))
 
 
 class AnsweredKeys(KeyIndex):
-    """The keys that have an outcome, as an engine asks for them: one at a time, while more are added.
+    """A set of the keys that have an outcome, fast for single lookups between additions.
 
-    A table with a byte per slot answers for most keys that are not in the set; only for the others are the sorted
-    runs searched, which takes some 50 microseconds.
+    A table with one byte per slot rules out most keys that are not in the set. Only the others need a search of the
+    sorted runs, which takes about 50 microseconds.
     """
 
     def __init__(self, runs: Iterable[Keys] = ()) -> None:
@@ -196,7 +195,7 @@ class AnsweredKeys(KeyIndex):
             self._mark(keys)
 
     def _grow(self) -> None:
-        """Make the table anew, with twice the slots that the keys need now."""
+        """Rebuild the table with twice the slots that the keys need now."""
         needed = max(_MIN_SLOTS, 2 * _SLOTS_PER_KEY * len(self))
         self._slots = bytearray(1 << (needed - 1).bit_length())
         for run in self._runs:

@@ -1,9 +1,9 @@
-"""Compacted parts: Parquet files read by columns or by row groups, so that what is not asked for is not fetched.
+"""Compacted parts: Parquet files read by column or row group, so that only the data needed is fetched.
 
-The shards of a model lie mixed in its files, and each is read alone. What one shard's read brings is kept for the
-next, up to `KEPT_BYTES`: a file or row group is then fetched once and not once per shard. Where the rows of a pass
-take more than that, each read begins with what is kept, so that at least this much of it is not fetched again. One that
-cannot be read is a `DamagedFile`.
+The rows of a model's shards are interleaved in its files, and each shard is read separately. A cache of `KEPT_BYTES`
+keeps what one shard's read fetched for the next, so that a file or row group is fetched once, not once per shard. If
+the rows of a pass exceed the cache, each read starts with the cached files, so that at least these are not fetched
+again. Unreadable files raise `DamagedFile`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RangeFile(io.RawIOBase):
     """A file of a folder, open for reading.
 
     Raises:
-        FileNotFoundError: nothing is there.
+        FileNotFoundError: the file does not exist.
     """
 
     def __init__(self, folder: Folder, name: str) -> None:
@@ -61,7 +61,7 @@ class RangeFile(io.RawIOBase):
 
 
 def part_of(table: pa.Table) -> bytes:
-    """A table as a part, in row groups of about `GROUP_BYTES`. Without statistics its end is a third as long."""
+    """Encode a table as a part, in row groups of about `GROUP_BYTES`; no statistics keep the footer short."""
     sink = pa.BufferOutputStream()
     rows = max(1, table.num_rows * GROUP_BYTES // max(1, table.nbytes))
     pq.write_table(table, sink, compression="zstd", row_group_size=rows, write_statistics=False)
@@ -69,7 +69,7 @@ def part_of(table: pa.Table) -> bytes:
 
 
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
-    """Some columns of a part, of those that it has."""
+    """Read those of these columns that a part has."""
     with whole_file(name):
         table = _open(folder, name).read(columns=list(columns), use_threads=False)
         table.validate(full=True)
@@ -77,7 +77,7 @@ def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
 
 
 def part_metadata(folder: Folder, name: str) -> pq.FileMetaData:
-    """What stands at the end of a part: how many rows it has, and where its row groups are."""
+    """Read the footer of a part: the number of rows, and its row groups."""
     with whole_file(name):
         return _open(folder, name).metadata
 
@@ -87,7 +87,7 @@ def _open(folder: Folder, name: str, metadata: pq.FileMetaData | None = None) ->
 
 
 class RowReader:
-    """Rows of the files of one folder. A piece is a row group of a part, or the whole of another file."""
+    """A reader with a cache of the files of one folder. A piece is a row group of a part, or any other file whole."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
@@ -96,15 +96,15 @@ class RowReader:
         self._metadata: dict[str, pq.FileMetaData] = {}
 
     def kept_first(self, names: Iterable[str]) -> list[str]:
-        """The names in the order in which to read them."""
+        """Return the names with cached files first, which is the order to read them in."""
         return sorted(names, key=lambda name: name not in self._kept)
 
     def read(self, name: str, rows: Sequence[int]) -> pa.Table:
-        """These rows of a file.
+        """Read rows of a file by number.
 
         Raises:
-            DamagedFile: it cannot be read.
-            FileNotFoundError: it was removed by a compaction.
+            DamagedFile: the file cannot be read.
+            FileNotFoundError: a compaction removed the file.
         """
         if not is_part(name):
             return self._pieces(name, [0])[0].take(list(rows))

@@ -1,4 +1,4 @@
-"""Replies and failures as Arrow: the files of the store."""
+"""Replies and failures as Arrow tables: the formats of the store's files."""
 
 from __future__ import annotations
 
@@ -23,38 +23,33 @@ _EPOCH, _MODE = "epoch", "mode"
 _ADDED = (_EPOCH, _MODE)
 KEY_COLUMNS = ("key", "cost_nanousd", _EPOCH, _MODE)
 
+
+def _required(data_type: pa.DataType, *names: str) -> list[pa.Field]:
+    return [pa.field(name, data_type, nullable=False) for name in names]
+
+
+_PAID_BY = [*_required(pa.int64(), _EPOCH), pa.field(_MODE, pa.string())]
 REPLY_SCHEMA = pa.schema(
     [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("finish", pa.string(), nullable=False),
-        pa.field("text", pa.string(), nullable=False),
-        pa.field("vector", pa.binary(), nullable=False),
-        *(pa.field(name, pa.int64(), nullable=False) for name in _USAGE),
-        pa.field("cost_nanousd", pa.int64(), nullable=False),
-        pa.field("model_reported", pa.string(), nullable=False),
-        pa.field("served_by", pa.string(), nullable=False),
-        pa.field("body_sha256", pa.string(), nullable=False),
-        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        *_required(pa.string(), "key", "finish", "text"),
+        *_required(pa.binary(), "vector"),
+        *_required(pa.int64(), *_USAGE, "cost_nanousd"),
+        *_required(pa.string(), "model_reported", "served_by", "body_sha256"),
+        *_required(pa.timestamp("us", tz="UTC"), "at"),
         pa.field("latency_s", pa.float64()),
-        pa.field(_EPOCH, pa.int64(), nullable=False),
-        pa.field(_MODE, pa.string()),
+        *_PAID_BY,
     ]
 )
-
-_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
-
 FAILURE_SCHEMA = pa.schema(
     [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("kind", pa.string(), nullable=False),
-        pa.field("attempts", pa.int64(), nullable=False),
-        pa.field("message", pa.string(), nullable=False),
-        pa.field("cost_nanousd", pa.int64(), nullable=False),
-        pa.field(_EPOCH, pa.int64(), nullable=False),
-        pa.field(_MODE, pa.string()),
+        *_required(pa.string(), "key", "kind"),
+        *_required(pa.int64(), "attempts"),
+        *_required(pa.string(), "message"),
+        *_required(pa.int64(), "cost_nanousd"),
+        *_PAID_BY,
     ]
 )
-
+_REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 _FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
 _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"
@@ -68,10 +63,10 @@ class RecordKind(StrEnum):
     FAILURES = "failures"
 
 
-def table_of(shelf: RecordKind, outcomes: Sequence[Any], epoch: int, mode: Mode) -> pa.Table:
-    """Replies or failures as a table; `epoch` is the one that paid for them, `mode` how they were asked."""
+def table_of(kind: RecordKind, outcomes: Sequence[Any], epoch: int, mode: Mode) -> pa.Table:
+    """Return replies or failures as a table; `epoch` paid for them, and `mode` says how their calls were sent."""
     added = {_EPOCH: [epoch] * len(outcomes), _MODE: [str(mode)] * len(outcomes)}
-    if shelf is RecordKind.FAILURES:
+    if kind is RecordKind.FAILURES:
         return pa.table(_columns(outcomes, _FAILURE_OWN) | added, schema=FAILURE_SCHEMA)
     usage = _columns([reply.usage for reply in outcomes], _USAGE)
     return pa.table(_columns(outcomes, _REPLY_OWN) | usage | added, schema=REPLY_SCHEMA)
@@ -82,14 +77,14 @@ def _columns(records: Sequence[Any], names: Sequence[str]) -> dict[str, list[Any
 
 
 def _storable(value: Any) -> Any:
-    """Arrow's texts are UTF-8, which has no lone surrogates; vendors' JSON may escape them all the same."""
+    """Replace lone surrogates, which vendors' JSON may contain and Arrow's UTF-8 cannot."""
     return clean_text(value) if isinstance(value, str) else value
 
 
-def outcomes_of(shelf: RecordKind, table: pa.Table) -> Sequence[Outcome]:
-    """The replies or failures of a table that `table_of` made; files from before format 1 have no mode."""
+def outcomes_of(kind: RecordKind, table: pa.Table) -> Sequence[Outcome]:
+    """Return the replies or failures in a table of `table_of`; files from before format 1 have no mode."""
     records = table.drop_columns([name for name in _ADDED if name in table.column_names]).to_pylist()
-    if shelf is RecordKind.FAILURES:
+    if kind is RecordKind.FAILURES:
         return [Failure(**{**record, "kind": FailureKind(record["kind"])}) for record in records]
     return [_reply(record) for record in records]
 
@@ -102,12 +97,12 @@ def _reply(record: dict[str, Any]) -> Reply:
 
 
 def in_one(tables: Iterable[pa.Table]) -> pa.Table:
-    """Tables of one kind as one; where some lack a column that came later, its values are null."""
+    """Concatenate tables of one kind, filling columns that older tables lack with nulls."""
     return pa.concat_tables(tables, promote_options="default")
 
 
 def to_arrow(table: pa.Table) -> bytes:
-    """A table as an Arrow IPC stream."""
+    """Encode a table as an Arrow IPC stream."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
@@ -115,7 +110,7 @@ def to_arrow(table: pa.Table) -> bytes:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """A table as a Parquet file, built in memory so that no half-written file can be published."""
+    """Encode a table as a Parquet file, in memory so that no half-written file can be published."""
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return bytes(sink.getvalue().to_pybytes())
@@ -123,7 +118,7 @@ def to_parquet(table: pa.Table) -> bytes:
 
 @contextmanager
 def whole_file(name: str) -> Iterator[None]:
-    """While a file of ours is read: what shows that it is damaged becomes a DamagedFile with the remedy."""
+    """Turn errors that show a damaged file into a DamagedFile with the remedy."""
     try:
         yield
     except FileNotFoundError:
@@ -133,13 +128,13 @@ def whole_file(name: str) -> Iterator[None]:
 
 
 def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> pa.Table:
-    """The table in a file of ours, by the ending of its name; of `columns`, those that it has.
+    """Decode a file in the format that its name ends with; of `columns`, read those that it has.
 
     Parquet is decoded in the calling thread, here and wherever else it is read from Python's memory: a thread of
     Arrow's that releases that memory while the interpreter exits aborts the process (apache/arrow#49942, #50482).
 
     Raises:
-        DamagedFile: the bytes are not what the name says.
+        DamagedFile: the bytes are not in that format.
     """
     with whole_file(name):
         if name.endswith(".parquet"):
@@ -151,30 +146,30 @@ def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> 
 
 
 def _read_stream(data: bytes, columns: Sequence[str] | None) -> pa.Table:
-    if not data.endswith(_END_OF_STREAM):  # Arrow takes a stream cut between two batches for a whole one
+    if not data.endswith(_END_OF_STREAM):  # Arrow accepts a stream cut off between two record batches
         raise ValueError("the end is missing")
     table = pa.ipc.open_stream(data).read_all()
     return table.select([name for name in columns if name in table.column_names]) if columns else table
 
 
-def shelf_of(outcome: Outcome) -> RecordKind:
-    """Where an outcome is kept."""
+def kind_of(outcome: Outcome) -> RecordKind:
+    """Return the kind of record that an outcome is stored as."""
     if isinstance(outcome, Failure):
         return RecordKind.FAILURES
     return RecordKind.EMBEDDINGS if outcome.vector else RecordKind.REPLIES
 
 
-def prefix_of(shelf: RecordKind, model: str) -> str:
-    """The folder of a model's records."""
-    return f"{shelf}/{folder_name(model)}"
+def prefix_of(kind: RecordKind, model: str) -> str:
+    """Return the folder of a model's records."""
+    return f"{kind}/{folder_name(model)}"
 
 
 def is_part(name: str) -> bool:
-    """Whether a file is a compacted part and not one that a writer left."""
+    """Return whether a file is a compacted part rather than a writer's file."""
     return name.endswith(_PART)
 
 
 def epoch_of(name: str) -> int | None:
-    """The epoch whose process wrote a file; None for a file that is not ours."""
+    """Return the epoch that wrote a file; None if its name has none."""
     found = _EPOCH_OF_FILE.search(name)
     return int(found.group(1)) if found else None

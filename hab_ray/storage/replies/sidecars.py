@@ -1,14 +1,13 @@
-"""Sidecars: the keys and costs of a compacted part, in a small file of their own.
+"""Sidecars: small files with the keys and costs of compacted parts.
 
     replies/<model>/part-<epoch>.<n>.<digest>.parquet         a part
-    sidecars/replies/<model>/part-<epoch>.<n>.<digest>.arrow   its sidecar: a row of key, cost, epoch and mode for each
+    sidecars/replies/<model>/part-<epoch>.<n>.<digest>.arrow   its sidecar: key, cost, epoch and mode of each row
 
-Indexes and sums read sidecars and never open parts. A sidecar is written before its part, so a part without one comes
-from an older version, and whoever holds the lease makes it. The digest of a part's bytes in both names keeps a
-sidecar from being taken for that of another part. A sidecar without its part is never looked at.
+Indexes and sums read sidecars and never open parts. A sidecar is written before its part, so a part without one is
+from an older version, and the next holder of the lease creates it. Both names contain a digest of the part's bytes,
+so that no sidecar is matched with another part. A sidecar without its part is never read.
 
-Files that writers leave (`wal-...`) have none: they are small and short-lived, and a sidecar for each would double
-the files.
+Writers' files (`wal-...`) have no sidecars: they are small and short-lived, and sidecars would double their number.
 """
 
 from __future__ import annotations
@@ -43,9 +42,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Entries:
-    """What a file's records are and cost, in the order of its rows: nano-dollars, the epoch that paid, whether by
-    batch.
-    """
+    """The records of a file in row order: keys, costs in nano-dollars, paying epochs, and whether sent by batch."""
 
     keys: Keys
     costs: NDArray[np.int64]
@@ -57,11 +54,11 @@ class Entries:
 
 
 def entries_in(folder: Folder, name: str) -> Entries:
-    """The entries of a file of the store, from its sidecar where it has one.
+    """Return the entries of a file of the store, from its sidecar if it has one.
 
     Raises:
         DamagedFile: the file cannot be read.
-        FileNotFoundError: it was removed by a compaction.
+        FileNotFoundError: a compaction removed the file.
     """
     if is_part(name):
         sidecar = sidecar_name(name)
@@ -71,7 +68,6 @@ def entries_in(folder: Folder, name: str) -> Entries:
 
 
 def _read(folder: Folder, name: str) -> pa.Table:
-    """What the sidecar of a file holds, or would hold, from the file itself."""
     with whole_file(name):
         if is_part(name):
             return _sidecar(part_columns(folder, name, KEY_COLUMNS))
@@ -94,7 +90,7 @@ def _bytes_of(keys: pa.FixedSizeBinaryArray) -> bytes:
 
 
 def _sidecar(table: pa.Table) -> pa.Table:
-    """The table of a sidecar, from the records' own columns; files from before format 1 have no mode."""
+    """Derive a sidecar's table from `KEY_COLUMNS` of the records; files from before format 1 have no mode."""
     modes = table.column("mode").to_pylist() if "mode" in table.column_names else [None] * table.num_rows
     keys = [bytes.fromhex(key) for key in table.column("key").to_pylist()]
     columns = [
@@ -107,12 +103,12 @@ def _sidecar(table: pa.Table) -> pa.Table:
 
 
 def sidecar_name(part: str) -> str:
-    """Where a part's sidecar is."""
+    """Return the name of a part's sidecar."""
     return f"{SIDECARS}/{part.removesuffix('.parquet')}.arrow"
 
 
 def put_part(folder: Folder, stem: str, table: pa.Table) -> None:
-    """Write a new part and, before it, its sidecar. `stem` is its name but for the digest and the ending."""
+    """Write a new part, after its sidecar. `stem` is the part's name without digest and ending."""
     part = part_of(table)
     name = f"{stem}.{sha256(part).hexdigest()[:_DIGEST_DIGITS]}.parquet"
     folder.put(sidecar_name(name), to_arrow(_sidecar(table)))
@@ -120,14 +116,14 @@ def put_part(folder: Folder, stem: str, table: pa.Table) -> None:
 
 
 def complete_sidecars(folder: Folder) -> None:
-    """Make the sidecars that are missing, and remove those whose part is not there; for the lease's holder.
+    """Create missing sidecars and remove those without a part. Requires the lease.
 
     Raises:
         DamagedFile: a part without a sidecar cannot be read.
     """
-    parts = {sidecar_name(name): name for shelf in RecordKind for name in folder.list(shelf) if is_part(name)}
-    there = set(folder.list(SIDECARS))
-    for name in sorted(there - parts.keys()):
+    parts = {sidecar_name(name): name for kind in RecordKind for name in folder.list(kind) if is_part(name)}
+    present = set(folder.list(SIDECARS))
+    for name in sorted(present - parts.keys()):
         folder.delete(name)
-    for name in sorted(parts.keys() - there):
+    for name in sorted(parts.keys() - present):
         folder.put(name, to_arrow(_read(folder, parts[name])))

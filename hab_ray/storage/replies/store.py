@@ -1,18 +1,19 @@
-"""The store: paid replies, embeddings and permanent failures, found again by their calls' keys.
+"""The store: paid replies, embeddings and permanent failures by the keys of their calls.
 
-    replies/<model>/wal-<epoch>-<writer>.<n>.arrow       what came in between two flushes, see `FlushPace`
-    replies/<model>/part-<epoch>.<n>.<digest>.parquet    the same, compacted, see `Store.compact`
+    replies/<model>/wal-<epoch>-<writer>.<n>.arrow       outcomes of one flush, see `FlushPace`
+    replies/<model>/part-<epoch>.<n>.<digest>.parquet    compacted outcomes, see `Store.compact`
     embeddings/<model>/...   failures/<model>/...        likewise
     sidecars/<file>                                      keys and costs of a part, see `sidecars`
 
-A file is written once and never changed. A key may stand in several files (a compaction that was interrupted,
-a call repeated after a crash): any of them serves.
+Files are immutable. A key may be in several files after an interrupted compaction or a call repeated after a crash;
+any of them will do.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -28,10 +29,10 @@ from hab_ray.storage.replies.records import (
     epoch_of,
     in_one,
     is_part,
+    kind_of,
     outcomes_of,
     prefix_of,
     read_table,
-    shelf_of,
     table_of,
     to_arrow,
 )
@@ -46,11 +47,11 @@ _MAX_REASON = 300
 
 
 class ModelIndex:
-    """One model's records on one shelf, where `since` is given only those of the epochs from it on."""
+    """An index of one model's records of one kind; with `since`, only of those written in that epoch or later."""
 
-    def __init__(self, folder: Folder, reader: RowReader, shelf: RecordKind, model: str, since: int | None) -> None:
-        self._folder, self._reader, self._shelf, self._since = folder, reader, shelf, since
-        self._prefix = prefix_of(shelf, model)
+    def __init__(self, folder: Folder, reader: RowReader, kind: RecordKind, model: str, since: int | None) -> None:
+        self._folder, self._reader, self._kind, self._since = folder, reader, kind, since
+        self._prefix = prefix_of(kind, model)
         self._forget()
 
     def _forget(self) -> None:
@@ -58,41 +59,36 @@ class ModelIndex:
         self.keys = KeyIndex()
 
     def refresh(self) -> None:
-        """Take in the files that came since the last look; again, where a compaction removed one of them."""
+        """Index new files, retrying if a compaction removes one meanwhile."""
         while True:
-            try:
-                for name in self._unseen():
-                    self._take_in(name)
+            with suppress(FileNotFoundError):
+                for name in self._new_files():
+                    self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
+                    self._files.append(name)
                 return
-            except FileNotFoundError:
-                continue
 
-    def _unseen(self) -> list[str]:
-        """Names not yet taken in, parts last: where a key stands in both, the file that stays serves it."""
-        seen = set(self._files)
-        names = (name for name in self._folder.list(self._prefix) if name not in seen and self._accept(name))
+    def _new_files(self) -> list[str]:
+        """Return the files that are not indexed yet, parts last, so that a part wins over the files it was made of."""
+        indexed = set(self._files)
+        names = (name for name in self._folder.list(self._prefix) if name not in indexed and self._covers(name))
         return sorted(names, key=is_part)
 
-    def _accept(self, name: str) -> bool:
+    def _covers(self, name: str) -> bool:
         epoch = epoch_of(name)
         return self._since is None or (epoch is not None and epoch >= self._since)
 
-    def _take_in(self, name: str) -> None:
-        self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
-        self._files.append(name)
-
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
-        """The outcomes of those keys that are here."""
+        """Return the outcomes of these keys, as far as there are any."""
         tables = self._tables(keys)
-        return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._shelf, table)}
+        return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._kind, table)}
 
     def costs(self, keys: Sequence[str]) -> dict[str, int]:
-        """What those keys that are here have cost."""
+        """Return the costs of these keys in nano-dollars, as far as they have outcomes."""
         columns = ([table.column(name).to_pylist() for name in ("key", "cost_nanousd")] for table in self._tables(keys))
         return {key: cost for names, costs in columns for key, cost in zip(names, costs, strict=True)}
 
     def _tables(self, keys: Sequence[str]) -> list[pa.Table]:
-        """The rows of those keys. A file that a compaction removed since is looked for anew."""
+        """Read the rows of these keys, rebuilding the index if a compaction removed a file."""
         while True:
             rows_of: dict[str, list[int]] = defaultdict(list)
             for place in self.keys.places(keys).values():
@@ -106,7 +102,7 @@ class ModelIndex:
 
 @dataclass(frozen=True)
 class FlushPace:
-    """When outcomes are written: so many seconds after the last time, or once so many wait."""
+    """When to write outcomes: every `every_s` seconds, or as soon as `at` of them are waiting."""
 
     every_s: float
     at: int
@@ -117,7 +113,7 @@ REMOTE = FlushPace(every_s=1.5, at=4096)
 
 
 class StoreWriter:
-    """Collects outcomes and writes them, one file a model and shelf at each `flush`. `mode` is how they were asked."""
+    """A buffered writer of outcomes, one file per model and kind at each `flush`. `mode` says how calls were sent."""
 
     def __init__(self, folder: Folder, epoch: int, writer: str, mode: Mode) -> None:
         self.folder = folder
@@ -127,63 +123,62 @@ class StoreWriter:
 
     @property
     def pace(self) -> FlushPace:
-        """How often to `write`: where each request is charged for, less often."""
+        """How often to `write`: less often if each request costs money."""
         return REMOTE if self.folder.is_remote else ON_DISK
 
     @property
     def waiting(self) -> int:
-        """Outcomes added since the last flush began."""
+        """Number of outcomes added since the last flush began."""
         return sum(map(len, self._waiting.values()))
 
     def add(self, model: str, outcome: Outcome) -> None:
         """Queue a reply or a permanent failure of a model."""
-        self._waiting[shelf_of(outcome), model].append(outcome)
+        self._waiting[kind_of(outcome), model].append(outcome)
 
     def take(self) -> Mapping[tuple[RecordKind, str], list[Outcome]]:
-        """What is waiting, which from now on is the caller's to `write`."""
+        """Remove all waiting outcomes from the queue and return them for `write`."""
         taken, self._waiting = self._waiting, defaultdict(list)
         return taken
 
     def take_back(self, taken: Mapping[tuple[RecordKind, str], list[Outcome]]) -> None:
-        """Queue again what could not be written; what was written all the same does no harm twice."""
-        for place, outcomes in taken.items():
-            self._waiting[place] = outcomes + self._waiting[place]
+        """Queue outcomes again after a failed write; writing some of them twice is harmless."""
+        for file, outcomes in taken.items():
+            self._waiting[file] = outcomes + self._waiting[file]
 
     def write(self, taken: Mapping[tuple[RecordKind, str], list[Outcome]]) -> list[Failure]:
-        """Put what was taken into the store; it is durable when this returns.
+        """Write outcomes to the store; they are durable when this returns.
 
-        An outcome that no file can hold does not take its neighbours down: it is replaced by a permanent failure,
-        which is written and returned.
+        Outcomes that cannot be stored are replaced by permanent failures, which are written and returned.
         """
         replaced: list[Failure] = []
-        for (shelf, model), outcomes in taken.items():
+        for (kind, model), outcomes in taken.items():
             try:
-                self._put(shelf, model, outcomes)
+                self._put(kind, model, outcomes)
             except _UNSTORABLE:
-                storable, failures = _sorted_out(shelf, outcomes)
+                storable, failures = _split(kind, outcomes)
                 if storable:
-                    self._put(shelf, model, storable)
+                    self._put(kind, model, storable)
                 self._put(RecordKind.FAILURES, model, failures)
                 replaced += failures
         return replaced
 
-    def _put(self, shelf: RecordKind, model: str, outcomes: Sequence[Outcome]) -> None:
-        data = to_arrow(table_of(shelf, outcomes, self._epoch, self._mode))
+    def _put(self, kind: RecordKind, model: str, outcomes: Sequence[Outcome]) -> None:
+        data = to_arrow(table_of(kind, outcomes, self._epoch, self._mode))
         self._count += 1
-        self.folder.put_new(f"{prefix_of(shelf, model)}/{self._stem}.{self._count:06d}.arrow", data)
+        self.folder.put_new(f"{prefix_of(kind, model)}/{self._stem}.{self._count:06d}.arrow", data)
 
     def flush(self) -> list[Failure]:
-        """Write all that waits; see `write`."""
+        """Write all waiting outcomes; see `write`."""
         return self.write(self.take())
 
 
-def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
-    """The outcomes that a file can hold, and failures in the place of the others."""
+def _split(kind: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome], list[Failure]]:
+    """Return the outcomes that can be stored, and failures in place of the others."""
     storable: list[Outcome] = []
     failures: list[Failure] = []
     for outcome in outcomes:
         try:
-            table_of(shelf, [outcome], 0, Mode.ONLINE)
+            table_of(kind, [outcome], 0, Mode.ONLINE)
             storable.append(outcome)
         except _UNSTORABLE as error:
             failures.append(_unstorable(outcome, error))
@@ -191,7 +186,6 @@ def _sorted_out(shelf: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Ou
 
 
 def _unstorable(outcome: Outcome, error: Exception) -> Failure:
-    """A failure in the place of an outcome; what that cost stays spent."""
     return Failure(
         key=outcome.key,
         kind=FailureKind.MALFORMED,
@@ -202,7 +196,7 @@ def _unstorable(outcome: Outcome, error: Exception) -> Failure:
 
 
 class Store:
-    """Reads a store. With `failures_since` set, permanent failures of earlier epochs count as open calls."""
+    """A reader of the store. Permanent failures of epochs before `failures_since` count as open calls."""
 
     def __init__(self, folder: Folder, failures_since: int = 0) -> None:
         self.folder = folder
@@ -210,58 +204,54 @@ class Store:
         self._reader = RowReader(folder)
         self._indexes: dict[tuple[RecordKind, str], ModelIndex] = {}
 
-    def _index(self, shelf: RecordKind, model: str) -> ModelIndex:
-        if (shelf, model) not in self._indexes:
-            since = self._failures_since if shelf is RecordKind.FAILURES else None
-            self._indexes[shelf, model] = ModelIndex(self.folder, self._reader, shelf, model, since)
-        return self._indexes[shelf, model]
+    def _index(self, kind: RecordKind, model: str) -> ModelIndex:
+        if (kind, model) not in self._indexes:
+            since = self._failures_since if kind is RecordKind.FAILURES else None
+            self._indexes[kind, model] = ModelIndex(self.folder, self._reader, kind, model, since)
+        return self._indexes[kind, model]
 
     def refresh(self, model: str) -> None:
-        """Take in what was written for a model since the last refresh."""
-        for shelf in RecordKind:
-            self._index(shelf, model).refresh()
+        """Index what was written for a model since the last refresh."""
+        for kind in RecordKind:
+            self._index(kind, model).refresh()
 
     def known(self, models: Iterable[str]) -> AnsweredKeys:
-        """The keys of some models that have a reply or a permanent failure by now."""
+        """Refresh some models and return their keys that have a reply or a permanent failure."""
         runs: list[Keys] = []
         for model in models:
             self.refresh(model)
-            for shelf in RecordKind:
-                runs += self._index(shelf, model).keys.sorted_keys()
+            for kind in RecordKind:
+                runs += self._index(kind, model).keys.sorted_keys()
         return AnsweredKeys(runs)
 
     def read(self, model: str, keys: Sequence[str]) -> dict[str, Outcome]:
-        """The outcomes of these keys of a model, as of the last refresh; a reply goes before a failure."""
-        found: dict[str, Outcome] = {}
-        for shelf in _BETTER_LAST:
-            found.update(self._index(shelf, model).read(keys))
-        return found
+        """Return the outcomes of these keys as of the last refresh; a reply wins over a failure."""
+        found = (self._index(kind, model).read(keys) for kind in _BETTER_LAST)
+        return {key: outcome for outcomes in found for key, outcome in outcomes.items()}
 
     def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
-        """What these keys of a model have cost, as of the last refresh; a reply goes before a failure."""
-        found: dict[str, int] = {}
-        for shelf in _BETTER_LAST:
-            found.update(self._index(shelf, model).costs(keys))
-        return found
+        """Return the costs of these keys as of the last refresh; a reply wins over a failure."""
+        found = (self._index(kind, model).costs(keys) for kind in _BETTER_LAST)
+        return {key: cost for costs in found for key, cost in costs.items()}
 
     def failures(self, model: str, keys: Sequence[str]) -> dict[str, Failure]:
-        """The permanent failures of these keys of a model, as of the last refresh."""
+        """Return the permanent failures of these keys as of the last refresh."""
         found = self._index(RecordKind.FAILURES, model).read(keys)
         return {key: outcome for key, outcome in found.items() if isinstance(outcome, Failure)}
 
     def compact(self, model: str, epoch: int) -> None:
-        """Turn a model's many small files into few parts a shelf; only the lease's holder does this."""
-        for shelf in (RecordKind.REPLIES, RecordKind.EMBEDDINGS):
-            files = self.folder.list(prefix_of(shelf, model))
+        """Merge a model's many small files into a few parts per kind. Requires the lease."""
+        for kind in (RecordKind.REPLIES, RecordKind.EMBEDDINGS):
+            files = self.folder.list(prefix_of(kind, model))
             small = [name for name in files if not is_part(name)]
             if len(small) >= COMPACT_FROM_FILES:
-                self._compact(shelf, model, f"part-{epoch:06d}", small, len(files) - len(small))
+                self._compact(kind, model, f"part-{epoch:06d}", small, len(files) - len(small))
 
-    def _compact(self, shelf: RecordKind, model: str, stem: str, names: Sequence[str], number: int) -> None:
-        """Write parts of about `PART_BYTES`, the first of this number: sidecar, part, then remove what it was made of.
+    def _compact(self, kind: RecordKind, model: str, stem: str, names: Sequence[str], number: int) -> None:
+        """Merge files into parts of about `PART_BYTES`, numbered from `number` on.
 
-        A process that ends between any two of these leaves each record in at least one file, and one that stands in two
-        counts once.
+        Each part goes in this order: write the sidecar, write the part, delete the merged files. A crash in between
+        leaves each record in at least one file; a record in two files counts once.
         """
         tables: dict[str, pa.Table] = {}
         size = 0
@@ -270,9 +260,9 @@ class Store:
             size += tables[name].nbytes
             if size < PART_BYTES and name != names[-1]:
                 continue
-            put_part(self.folder, f"{prefix_of(shelf, model)}/{stem}.{number:06d}", in_one(tables.values()))
-            if (shelf, model) in self._indexes:
-                self._indexes[shelf, model].refresh()
+            put_part(self.folder, f"{prefix_of(kind, model)}/{stem}.{number:06d}", in_one(tables.values()))
+            if (kind, model) in self._indexes:
+                self._indexes[kind, model].refresh()
             for merged in tables:
                 self.folder.delete(merged)
             tables, size, number = {}, 0, number + 1

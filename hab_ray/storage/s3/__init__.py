@@ -1,1 +1,1 @@
-"""Folders in S3 buckets, through boto3 alone, and what is kept of them on this node's disk."""
+"""Folders in S3 buckets, accessed with boto3 alone and cached on this node's disk."""

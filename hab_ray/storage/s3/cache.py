@@ -1,10 +1,10 @@
-"""Objects kept on this node's disk, so that what never changes is fetched once.
+"""A cache of objects on this node's disk, so that immutable objects are fetched once.
 
     <cache>/s3/<hash>      16 bytes of checksum, then the object
 
-Processes of one user share it. A file is written aside and renamed, so a process that is killed leaves none that is
-cut; the checksum finds what a disk has damaged. What was used longest ago is removed once all together are larger
-than the limit. Whatever goes wrong here costs a request and nothing else.
+All processes of a user share it. A file is written aside and renamed, so a killed process leaves no truncated file; the
+checksum detects damage by the disk. Above the size limit, the least recently used files are removed. Any error here
+costs a request and nothing else.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from hab_ray.storage.modes import refuse_others
 FOLDER_VARIABLE, SIZE_VARIABLE = "HAB_CACHE", "HAB_CACHE_GB"
 DEFAULT_GB = 8
 _CHECKSUM_BYTES = 16
-_LOOKS_PER_LIMIT = 20
+_SCANS_PER_LIMIT = 20
 
 
 class DiskCache:
-    """A folder of at most about `limit` bytes; with a limit of 0 nothing is kept."""
+    """A cache of about `limit` bytes at most; a limit of 0 disables it."""
 
     def __init__(self, folder: Path, limit: int) -> None:
         self._folder, self._limit = folder, limit
         self._lock = threading.Lock()
-        self._unlooked = limit  # the first write looks at what is there
+        self._written_since_scan = limit  # so the first write scans the folder
 
     def get(self, name: str) -> bytes | None:
-        """What is kept under a name; None where there is nothing."""
+        """Return a cached object; None if it is missing or damaged."""
         path = self._path(name)
         try:
             whole = path.read_bytes()
@@ -52,7 +52,7 @@ class DiskCache:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
-        """So many bytes of what is kept under a name, after `get` has checked it; None where there is nothing."""
+        """Return part of a cached object, unchecked: call `get` first. None if it is missing."""
         try:
             with self._path(name).open("rb", buffering=0) as file:
                 return os.pread(file.fileno(), length, start + _CHECKSUM_BYTES)
@@ -60,7 +60,7 @@ class DiskCache:
             return None
 
     def put(self, name: str, data: bytes) -> None:
-        """Keep an object, if there is room for it."""
+        """Cache an object, unless it exceeds half the limit or the disk cannot be written."""
         if len(data) > self._limit // 2:
             return
         path = self._path(name)
@@ -85,12 +85,12 @@ class DiskCache:
             path.unlink(missing_ok=True)
 
     def _make_room(self, written: int) -> None:
-        """Remove what was used longest ago; looked at once in every twentieth of the limit that is written."""
+        """Remove the least recently used objects; scan the folder once per twentieth of the limit written."""
         with self._lock:
-            self._unlooked += written
-            if self._unlooked < self._limit // _LOOKS_PER_LIMIT:
+            self._written_since_scan += written
+            if self._written_since_scan < self._limit // _SCANS_PER_LIMIT:
                 return
-            self._unlooked = 0
+            self._written_since_scan = 0
         with suppress(OSError):
             files = [(entry.stat().st_mtime_ns, entry.stat().st_size, entry.path) for entry in os.scandir(self._folder)]
             excess = sum(size for _, size, _ in files) - self._limit
@@ -106,10 +106,10 @@ def _checksum(data: bytes) -> bytes:
 
 
 def node_cache(environ: Mapping[str, str]) -> DiskCache:
-    """The cache of this node: in HAB_CACHE or the user's cache folder, of HAB_CACHE_GB (10^9 bytes; 0 for none).
+    """Open this node's cache in HAB_CACHE or the user's cache folder, limited to HAB_CACHE_GB (10^9 bytes; 0 for none).
 
     Raises:
-        ConfigError: HAB_CACHE_GB is not a size, or others may write the folder.
+        ConfigError: HAB_CACHE_GB is not a size, or other users may write to the folder.
     """
     given = environ.get(SIZE_VARIABLE) or str(DEFAULT_GB)
     try:

@@ -1,6 +1,6 @@
-"""A connection to an S3 service, made by boto3 from what its users set: AWS_* variables, profiles, instance roles.
+"""The connection to an S3 service, configured as boto3 is: by AWS_* variables, profiles and instance roles.
 
-boto3 is imported here and nowhere else, and only once an s3:// address is used.
+boto3 is imported only here, and only once an s3:// address is used.
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from hab_ray.errors import ConfigError
 CONNECT_S = 10
 READ_S = 30
 _CONNECTIONS = 32
-_one_at_a_time = threading.Lock()
-_ENDPOINT_OF_AWS = (".amazonaws.com", ".amazonaws.com.cn")
+_connecting = threading.Lock()
+_AWS_DOMAINS = (".amazonaws.com", ".amazonaws.com.cn")
 
 
 @dataclass(frozen=True)
 class Connection:
-    """A boto3 client without retries of its own, safe for threads. `endpoint` is its address without credentials."""
+    """A thread-safe boto3 client that does not retry. `endpoint` is its address without credentials."""
 
     client: Any
     endpoint: str
 
 
 def connect() -> Connection:
-    """The connection of this process for the present AWS_* variables.
+    """Return this process's connection for the current AWS_* variables.
 
     Raises:
-        ConfigError: boto3 is missing, or the settings make no connection.
+        ConfigError: boto3 is missing, or its settings are invalid.
     """
     variables = tuple(sorted((name, value) for name, value in os.environ.items() if name.startswith("AWS_")))
-    with _one_at_a_time:  # setting up takes much CPU, and the cache lets threads that come together do it each
+    with _connecting:  # setup takes much CPU, and lru_cache alone would let concurrent threads repeat it
         return _connection(os.getpid(), variables)
 
 
 @lru_cache(maxsize=8)
 def _connection(_process: int, _variables: tuple[tuple[str, str], ...]) -> Connection:
-    """One for each process and environment: connections are not to be shared with a forked process."""
+    """Create the connection for a process and environment; a forked process must not share its parent's."""
     try:
         import boto3
         import botocore.session
@@ -56,7 +56,7 @@ def _connection(_process: int, _variables: tuple[tuple[str, str], ...]) -> Conne
         client = _client(session, region, None)
         chosen = (core.get_scoped_config().get("s3") or {}).get("addressing_style")
         host = urlsplit(client.meta.endpoint_url).hostname or ""
-        if not host.endswith(_ENDPOINT_OF_AWS) and not chosen:
+        if not host.endswith(_AWS_DOMAINS) and not chosen:
             client = _client(session, region or "us-east-1", "path")
     except (BotoCoreError, ValueError) as error:
         raise ConfigError(

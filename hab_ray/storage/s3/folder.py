@@ -1,4 +1,4 @@
-"""A folder in an S3 bucket. Requests cost money and time, so what is known is not asked for again."""
+"""A folder in an S3 bucket. Requests cost money and time, so known objects are not requested again."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hab_ray.storage.s3.requests import Requests
 
 
 class S3Folder:
-    """A prefix of a bucket. See `Folder` for its methods. `cache` keeps on this node's disk what never changes.
+    """A prefix of a bucket, with the methods of `Folder`. `cache` holds immutable objects on this node's disk.
 
-    Until `claim`, listings and heads are fetched each time.
+    Until `claim`, listings and object metadata are fetched each time.
     """
 
     is_remote = True
@@ -28,13 +28,13 @@ class S3Folder:
         self._copies = Copies(cache, objects.address, self._listings.covers)
 
     def claim(self) -> None:
-        """Listings are fetched once in a while and kept up to date by this process's own writes."""
+        """From now on, fetch listings only occasionally and update them with this process's writes."""
         self._listings.use()
 
     def list(self, prefix: str = "") -> Sequence[str]:
         inside = f"{prefix.rstrip('/')}/" if prefix else ""
         if self._listings.covers(inside):
-            return sorted(name for name in self._listings.around(inside) if name.startswith(inside))
+            return self._listings.names(inside)
         return sorted(name for name, _ in self._fetched(inside))
 
     def _fetched(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
@@ -56,7 +56,7 @@ class S3Folder:
     def _entry(self, name: str) -> ObjectEntry:
         if not self._listings.covers(name):
             return self.objects.head(name)
-        entry = self._listings.around(name).get(name)
+        entry = self._listings.find(name)
         if entry is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
         return entry
@@ -71,7 +71,7 @@ class S3Folder:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
-        """What this node may keep is fetched whole."""
+        """Fetch an object whole if it can be cached."""
         if not self._copies.may_keep(name):
             return self.objects.get_range(name, start, length)
         kept = self._copies.get_range(name, start, length)
@@ -102,7 +102,7 @@ class S3Folder:
             self._note(name, None)
 
     def _note(self, name: str, entry: ObjectEntry | None, data: bytes | None = None) -> None:
-        """Take in what is under a name since this process changed it; None: nothing, or that is not known."""
+        """Record a change by this process; `entry` is None if the object is deleted or unknown."""
         self._copies.note(name, entry)
         self._listings.note(name, entry)
         if data is not None:
@@ -110,10 +110,10 @@ class S3Folder:
 
 
 def s3_folder(bucket: str, prefix: str) -> S3Folder:
-    """The folder of this process at a place in a bucket, for the present AWS_* variables.
+    """Return this process's folder for a prefix of a bucket and the current AWS_* variables.
 
     Raises:
-        ConfigError: boto3 is missing or its settings make no connection, or HAB_CACHE_GB is not a size.
+        ConfigError: boto3 is missing or its settings are invalid, or HAB_CACHE_GB is not a size.
     """
     cache = os.environ.get(FOLDER_VARIABLE), os.environ.get(SIZE_VARIABLE)
     return _opened(connect(), bucket, prefix, cache)
@@ -121,11 +121,11 @@ def s3_folder(bucket: str, prefix: str) -> S3Folder:
 
 @lru_cache(maxsize=64)
 def _opened(connection: Connection, bucket: str, prefix: str, _cache: tuple[str | None, str | None]) -> S3Folder:
-    """One for each connection and cache, so that all of a process shares what is known."""
+    """Create one folder per connection and cache, so that the whole process shares its listings and copies."""
     return S3Folder(Objects(_requests(connection, bucket), bucket, prefix), node_cache(os.environ))
 
 
 @lru_cache(maxsize=16)
 def _requests(connection: Connection, bucket: str) -> Requests:
-    """One for each bucket, so that an outage is told once."""
+    """Create one instance per bucket, so that an outage is logged once."""
     return Requests(connection, bucket)

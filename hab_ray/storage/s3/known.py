@@ -1,4 +1,4 @@
-"""What a process knows of the objects in a folder without asking: listings, and copies on this node's disk."""
+"""What a process knows about the objects in a folder without a request: listings, and copies on this node's disk."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from math import inf
 
@@ -22,15 +23,15 @@ _WRITTEN_ONCE = re.compile(
     r"^(?:replies|embeddings|failures)/.+/(?:wal|part)-[^/]+$|^ledger/.+/\d+-[a-z]+\.json$|^runs/[^/]+/\d+\.json$"
     r"|^pending/.+\.parquet$"
 )
-_VIEW = ".parquet"  # of a run, replaced by the holder of the store's lease alone
+_VIEW = ".parquet"  # of a run, replaced only by the holder of the store's lease
 LISTED_FOR_S = 60.0
 
 
 class Copies:
-    """Copies of the objects at an address.
+    """Cached copies of the objects at an address.
 
-    Of a name that does not hold a digest of its content, a copy serves while this process knows the ETag: from a
-    listing, or because it wrote the object. `is_ours` says whether nobody else replaces what is under a name.
+    Names with a digest of the content always identify a copy. Other copies are used only while this process knows the
+    ETag, from a listing or from its own write. `is_ours` tells whether only this process writes to a name.
     """
 
     def __init__(self, cache: DiskCache, address: str, is_ours: Callable[[str], bool]) -> None:
@@ -39,23 +40,23 @@ class Copies:
         self._checked: set[str] = set()
 
     def note(self, name: str, entry: ObjectEntry | None) -> None:
-        """Learn what is under a name by now; None: nothing."""
+        """Record the object that now has this name; None if there is none."""
         if entry is None:
             self._entries.pop(name, None)
         elif _WRITTEN_ONCE.match(name) or name.endswith(_VIEW):
             self._entries[name] = entry
 
     def size(self, name: str) -> int | None:
-        """How many bytes are under a name, where that is known and does not change."""
+        """Return the size of an immutable object in bytes; None if unknown."""
         entry = self._entries.get(name)
         return entry.size if entry and _WRITTEN_ONCE.match(name) else None
 
     def may_keep(self, name: str) -> bool:
-        """Whether a copy of what is under a name now can be found again."""
+        """Return whether the current object under a name can be cached."""
         return self._label(name) is not None
 
     def get(self, name: str) -> bytes | None:
-        """What is under a name; None where there is no copy."""
+        """Return the copy of an object; None if there is none."""
         label = self._label(name)
         data = self._cache.get(label) if label else None
         part = _PART.match(name)
@@ -64,7 +65,7 @@ class Copies:
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
-        """So many bytes of what is under a name; None where there is no copy."""
+        """Return part of the copy of an object; None if there is none."""
         label = self._label(name)
         if label is None:
             return None
@@ -78,7 +79,7 @@ class Copies:
         return data
 
     def keep(self, name: str, data: bytes) -> None:
-        """Make a copy of what was found or put under a name; its entry was noted before."""
+        """Cache an object that was read or written. Call `note` with its entry first."""
         if label := self._label(name):
             self._cache.put(label, data)
 
@@ -92,9 +93,9 @@ class Copies:
 
 
 class Listings:
-    """Listings of top folders, kept up to date by this process's own writes and fetched again after `LISTED_FOR_S`.
+    """Listings of top-level folders, updated with this process's own writes and fetched again after `LISTED_FOR_S`.
 
-    `fetch` lists what begins with a prefix. Writes that end meanwhile are taken in afterwards.
+    `fetch` lists the names with a prefix. Writes that end while a listing is fetched are applied to it afterwards.
     """
 
     def __init__(self, fetch: Callable[[str], Iterable[tuple[str, ObjectEntry]]]) -> None:
@@ -107,38 +108,55 @@ class Listings:
         self._fetching: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def use(self) -> None:
-        """Answer from listings from now on, fetched anew: others may have written until now."""
+        """Answer from listings from now on. All are fetched anew, because others may have written before."""
         with self._lock:
             self._is_used = True
             self._fetched_at.clear()
 
     def covers(self, name: str) -> bool:
-        """Whether listings say what there is under a name or prefix.
+        """Return whether listings answer for a name or prefix.
 
-        Leases are taken over by others, and a former holder may still add to the ledger.
+        They do not for leases, which other processes take over, nor for the ledger, which a former holder may still
+        write to.
         """
         top, separator, _ = name.partition("/")
         return self._is_used and bool(separator) and top not in ("lease", "ledger")
 
-    def around(self, name: str) -> Mapping[str, ObjectEntry]:
-        """All objects of the top folder of a name or prefix."""
+    def find(self, name: str) -> ObjectEntry | None:
+        """Return the entry of an object; None if it does not exist."""
+        with self._listed(name) as names:
+            return names.get(name)
+
+    def names(self, prefix: str) -> list[str]:
+        """Return the names that begin with a prefix, sorted."""
+        with self._listed(prefix) as names:
+            return sorted(name for name in names if name.startswith(prefix))
+
+    @contextmanager
+    def _listed(self, name: str) -> Iterator[Mapping[str, ObjectEntry]]:
+        """Yield, under the lock, a fresh listing of the top-level folder of a name or prefix."""
         top = name.partition("/")[0]
         with self._lock:
             fetching = self._fetching[top]
         with fetching:
             with self._lock:
-                if time.monotonic() - self._fetched_at.get(top, -inf) < LISTED_FOR_S:
-                    return dict(self._names[top])
-                self._meanwhile[top] = []
-            began, found = time.monotonic(), dict(self._fetch(f"{top}/"))
-            with self._lock:
-                for changed, entry in self._meanwhile.pop(top):
-                    _apply(found, changed, entry)
-                self._names[top], self._fetched_at[top] = found, began
-                return dict(found)
+                is_fresh = time.monotonic() - self._fetched_at.get(top, -inf) < LISTED_FOR_S
+            if not is_fresh:
+                self._refresh(top)
+        with self._lock:
+            yield self._names[top]
+
+    def _refresh(self, top: str) -> None:
+        with self._lock:
+            self._meanwhile[top] = []
+        began, found = time.monotonic(), dict(self._fetch(f"{top}/"))
+        with self._lock:
+            for changed, entry in self._meanwhile.pop(top):
+                _apply(found, changed, entry)
+            self._names[top], self._fetched_at[top] = found, began
 
     def note(self, name: str, entry: ObjectEntry | None) -> None:
-        """Take in what this process has put under a name; None: it was deleted."""
+        """Record a write of this process; `entry` is None if it deleted the object."""
         top = name.partition("/")[0]
         with self._lock:
             if top in self._names:

@@ -1,7 +1,7 @@
-"""Objects under a prefix of a bucket: whole bytes, a PutObject is atomic, `If-None-Match: *` lets one writer win.
+"""Objects under a prefix of a bucket. PutObject is atomic, and with `If-None-Match: *` only one writer succeeds.
 
-A put whose answer was lost may have worked. So each object of `put_new` carries a nonce, and one that is found taken
-by an earlier try of the same call is this call's.
+A put whose answer was lost may have succeeded. So `put_new` attaches a nonce to each object: if a retry finds the name
+taken and the object has this call's nonce, the call succeeded.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ from hab_ray.storage.s3.problems import Meaning
 from hab_ray.storage.s3.requests import Failed, Requests
 
 _NONCE = "hab-nonce"
-_DELETED_AT_ONCE = 1000
+_MAX_DELETED = 1000  # of one DeleteObjects request
 
 
 @dataclass(frozen=True)
 class ObjectEntry:
-    """One object: its ETag, which tells one content from another, and its size in bytes."""
+    """The ETag of an object, which identifies its content, and its size in bytes."""
 
     etag: str
     size: int
 
     @classmethod
     def of(cls, etag: str, size: int) -> Self:
-        """The entry for an ETag as a service writes it: some quote it in one answer and not in the next."""
+        """Create an entry with the ETag unquoted: some services quote it in some answers only."""
         return cls(etag.strip('"'), size)
 
 
 class Objects:
-    """The objects under a prefix; see `Folder` for the methods. Each is one request, but for those that page.
+    """The objects under a prefix, with methods like those of `Folder`. Each call is one request, or one per page.
 
     Raises:
-        ConfigError: requests are refused.
-        FileNotFoundError: an object that is read is not there.
+        ConfigError: the service refuses requests.
+        FileNotFoundError: the object to read does not exist.
     """
 
     def __init__(self, requests: Requests, bucket: str, prefix: str) -> None:
@@ -48,31 +48,31 @@ class Objects:
 
     @property
     def address(self) -> str:
-        """Where they are, with the service's address: two services may have buckets of one name."""
+        """The prefix with the address of its service: two services may have buckets of the same name."""
         return f"{self._requests.endpoint} s3://{self._bucket}/{self._root}"
 
     def reach(self, longest_s: float) -> None:
-        """Look whether the bucket is there and may be listed.
+        """Check that the bucket exists and may be listed.
 
         Raises:
-            ConfigError: it is not, or there was no answer in that time.
+            ConfigError: it does not or may not, or did not answer within `longest_s`.
         """
         self._requests.send("list_objects_v2", longest_s=longest_s, Prefix=self._root, MaxKeys=1)
 
     def list(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
-        """The names that begin so, in pages of 1,000."""
+        """Yield names that begin with `inside` and their entries, fetched in pages of 1,000."""
         token: dict[str, Any] = {}
         while True:
             answer = self._requests.send("list_objects_v2", Prefix=self._root + inside, **token)
             for item in answer.get("Contents", ()):
-                if not item["Key"].endswith("/"):  # consoles make empty objects for folders
+                if not item["Key"].endswith("/"):  # S3 consoles create empty objects as folders
                     yield item["Key"].removeprefix(self._root), ObjectEntry.of(item["ETag"], item["Size"])
             if not answer.get("IsTruncated"):
                 return
             token = {"ContinuationToken": answer["NextContinuationToken"]}
 
     def head(self, name: str) -> ObjectEntry:
-        """What is under a name."""
+        """Return the entry of an object."""
         with self._reading(name):
             answer = self._requests.send("head_object", Key=self._root + name)
         return ObjectEntry.of(answer["ETag"], answer["ContentLength"])
@@ -88,7 +88,7 @@ class Objects:
         try:
             return self._requests.fetch(Key=self._root + name, Range=f"bytes={start}-{start + length - 1}")[0]
         except Failed as failed:
-            if failed.meaning is Meaning.NOTHING_THERE:
+            if failed.meaning is Meaning.EMPTY_RANGE:
                 return b""
             raise self._missing(name) from None
 
@@ -106,7 +106,7 @@ class Objects:
         return ObjectEntry.of(answer["ETag"], len(data))
 
     def _is_marked(self, key: str, nonce: str) -> bool:
-        """Whether an object was made by an earlier try of the same `put_new`."""
+        """Return whether an earlier attempt of the same `put_new` created the object."""
         try:
             found = self._requests.send("head_object", Key=key).get("Metadata", {})
         except Failed:
@@ -114,20 +114,24 @@ class Objects:
         return bool(found.get(_NONCE) == nonce)
 
     def copy(self, name: str, to: str) -> str:
-        """Have another name hold the same; atomic for whoever reads it. Returns the new object's ETag."""
+        """Copy an object atomically and return the ETag of the copy."""
         source = {"Bucket": self._bucket, "Key": self._root + name}
         with self._reading(name):
             answer = self._requests.send("copy_object", Key=self._root + to, CopySource=source)
         return str(answer["CopyObjectResult"]["ETag"])
 
     def delete(self, names: Sequence[str]) -> None:
-        if len(names) == 1:
+        keys = [self._root + name for name in names]
+        if len(keys) > 1:
+            chunks = [keys[start : start + _MAX_DELETED] for start in range(0, len(keys), _MAX_DELETED)]
+            keys = []
+            for chunk in chunks:
+                objects = [{"Key": key} for key in chunk]
+                answer = self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
+                keys += [error["Key"] for error in answer.get("Errors", ())]  # reported with status 200
+        for key in keys:
             with suppress(Failed):
-                self._requests.send("delete_object", Key=self._root + names[0])
-            return
-        for start in range(0, len(names), _DELETED_AT_ONCE):
-            objects = [{"Key": self._root + name} for name in names[start : start + _DELETED_AT_ONCE]]
-            self._requests.send("delete_objects", Delete={"Objects": objects, "Quiet": True})
+                self._requests.send("delete_object", Key=key)
 
     @contextmanager
     def _reading(self, name: str) -> Iterator[None]:

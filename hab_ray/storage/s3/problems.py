@@ -1,4 +1,4 @@
-"""What an error of an S3 request means: try again, no such object, taken, or a setting that has to change."""
+"""The meaning of S3 errors: retry, no such object, name taken, or a setting that has to change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from hab_ray.errors import ConfigError
 
-_AGAIN = {
+_RETRYABLE = {
     *("SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestTimeTooLarge", "InternalError"),
     *("ServiceUnavailable", "OperationAborted", "ConditionalRequestConflict", "RequestLimitExceeded", "BadDigest"),
     *("IncompleteBody", "XAmzContentSHA256Mismatch", "TooManyRequests", "RequestThrottled"),
@@ -18,7 +18,7 @@ _BAD_KEY = {
     *("InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "TokenRefreshRequired", "ExpiredToken"),
     *("UnrecognizedClientException", "AuthFailure", "InvalidSecurity"),
 }
-_ELSEWHERE = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
+_OTHER_REGION = {"PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 _NO_CREDENTIALS = {
     *("NoCredentialsError", "PartialCredentialsError", "SSOTokenLoadError", "UnauthorizedSSOTokenError"),
     *("TokenRetrievalError", "InvalidConfigError", "LoginRefreshRequired"),
@@ -27,67 +27,72 @@ _SETTINGS = {"InvalidEndpointConfigurationError", "ParamValidationError", "NoReg
 
 
 class Meaning(Enum):
-    """What follows from an error."""
+    """How to react to an error."""
 
-    AGAIN = auto()
+    RETRY = auto()
     MISSING = auto()
     TAKEN = auto()
-    NOTHING_THERE = auto()
+    EMPTY_RANGE = auto()
     REFUSED = auto()
+
+
+_MEANINGS: dict[int, Meaning] = {
+    HTTPStatus.TOO_MANY_REQUESTS: Meaning.RETRY,
+    HTTPStatus.REQUEST_TIMEOUT: Meaning.RETRY,
+    HTTPStatus.CONFLICT: Meaning.RETRY,
+    HTTPStatus.PRECONDITION_FAILED: Meaning.TAKEN,
+    HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE: Meaning.EMPTY_RANGE,
+    HTTPStatus.NOT_FOUND: Meaning.MISSING,
+}
 
 
 @dataclass(frozen=True)
 class S3Problem:
-    """An error of a request: what follows from it, and its name as the service or boto3 gives it."""
+    """An error of a request: its meaning, and its name as the service or boto3 gives it."""
 
     meaning: Meaning
     name: str
 
 
 def problem_of(error: Exception) -> S3Problem | None:
-    """What an error of a request means; None where it is no error of boto3's or of the network.
+    """Classify an error of a request; None if neither boto3 nor the network raised it.
 
-    What boto3 reports and is not known to be final is tried again.
+    Errors of boto3 that are not known to be final are retried.
     """
     from botocore.exceptions import BotoCoreError, ClientError
     from botocore.parsers import ResponseParserError
 
     if isinstance(error, ClientError):
-        return _answered(error.response)
+        return _problem_in(error.response)
     if not isinstance(error, BotoCoreError | ResponseParserError | OSError):
         return None
     name = type(error).__name__
     if name in _NO_CREDENTIALS | _SETTINGS:
         return S3Problem(Meaning.REFUSED, name)
-    return S3Problem(Meaning.AGAIN, name)
+    return S3Problem(Meaning.RETRY, name)
 
 
-def _answered(response: dict[str, Any]) -> S3Problem:
+def _problem_in(response: dict[str, Any]) -> S3Problem:
     code = str(response.get("Error", {}).get("Code", ""))
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    named = f"{code} ({status})" if not code.isdigit() else code
-    if code in _AGAIN or status in (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT):
-        return S3Problem(Meaning.AGAIN, named)
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED:
-        return S3Problem(Meaning.AGAIN, named)
-    if status == HTTPStatus.PRECONDITION_FAILED:
-        return S3Problem(Meaning.TAKEN, named)
-    if status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
-        return S3Problem(Meaning.NOTHING_THERE, named)
-    if status == HTTPStatus.NOT_FOUND and code != "NoSuchBucket":
-        return S3Problem(Meaning.MISSING, named)
-    return S3Problem(Meaning.REFUSED, named)
+    name = f"{code} ({status})" if not code.isdigit() else code
+    is_server_error = status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
+    if code in _RETRYABLE or is_server_error:
+        return S3Problem(Meaning.RETRY, name)
+    if code == "NoSuchBucket":
+        return S3Problem(Meaning.REFUSED, name)
+    return S3Problem(_MEANINGS.get(status, Meaning.REFUSED), name)
 
 
 def refusal(problem: S3Problem, bucket: str, endpoint: str, operation: str) -> ConfigError:
-    """The message for a request that will fail for as long as the settings stay as they are."""
+    """Return the error for a request that fails until a setting changes."""
     code = problem.name.partition(" ")[0]
     return ConfigError(f"s3://{bucket}: {_remedy(code, bucket, endpoint, operation)} [{problem.name}, {endpoint}]")
 
 
 def _remedy(code: str, bucket: str, endpoint: str, operation: str) -> str:
     if code == "NoSuchBucket":
-        return f"there is no bucket {bucket} there; make it, or name another in `run:` and `store:`"
+        return f"there is no bucket {bucket} there; create it, or name another in `run:` and `store:`"
     if code in _NO_CREDENTIALS:
         return (
             "boto3 finds no credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give "
@@ -100,7 +105,7 @@ def _remedy(code: str, bucket: str, endpoint: str, operation: str) -> str:
         )
     if code == "RequestTimeTooSkewed":
         return "this machine's clock is wrong; set it"
-    if code in _ELSEWHERE or code == "301":
+    if code in _OTHER_REGION or code == "301":
         return "the bucket is in another region; set AWS_DEFAULT_REGION to it"
     if code == "NotImplemented":
         return f"the service cannot do {operation} as it is needed here; use one with conditional writes"
@@ -113,7 +118,7 @@ def _remedy(code: str, bucket: str, endpoint: str, operation: str) -> str:
 
 
 def unreachable(problem: S3Problem, bucket: str, endpoint: str, seconds: float) -> ConfigError:
-    """The message for a service that did not answer when a command began."""
+    """Return the error for a service that did not answer when a command began."""
     return ConfigError(
         f"s3://{bucket}: no answer from {endpoint} in {seconds:.0f} s ({problem.name}); check AWS_ENDPOINT_URL_S3, "
         "AWS_DEFAULT_REGION and the network, or try again later"

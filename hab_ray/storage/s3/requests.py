@@ -1,8 +1,8 @@
-"""Requests to one bucket, repeated for as long as the service is away.
+"""Requests to one bucket, retried for as long as the service is unavailable.
 
-A store that cannot be reached for a minute must not end a run that has paid for replies it holds in memory. So a
-request that fails for a reason that may pass is sent again, after pauses that grow to `MAX_PAUSE_S`, without end;
-the log says so. A signal ends the process all the same: see `hab_ray.stopping`.
+A short outage of the store must not end a run that holds paid replies in memory. So a request that fails for a
+temporary reason is retried without limit, with backoff up to `MAX_PAUSE_S`, and the log says so. A signal still ends
+the process: see `hab_ray.stopping`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Failed(Exception):
-    """A request that was answered by something else than success; `repeated`: an earlier try may have worked."""
+    """A request with a final answer other than success; if `repeated`, an earlier attempt may have succeeded."""
 
     def __init__(self, meaning: Meaning, repeated: bool) -> None:
         super().__init__(meaning.name)
@@ -36,7 +36,7 @@ class Failed(Exception):
 
 
 class Requests:
-    """Sends requests about one bucket."""
+    """A sender of requests to one bucket."""
 
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection, self._bucket = connection, bucket
@@ -48,34 +48,34 @@ class Requests:
         return self._connection.endpoint
 
     def send(self, operation: str, longest_s: float = inf, **parameters: Any) -> dict[str, Any]:
-        """The answer to one of boto3's client methods.
+        """Call a method of the boto3 client and return its answer.
 
         Raises:
-            Failed: there is no such object, or it exists, or nothing is in the range.
-            ConfigError: it is refused, or with `longest_s` set there was no answer in that time.
+            Failed: the object is missing or already exists, or the range is empty.
+            ConfigError: the service refused the request, or did not answer within `longest_s`.
         """
 
         def request() -> dict[str, Any]:
             answer: dict[str, Any] = getattr(self._connection.client, operation)(Bucket=self._bucket, **parameters)
             return answer
 
-        return self._repeated(operation, request, longest_s)
+        return self._with_retries(operation, request, longest_s)
 
     def fetch(self, **parameters: Any) -> tuple[bytes, str]:
-        """The bytes and the ETag of an object."""
+        """Return the content and the ETag of an object."""
 
         def request() -> tuple[bytes, str]:
             answer = self._connection.client.get_object(Bucket=self._bucket, **parameters)
             return answer["Body"].read(), answer["ETag"]
 
-        return self._repeated("get_object", request, inf)
+        return self._with_retries("get_object", request, inf)
 
-    def _repeated(self, operation: str, request: Callable[[], T], longest_s: float) -> T:
+    def _with_retries(self, operation: str, request: Callable[[], T], longest_s: float) -> T:
         began, pause, repeated = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             try:
                 answer = request()
-            except Exception as error:  # boto3 raises errors of many kinds; `problem_of` sorts them
+            except Exception as error:  # boto3 raises errors of many kinds; `problem_of` classifies them
                 problem = problem_of(error)
                 if problem is None:
                     raise
@@ -86,7 +86,7 @@ class Requests:
             waited = time.monotonic() - began
             if problem.meaning is Meaning.REFUSED:
                 raise refusal(problem, self._bucket, self.endpoint, operation) from None
-            if problem.meaning is not Meaning.AGAIN:
+            if problem.meaning is not Meaning.RETRY:
                 raise Failed(problem.meaning, repeated) from None
             if waited >= longest_s:
                 raise unreachable(problem, self._bucket, self.endpoint, waited) from None
@@ -96,32 +96,32 @@ class Requests:
 
 
 class _Outages:
-    """Says in the log that requests are repeated, at most every `SAY_EVERY_S`, and when an outage is over."""
+    """A log of outages: that requests are being retried, at most every `SAY_EVERY_S`, and the end of an outage."""
 
     def __init__(self, where: str) -> None:
         self._where, self._lock = where, threading.Lock()
-        self._said_at, self._since_said, self._said_outage = -inf, 0, False
+        self._logged_at, self._failures, self._is_reported = -inf, 0, False
 
     def note(self, problem: S3Problem, waited_s: float) -> None:
-        """A request failed and is repeated; it has waited so long by now."""
+        """Report an attempt that failed and will be retried, `waited_s` after the first one."""
         with self._lock:
-            self._since_said += 1
-            if time.monotonic() - self._said_at < SAY_EVERY_S:
+            self._failures += 1
+            if time.monotonic() - self._logged_at < SAY_EVERY_S:
                 return
-            times, self._since_said, self._said_at = self._since_said, 0, time.monotonic()
-            self._said_outage = True
+            failures, self._failures, self._logged_at = self._failures, 0, time.monotonic()
+            self._is_reported = True
         log.warning(
-            "%s: no proper answer (%s; tries since last told: %d); waits and tries again, for %.0f s by now",
+            "%s: no usable answer for %.0f s (%s; attempts failed since the last message: %d); retrying",
             self._where,
-            problem.name,
-            times,
             waited_s,
+            problem.name,
+            failures,
         )
 
     def end(self, waited_s: float) -> None:
-        """A request that was repeated has its answer."""
+        """Report that a retried request succeeded."""
         with self._lock:
-            if not self._said_outage or waited_s < _OUTAGE_S:
+            if not self._is_reported or waited_s < _OUTAGE_S:
                 return
-            self._said_outage, self._said_at = False, -inf
+            self._is_reported, self._logged_at = False, -inf
         log.warning("%s: answers again after %.0f s", self._where, waited_s)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tracemalloc
 from hashlib import sha256
 from pathlib import Path
 
@@ -12,7 +13,8 @@ import pytest
 
 from hab_ray.errors import ConfigError
 from hab_ray.storage.s3.cache import DiskCache, node_cache
-from hab_ray.storage.s3.known import Copies
+from hab_ray.storage.s3.known import Copies, Listings
+from hab_ray.storage.s3.objects import ObjectEntry
 from tests.storage.conftest import full
 
 LIMIT = 1_000_000
@@ -129,3 +131,14 @@ def test_a_copy_of_a_part_is_what_its_name_says(tmp_path: Path) -> None:
     assert again.get_range(name, 0, 4) is None and again.get(name) is None
     again.keep(name, data)
     assert again.get_range(name, 0, 4) == b"rows" and again.get(name) == data
+
+
+def test_a_lookup_does_not_copy_a_listing() -> None:
+    listings = Listings(lambda prefix: ((f"{prefix}{n}", ObjectEntry("etag", n)) for n in range(20_000)))
+    assert listings.find("replies/7") == ObjectEntry("etag", 7)
+    tracemalloc.start()
+    try:
+        assert listings.find("replies/8") and listings.find("replies/none") is None
+        assert tracemalloc.get_traced_memory()[1] < 50_000
+    finally:
+        tracemalloc.stop()

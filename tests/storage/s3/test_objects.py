@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import MagicMock
+
 import pytest
 
+from hab_ray.storage.s3.connection import Connection
 from hab_ray.storage.s3.folder import S3Folder
+from hab_ray.storage.s3.objects import Objects
+from hab_ray.storage.s3.requests import Requests
 from tests.s3_proxy import S3Proxy
 from tests.storage.s3.conftest import anew
 
@@ -51,3 +56,11 @@ def test_what_is_repeated_does_no_harm(verb: str, folder: S3Folder, proxy: S3Pro
         case _:
             assert folder.list("a") == ["a/x"]
     assert not proxy.trouble.lost
+
+
+def test_objects_that_a_bulk_delete_could_not_remove_are_deleted_one_by_one() -> None:
+    """S3 reports them in an answer with status 200."""
+    client = MagicMock()
+    client.delete_objects.return_value = {"Errors": [{"Key": "runs/b", "Code": "InternalError"}]}
+    Objects(Requests(Connection(client, "http://s3"), "bucket"), "bucket", "runs").delete(["a", "b"])
+    client.delete_object.assert_called_once_with(Bucket="bucket", Key="runs/b")

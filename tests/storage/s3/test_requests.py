@@ -35,7 +35,7 @@ def test_an_outage_is_waited_for_and_told(bucket: str, proxy: S3Proxy, caplog: p
     assert 2.4 < time.monotonic() - began < 20
     assert folder.get("x") == b"2"
     first, last = (record.getMessage() for record in (caplog.records[0], caplog.records[-1]))
-    assert "waits and tries again" in first and "answers again" in last and len(caplog.records) == 2
+    assert "; retrying" in first and "answers again" in last and len(caplog.records) == 2
 
 
 def test_a_service_that_asks_to_slow_down_gets_every_request_in_the_end(bucket: str, proxy: S3Proxy) -> None:
@@ -68,7 +68,7 @@ def test_a_mistake_of_our_own_is_raised_and_not_repeated() -> None:
         ({"AWS_ACCESS_KEY_ID": "nobody"}, None, "does not accept these credentials.*AWS_ACCESS_KEY_ID"),
         ({"AWS_SECRET_ACCESS_KEY": "wrong-secret"}, None, "does not accept these credentials"),
         ({"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, None, "no credentials; set AWS_ACCESS_KEY_ID"),
-        ({}, "s3://hab-no-such-bucket/x", "there is no bucket hab-no-such-bucket there; make it"),
+        ({}, "s3://hab-no-such-bucket/x", "there is no bucket hab-no-such-bucket there; create it"),
         ({"AWS_ENDPOINT_URL_S3": "not an address"}, None, "check AWS_PROFILE, AWS_ENDPOINT_URL_S3"),
         ({"AWS_PROFILE": "nobody"}, None, "check AWS_PROFILE"),
         ({"HAB_CACHE_GB": "much"}, None, "HAB_CACHE_GB=much: not a size"),
