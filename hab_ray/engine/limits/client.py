@@ -173,7 +173,7 @@ class RateLimitClient:
                         async with asyncio.timeout(self._idle_s()):
                             await self._wake.wait()
         except Exception as error:
-            self.closed = self.closed or str(error)
+            self.closed = self.closed or str(error) or type(error).__name__
             for queue in self._queues.values():
                 queue.fail(error)
 

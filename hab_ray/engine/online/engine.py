@@ -147,7 +147,7 @@ class OnlineEngine:
 
     async def _fail(self, error: Exception) -> None:
         await self._replies.fail(error)
-        self._limits.close(str(self._replies.broken))
+        self._limits.close(str(error) or type(error).__name__)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
