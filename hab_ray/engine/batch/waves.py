@@ -120,7 +120,7 @@ class WaveSender:
                     return another
             if not possible or self._budget.refusal(possible[-1].nanousd):
                 return None
-            with self._budget.waiting.asked(possible[-1].nanousd):
+            with self._budget.waiting.pending(possible[-1].nanousd):
                 async with self._blocked():
                     await asyncio.sleep(MONEY_S)
         return None
