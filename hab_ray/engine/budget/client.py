@@ -193,7 +193,7 @@ class BudgetClient:
             keep = self.reserved // IDLE_PART
             is_silent = self._clock() - self._answered_at >= ALIVE_EVERY_S
             if self._totals != self._reported or self._held > keep or is_silent:
-                with suppress(LeaseStale):
+                with suppress(LeaseStale, OSError):  # the unanswered request is sent again
                     async with self._requesting:
                         await self._resolve()
                         await self._request(least=0, want=0, keep=keep)

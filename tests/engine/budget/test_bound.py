@@ -110,5 +110,5 @@ def test_costs_that_cannot_be_are_refused() -> None:
     for costs in ([CAP + 1], [-1], [0, 0, 0, 0]):
         with pytest.raises(ValueError, match="cannot be costs of rows of the population"):
             sample.add(costs)
-    with pytest.raises(ValueError, match="at risk 0.0"):
+    with pytest.raises(ValueError, match=r"at risk 0\.0"):
         CostSample(3, CAP, 0.0, 3)

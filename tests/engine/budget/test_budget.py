@@ -332,6 +332,31 @@ async def test_stale_lease() -> None:
     assert (service.budget.spent, service.budget.held) == (60, 0)
 
 
+class UnwritableMark(CountingBudget):
+    """A budget whose next request fails, because the mark cannot be written."""
+
+    fails = False
+
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
+        if self.fails:
+            self.fails = False
+            raise OSError(28, "No space left on device")
+        return await super().grant(request)
+
+
+async def test_failed_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose report fails once reports again: others wait for the money that it returns."""
+    monkeypatch.setattr("hab_ray.engine.budget.client.REBALANCE_EVERY_S", 0.02)
+    service = UnwritableMark(budget_of(100))
+    async with BudgetClient(service) as client:
+        assert await client.reserve(60) is None
+        service.fails = True
+        client.settle(60, 20)
+        async with asyncio.timeout(5):
+            while service.budget.spent != 20 or service.budget.held:
+                await asyncio.sleep(0.01)
+
+
 async def test_waits_for_released_money() -> None:
     """A call waits for money that others release, and is refused once there can be none."""
     service = CountingBudget(budget_of(100))
