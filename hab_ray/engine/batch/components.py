@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
@@ -20,14 +20,10 @@ from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
 from hab_ray.engine.batch.states import Active, BatchState, Packed
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.clock import utc_now
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
 from hab_ray.providers.batching import BatchApi, BatchRefused
-
-
-def utc_now() -> datetime:
-    """Wall time in UTC."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True)
