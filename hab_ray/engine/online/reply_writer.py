@@ -15,7 +15,7 @@ from hab_ray.storage.replies.store import StoreWriter
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 
-CHECK_EVERY_S = 1.0
+CHECK_EVERY_S = 0.25
 MAX_QUEUED = 20_000
 
 
