@@ -51,8 +51,8 @@ async def settled(components: Components, state: BatchState, known: str | None =
     request = Request(LINES, intent("tag"))
     creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100, request=request)
     if known:
-        creator.know(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
-    creator.let_create()
+        creator.register(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
+    creator.allow_new()
     assert await components.budget.reserve(100) is None
     components.ledger.keep(1, LINES)
     await creator.create(batch)

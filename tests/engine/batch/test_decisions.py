@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the last attempt left nothing at the vendor": (
         unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
         NOW,
-        left("batch acme/000001: 8 requests to make it got no clear answer"),
+        left("batch acme/000001: 8 requests to create it got no clear answer"),
     ),
     "the vendor's list cannot be read": (LookFailed(MEANT, NO_KEY), NOW, left("no such key")),
     "not due yet": (at_vendor(due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),

@@ -62,7 +62,7 @@ class Account:
         meant = intent("tag").model_copy(update={"wire": "a", "path": self.path, "rows": 1})
         request = Request(self.lines, meant)
         creator, batch = Creator(components, lease.sender), BatchInFlight("m", Funded(), nanousd=100, request=request)
-        creator.let_create()
+        creator.allow_new()
         assert await components.budget.reserve(100) is None
         try:
             await creator.create(batch)

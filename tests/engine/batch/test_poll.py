@@ -257,4 +257,4 @@ async def test_an_unknown_state_is_noted_once(scene_of: Callable[..., Scene]) ->
     scene = scene_of(Scripted(statuses=[odd]))
     await scene.at(0.0)
     await scene.at(20.0)
-    assert scene.components.counters.notes == ["batch acme/000001 is in a state that is not known here: in_progress"]
+    assert scene.components.counters.notes == ["batch acme/000001 is in an unknown state: in_progress"]

@@ -175,7 +175,7 @@ async def test_rows_that_cost_more_than_the_sample_said_end_the_run_at_its_budge
     sent = await send(tmp_path, budget_of(7 * 10**8), 1e-6, jobs, cap=5_000_000)
     first, second = sorted(sent.batches, key=lambda batch: batch.intent.at)
     assert first.intent.rows == 100 and second.harvested and second.harvested.nanousd > 2 * second.intent.nanousd
-    assert [note for note in sent.counters.notes if "which the rows before it made as good as impossible" in note]
+    assert [note for note in sent.counters.notes if "after the rows before it, that was all but impossible" in note]
     assert {row.kind for row in sent.counters.open} == {OpenKind.BUDGET}
     assert len(sent.counters.open) == ROWS - 100 - second.intent.rows > 0
 
