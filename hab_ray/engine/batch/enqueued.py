@@ -23,10 +23,10 @@ class Refusals:
 
 
 class EnqueuedTokenLimits:
-    """The batch queues of one provider account, by model. `clock` gives monotonic seconds, `patience_s` is the usual wait.
+    """The batch queues of one provider account, by model. `clock` gives monotonic seconds.
 
     After a refusal, the limit is what the queue held; for an empty queue, half of the refused batch. It grows by a
-    tenth with every batch that succeeds.
+    tenth with every batch that succeeds. A full queue is tried again after `patience_s`, unless the vendor says when.
     """
 
     def __init__(self, models: Mapping[str, ModelEntry], patience_s: float, clock: Callable[[], float]) -> None:

@@ -53,7 +53,7 @@ class RowSource:
 class WaveSender:
     """Sends a cell in waves: reserves the largest that there is money for, submits it, waits until its cost is known.
 
-    `submit_all` submits a batch; `room` returns the limits of a model's batch. While `blocked`, another stream may pack.
+    `submit_all` submits a batch; `room` returns a model's limits for one. While `blocked`, another stream may pack.
     """
 
     def __init__(
