@@ -1,7 +1,7 @@
-"""The numbers that settings take. Each bound has its reason, which the message gives.
+"""Bounds for the numbers in settings. The message of each bound gives its reason.
 
-A slip of the keyboard is named where it stands, before it becomes a plan of years, a price that overflows, or memory
-that nobody has. Messages do not repeat what they refuse: a secret may have come into the wrong key.
+A typo is reported with its key, before it becomes a plan of years, a price that overflows or memory that no machine
+has. Messages never repeat the refused value: it may be a secret in the wrong key.
 """
 
 from __future__ import annotations

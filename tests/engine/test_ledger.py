@@ -116,5 +116,5 @@ def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: Count
 @pytest.mark.parametrize("stray", ["notes/001-intent.json", "notes.json", "\u00b2/001-intent.json"])
 def test_a_file_that_is_no_batchs_is_named(ledger: Ledger, folder: CountingFolder, stray: str) -> None:
     folder.put(f"ledger/{folder_name(ledger.provider)}/{stray}", b"{}")
-    with pytest.raises(DamagedFile, match=rf"{stray}: is no event of a batch; move it out"):
+    with pytest.raises(DamagedFile, match=rf"{stray}: is not an event of a batch; move it out"):
         ledger.read()

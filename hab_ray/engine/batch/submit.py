@@ -77,7 +77,7 @@ class Submitter:
         self._packing = asyncio.Lock()
 
     async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]], cell: Cell | None) -> None:
-        """Submit a stream's rows, in waves if they are a `cell`. `next_rows` runs in a thread; it returns [] at the end."""
+        """Submit a stream's rows, in waves if they are a `cell`. `next_rows` runs in a thread; [] ends the stream."""
         await until_held(self._components.context.guard)
         async with self._packing:
             if cell is None:
