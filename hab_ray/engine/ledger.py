@@ -164,6 +164,7 @@ class Batch:
 
     @property
     def phase(self) -> Phase:
+        """The phase of its life that it is in."""
         return _PHASE[type(self.events[-1])]
 
     @property

@@ -110,6 +110,7 @@ class Pack:
         )
 
     def keys(self) -> list[str]:
+        """Return the keys of the packed rows."""
         return [row.key for row in self.rows]
 
 

@@ -138,7 +138,9 @@ class RowsInFlight:
         """Move the numbered rows of a packed batch, or half of all rows, into a new batch."""
         batch.pack, apart = batch.pack.split(numbers)
         other = BatchInFlight(batch.model, wave=batch.wave, later=batch.later)
-        self._move(apart.rows, batch, other)
+        batch.waiting.subtract(row.shard for row in apart.rows)
+        for row in apart.rows:
+            self.pack(row, other)
         return other
 
     def fit(self, batch: BatchInFlight, nanousd: int, reason: str, later: BatchInFlight) -> None:
@@ -151,12 +153,9 @@ class RowsInFlight:
             self._counters.open.append(OpenRow(row.shard, row.row_id, reason, OpenKind.BUDGET))
             batch.waiting[row.shard] -= 1
             del self._packed[row.key]
-        self._move(rest.rows, batch, later)
-
-    def _move(self, rows: Sequence[PackedRow], before: BatchInFlight, after: BatchInFlight) -> None:
-        before.waiting.subtract(row.shard for row in rows)
-        for row in rows:
-            self.pack(row, after)
+        batch.waiting.subtract(row.shard for row in rest.rows)
+        for row in rest.rows:
+            self.pack(row, later)
 
     def give_back(self, batch: BatchInFlight) -> None:
         """Return the rows of a batch to the caller: they are in no batch, or nobody waits for their batch any more."""
