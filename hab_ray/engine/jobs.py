@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from operator import add
+from typing import Any
 
 from hab_ray.calls import Call
 from hab_ray.engine.billing import Billing
@@ -101,28 +102,16 @@ class Counters:
     traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
 
     def __add__(self, other: Counters) -> Counters:
-        traffic = self.traffic.copy()
+        merged: dict[str, Any] = {
+            "waits_for_nanousd": smallest_wait((self, other)),
+            "stops": {**self.stops, **other.stops},
+            "outage": self.outage or other.outage,
+            "traffic": self.traffic.copy(),
+        }
         for model, more in other.traffic.items():
-            traffic[model] += more
-        return Counters(
-            finished=self.finished + other.finished,
-            failed=self.failed + other.failed,
-            open=[*self.open, *other.open],
-            calls=self.calls + other.calls,
-            retries=self.retries + other.retries,
-            in_flight=self.in_flight + other.in_flight,
-            cost_nanousd=self.cost_nanousd + other.cost_nanousd,
-            lost_nanousd=self.lost_nanousd + other.lost_nanousd,
-            spent_nanousd=self.spent_nanousd + other.spent_nanousd,
-            reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
-            waits_for_nanousd=smallest_wait((self, other)),
-            stops={**self.stops, **other.stops},
-            outage=self.outage or other.outage,
-            billing=self.billing + other.billing,
-            cut=self.cut + other.cut,
-            cut_nanousd=self.cut_nanousd + other.cut_nanousd,
-            traffic=traffic,
-        )
+            merged["traffic"][model] += more
+        added = {one.name for one in fields(Counters)} - merged.keys()
+        return Counters(**merged, **{name: getattr(self, name) + getattr(other, name) for name in added})
 
     def written_off(self) -> Counters:
         """Return the counters of an engine that ended abnormally: calls in flight count as spent.

@@ -7,6 +7,7 @@ ledger before the one create request is sent, so that after a crash in between, 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
@@ -74,7 +75,7 @@ class Creator:
             if isinstance(batch.state, Funded):
                 self._components.budget.release(batch.nanousd)
             elif isinstance(batch.state, Submitting | CreateFailed):
-                self._free(batch, batch.state.record)
+                self._release_unsent(batch, batch.state.record)
             raise
 
     async def settle(self, batch: BatchInFlight) -> None:
@@ -132,7 +133,7 @@ class Creator:
             case Submitting() | CreateFailed() | OutcomeUnknown() | LookFailed(), do.LeaveInDoubt(reason):
                 if reason:
                     components.stop_provider(reason)
-                self._free(batch, state.record)
+                self._release_unsent(batch, state.record)
                 return Abandoned(state.record)
         raise UnexpectedAction(state, action)
 
@@ -140,7 +141,7 @@ class Creator:
         components = self._components
         try:
             if isinstance(question, do.AskOwner):
-                return transitions.owner_known(state, await with_retries(components.api.owner))
+                return replace(state, owner=await with_retries(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return LookFailed(state.record, error)
@@ -154,8 +155,7 @@ class Creator:
         elif not isinstance(error, BadRows):
             self._components.apply_error(batch.model, error)
 
-    def _free(self, batch: BatchInFlight, record: Batch) -> None:
-        """Return the money of a batch that was never sent."""
+    def _release_unsent(self, batch: BatchInFlight, record: Batch) -> None:
         if not record.events:
             self._components.budget.release(batch.nanousd)
 

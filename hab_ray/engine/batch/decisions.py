@@ -163,7 +163,11 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
         return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
         return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
-    if isinstance(state, AtVendor) and _may_be_cancelled(state, now) and (reason := _overdue(state, now, policy)):
+    if (
+        isinstance(state, AtVendor)
+        and _may_be_cancelled(state, now)
+        and (reason := _reason_to_cancel(state, now, policy))
+    ):
         return do.Cancel(reason)
     return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
@@ -188,13 +192,11 @@ def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
 
 
 def _may_be_cancelled(state: AtVendor, now: Now) -> bool:
-    """Return whether a cancel request would have an effect, and the batch is certain to be ours."""
     is_open = state.polls.ended is None and not state.is_cancelled
     return is_open and state.record.is_certain and now.clock >= state.cancel_at
 
 
-def _overdue(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
-    """Return why to stop waiting for a batch; None to go on."""
+def _reason_to_cancel(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
     if now.is_late:
         return "was not done by the deadline"
     age_s = (now.today - state.record.intent.at).total_seconds()

@@ -89,7 +89,6 @@ class BatchEngine:
         await self._api.close()
 
     async def _run(self, is_running: asyncio.Event) -> None:
-        """Run all tasks until they have ended; the first that fails cancels the others."""
         with suppress(ExceptionGroup):
             async with self._group:
                 self._start(self._recovery.settle_doubts())

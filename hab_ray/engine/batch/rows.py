@@ -74,12 +74,6 @@ class BatchInFlight:
         return Packed(len(self.pack.rows), self.pack.tokens, self.pack.nanousd, refusal)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    keys: KeySet
-    intent: Intent
-
-
 class RowsInFlight:
     """Rows by key, and the batches that hold them.
 
@@ -89,7 +83,7 @@ class RowsInFlight:
     def __init__(self, counters: BatchCounters) -> None:
         self._counters = counters
         self._packed: dict[str, BatchInFlight] = {}
-        self._open: dict[BatchInFlight, _Opened] = {}
+        self._open: dict[BatchInFlight, tuple[KeySet, Intent]] = {}
         self._answered = KeyIndex()
         self._unanswered: list[KeySet] = []
 
@@ -101,8 +95,8 @@ class RowsInFlight:
     def find(self, keys: Sequence[str]) -> dict[str, BatchInFlight | None]:
         """Return those of these keys that are in an open batch, with the batch, or answered, with None."""
         found: dict[str, BatchInFlight | None] = dict.fromkeys(self._answered.places(keys))
-        for batch, opened in self._open.items():
-            found.update(dict.fromkeys(opened.keys.common(keys), batch))
+        for batch, (sent, _) in self._open.items():
+            found.update(dict.fromkeys(sent.common(keys), batch))
         return found
 
     def sent(self, keys: Sequence[str]) -> set[str]:
@@ -112,7 +106,7 @@ class RowsInFlight:
     def holds(self, keys: Iterable[str]) -> bool:
         """Return whether any of these calls is in an open batch or being packed into one. Thread-safe."""
         wanted, opened = list(keys), list(self._open.values())
-        return any(key in self._packed for key in wanted) or any(one.keys.common(wanted) for one in opened)
+        return any(key in self._packed for key in wanted) or any(sent.common(wanted) for sent, _ in opened)
 
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.
@@ -170,19 +164,20 @@ class RowsInFlight:
     def open(self, batch: BatchInFlight, record: Batch, keys: KeySet) -> None:
         """Record that these rows are in a batch that is or may be at the vendor."""
         self._unpack(batch)
-        self._open[batch] = _Opened(keys, record.intent)
+        self._open[batch] = keys, record.intent
         self._counters.in_flight[batch.model] += record.intent.rows
 
     def close(self, batch: BatchInFlight, unanswered: Collection[str] = ()) -> None:
         """Record that an open batch is done: its rows are finished, answered or not."""
-        self._counters.in_flight[batch.model] -= self._open.pop(batch).intent.rows
+        _, intent = self._open.pop(batch)
+        self._counters.in_flight[batch.model] -= intent.rows
         self._counters.finished.update(batch.waiting)
         if unanswered:
             self._unanswered.append(KeySet(unanswered))
 
     def enqueued(self, model: str) -> int:
         """Return the estimated input tokens of a model's open batches."""
-        return sum(opened.intent.tokens for batch, opened in self._open.items() if batch.model == model)
+        return sum(intent.tokens for batch, (_, intent) in self._open.items() if batch.model == model)
 
     def _unpack(self, batch: BatchInFlight) -> None:
         """Drop the packed rows of a batch, which take much memory."""

@@ -69,8 +69,8 @@ class Sighting:
 class OutcomeUnknown:
     """In doubt: the vendor may or may not have created the batch, and its list is being searched.
 
-    `owner` is the API key's account, None before the vendor was asked. `foreign` are ids whose results are not ours;
-    `empty_listings` counts consecutive looks without a candidate.
+    `owner` is the API key's account, None before the vendor was asked, "" if it does not tell. `foreign` are ids whose
+    results are not ours; `empty_listings` counts consecutive looks without a candidate.
     """
 
     record: Batch

@@ -151,7 +151,6 @@ class Submitter:
         return later
 
     async def _fail(self, batch: BatchInFlight, error: BadRows) -> None:
-        """Record the failure of a row that the vendor refuses even in a batch of its own."""
         (row,) = batch.pack.rows
         await self._collector.give_up(batch.model, row.key, str(error))
         self._rows.mark_answered([row.key])
@@ -227,7 +226,6 @@ class Submitter:
         return Request(lines, intent)
 
     async def _reserve(self, pack: Pack) -> str | None:
-        """Reserve the money for a pack; return the reason if the budget can never pay for it."""
         reserving = asyncio.ensure_future(self._budget.reserve(pack.nanousd))
         try:
             await asyncio.wait({reserving}, timeout=QUICK_S)

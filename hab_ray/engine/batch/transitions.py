@@ -52,11 +52,6 @@ def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
     return Submitting(state.record, state.attempt + 1, at, state.is_recovered)
 
 
-def owner_known(state: OutcomeUnknown, owner: str) -> OutcomeUnknown:
-    """Return the state once the API key's account is known, "" if the vendor does not tell."""
-    return replace(state, owner=owner)
-
-
 def looked(
     state: OutcomeUnknown, sighting: Sighting, foreign: frozenset[str], clock: float, policy: BatchPolicy
 ) -> OutcomeUnknown:

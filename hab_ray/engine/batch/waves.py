@@ -127,7 +127,6 @@ class WaveSender:
     async def _submit(
         self, model: str, source: RowSource, waves: WavesOfCell, wave: WaveUnderWay, part: WavePart
     ) -> None:
-        """Submit the next rows of a cell as one batch, paid for from the wave's reservation."""
         batch, stopping = BatchInFlight(model, wave=wave), self._components.stopping
         batch.pack.bound = part.nanousd
         while not (stopping.is_set() or waves.broken) and len(batch.pack.rows) < part.rows:

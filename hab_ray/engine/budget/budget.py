@@ -50,18 +50,6 @@ class OpeningBalance:
     out_of_reach: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """An engine's last report, or the sum over all engines."""
-
-    totals: EngineTotals
-    in_flight: int
-    idle: int
-
-    def __add__(self, other: _Position) -> _Position:
-        return _Position(self.totals + other.totals, self.in_flight + other.in_flight, self.idle + other.idle)
-
-
 class Budget:
     """The single writer of a run's budget. Without a `limit` it grants everything and makes nothing durable.
 
@@ -82,7 +70,7 @@ class Budget:
     ) -> None:
         self._limit, self._opening, self._keep, self._clock = limit, opening, keep, clock
         self._mark = mark or HighWaterMark(0, opening.committed, 0)
-        self._positions: dict[str, _Position] = {}
+        self._reports: dict[str, BudgetRequest] = {}
         self._answered: dict[str, tuple[int, BudgetGrant]] = {}
         self._last_heard: dict[str, float] = {}
         self._covered = dict(self._mark.engines)
@@ -93,17 +81,17 @@ class Budget:
     @property
     def spent(self) -> int:
         """The money spent by all processes of the run, as far as reported."""
-        return self._spent(self._total().totals)
+        return self._spent(self._totals())
 
     @property
     def committed(self) -> int:
         """The money reserved by the open batches of the run."""
-        return self._committed(self._total().totals)
+        return self._committed(self._totals())
 
     @property
     def held(self) -> int:
         """The money held by the engines of this process."""
-        return self._total().totals.held
+        return self._totals().held
 
     def grant(self, request: BudgetRequest) -> BudgetGrant:
         """Record an engine's report and grant it money: at most half of what is free, unless `least` is more.
@@ -117,38 +105,38 @@ class Budget:
         sequence, answer = self._answered.get(request.engine, (-1, None))
         if answer is not None and request.sequence <= sequence:
             return answer
-        if request.engine not in self._positions:
+        if request.engine not in self._reports:
             self._account_for(request.engine, request.totals)
-        position = _Position(request.totals, request.in_flight, request.idle)
-        self._positions[request.engine] = position
+        self._reports[request.engine] = request
         grant = self._granted(request)
         totals = replace(request.totals, granted=request.totals.granted + grant.granted)
-        self._positions[request.engine] = replace(position, totals=totals)
+        self._reports[request.engine] = replace(request, totals=totals)
         self._answered[request.engine] = request.sequence, grant
         return grant
 
     def _granted(self, request: BudgetRequest) -> BudgetGrant:
         if self._limit is None:
             return BudgetGrant(request.want, None)
-        total = self._total()
-        unspent = self._limit - self._spent(total.totals) - self._unaccounted - self._opening.out_of_reach
-        granted = _share(request, unspent - self._committed(total.totals) - total.totals.held)
-        self._raise_mark(request.engine, granted, total, self._limit)
-        return BudgetGrant(granted, max(0, unspent - total.idle - self._held_by_silent()))
+        totals = self._totals()
+        unspent = self._limit - self._spent(totals) - self._unaccounted - self._opening.out_of_reach
+        granted = _share(request, unspent - self._committed(totals) - totals.held)
+        self._raise_mark(request.engine, granted, totals, self._limit)
+        idle = sum(report.idle for report in self._reports.values())
+        return BudgetGrant(granted, max(0, unspent - idle - self._held_by_silent()))
 
     @property
     def _unaccounted(self) -> int:
         """The money granted before a restart of this process to engines that have not reported since."""
-        return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._positions)
+        return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._reports)
 
     def _held_by_silent(self) -> int:
-        return sum(self._positions[engine].totals.held for engine in self._last_heard if self._is_silent(engine))
+        return sum(self._reports[engine].totals.held for engine in self._last_heard if self._is_silent(engine))
 
     def _is_silent(self, engine: str) -> bool:
         return self._last_heard[engine] < self._clock() - SILENT_S
 
-    def _total(self) -> _Position:
-        return sum(self._positions.values(), _Position(EngineTotals(), in_flight=0, idle=0))
+    def _totals(self) -> EngineTotals:
+        return sum((report.totals for report in self._reports.values()), EngineTotals())
 
     def _spent(self, totals: EngineTotals) -> int:
         return self._opening.spent + totals.spent + totals.cost + self._cost_unaccounted
@@ -164,22 +152,22 @@ class Budget:
         self._batches_unaccounted = max(0, batches) if totals.in_batches >= 0 else min(0, batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
 
-    def _raise_mark(self, engine: str, granted: int, total: _Position, limit: int) -> None:
+    def _raise_mark(self, engine: str, granted: int, totals: EngineTotals, limit: int) -> None:
         """Keep the mark above each engine's outlay, by at most a sixth of what it has in flight.
 
         Write it only when it moves, and never above the most that can be granted. It is kept per engine, so that the
         death of one leaves at most that engine's part unaccounted for, whatever others have returned since.
         """
-        outlays = {name: position.totals.outlay for name, position in self._positions.items()}
+        outlays = {name: report.totals.outlay for name, report in self._reports.items()}
         outlays[engine] += granted
-        slack = {name: 0 if self._is_silent(name) else one.in_flight // 6 for name, one in self._positions.items()}
+        slack = {name: 0 if self._is_silent(name) else report.in_flight // 6 for name, report in self._reports.items()}
         covered = self._covered
         if any(covered.get(name, 0) < outlay for name, outlay in outlays.items()):
             covered = covered | {name: outlay + slack[name] for name, outlay in outlays.items()}
         loose = [name for name, outlay in outlays.items() if covered.get(name, 0) > outlay + slack[name]]
         covered = covered | {name: outlays[name] + slack[name] // 2 for name in loose}
-        cost = self._cost_unaccounted + total.totals.cost
-        committed = self._committed(total.totals)
+        cost = self._cost_unaccounted + totals.cost
+        committed = self._committed(totals)
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
         if self._unnamed + sum(covered.values()) > most:
             covered = covered | outlays

@@ -121,7 +121,6 @@ class Limiter:
         self._model(model).refusals = 0
 
     def _unreachable(self, report: Report, now: float) -> None:
-        """Start or continue an outage; stop the provider once `patience_s` is exceeded."""
         if self._outage is None:
             self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S, cause=report.unreachable)
         elif now - self._outage.since > self.patience_s:

@@ -71,7 +71,7 @@ class RetryLoop:
                 return self._add_failures(request, error, attempt + 1)
             except RowError as error:
                 if len(request.calls) > 1:
-                    return await self._one_by_one(request)
+                    return await self._send_one_by_one(request)
                 if reason := self._stop_if_alike(request, error):
                     return await self.leave_open(request, reason)
                 return self._replies.add(request.calls[0], _failure(request.calls[0], error, attempt + 1))
@@ -90,7 +90,7 @@ class RetryLoop:
                 continue
             is_own_fault = not isinstance(transient, Unreachable | RateLimited | Overloaded)
             attempt += is_own_fault
-            given_up = _reason_to_give_up(transient, attempt) if is_own_fault else self._impatience(transient, started)
+            given_up = self._reason_to_give_up(transient, attempt if is_own_fault else 0, started)
             if transient.kind is FailureKind.MALFORMED:
                 given_up = self._stop_if_alike(request, transient) or given_up
             if given_up:
@@ -115,10 +115,14 @@ class RetryLoop:
         self._limits.report(Report(request.model, stop=reason))
         return reason
 
-    def _impatience(self, error: TransientError, started: float) -> str | None:
-        """Return why to give up a request that an overloaded model keeps refusing; None to go on."""
+    def _reason_to_give_up(self, error: TransientError, attempt: int, started: float) -> str | None:
+        """Return why not to retry, None to retry. `attempt` is 0 where the limiter times retries, as in `_readmit`."""
         if isinstance(error, Overloaded) and self._services.clock() - started > self._patience_s:
             return f"{error} (for {self._patience_s:g} s)"
+        if attempt >= ATTEMPTS:
+            return f"{error} (tried {attempt} times)"
+        if attempt and error.retry_after_s and error.retry_after_s > MAX_RETRY_AFTER_S:
+            return f"{error} (the vendor asks to wait {error.retry_after_s:g} s)"
         return None
 
     async def leave_open(self, request: Request, reason: str) -> None:
@@ -145,8 +149,7 @@ class RetryLoop:
             await self._replies.pause(max(error.retry_after_s or 0.0, backoff_s(request.calls[0].key, attempt)))
         return await self._sender.admit(request)
 
-    async def _one_by_one(self, request: Request) -> None:
-        """Send the calls of a refused list one by one, to find the one at fault."""
+    async def _send_one_by_one(self, request: Request) -> None:
         for call in request.calls:
             alone = self._sender.request(request.model, [call])
             reason = await self._sender.admit(alone)
@@ -157,32 +160,25 @@ class RetryLoop:
 
     def _add_failures(self, request: Request, error: BadUsage, attempts: int) -> None:
         """Record calls whose answer came with an impossible bill: they cost everything reserved for them."""
-        for call, cost in zip(request.calls, _shares(request.bound, len(request.calls)), strict=True):
+        for call, cost in zip(request.calls, _split_evenly(request.bound, len(request.calls)), strict=True):
             self._replies.add(call, _failure(call, error, attempts, cost))
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
         self._refusals.answered(request.model)
-        shares = zip(request.calls, _shares(sent.cost, count), _shares(answer.usage.input, count), strict=True)
+        shares = zip(
+            request.calls, _split_evenly(sent.cost, count), _split_evenly(answer.usage.input, count), strict=True
+        )
         for position, (call, cost, tokens) in enumerate(shares):
             reply = answer.reply(call.key, cost, request.wire.sha256, self._services.today(), position)
             usage = replace(answer.usage, input=tokens)
             self._replies.add(call, replace(reply, usage=usage, latency_s=sent.latency_s))
 
 
-def _reason_to_give_up(error: TransientError, attempt: int) -> str | None:
-    if attempt >= ATTEMPTS:
-        return f"{error} (tried {attempt} times)"
-    if error.retry_after_s and error.retry_after_s > MAX_RETRY_AFTER_S:
-        return f"{error} (the vendor asks to wait {error.retry_after_s:g} s)"
-    return None
-
-
 def _failure(call: Call, error: CallError, attempts: int, cost: int = 0) -> Failure:
     return Failure(call.key, error.kind, attempts=attempts, message=str(error), cost_nanousd=cost)
 
 
-def _shares(total: int, parts: int) -> Sequence[int]:
-    """Split an integer into `parts` integers that differ by at most 1 and add up to it."""
+def _split_evenly(total: int, parts: int) -> Sequence[int]:
     whole, rest = divmod(total, parts)
     return [whole + (i < rest) for i in range(parts)]

@@ -214,7 +214,6 @@ class Sender:
         return billing.cost(request.model, answer, self._rates[request.model], request.bound)
 
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
-        """Settle the reservation of a request without a usable answer."""
         if isinstance(error, BadUsage):
             return self._budget.settle(request.bound, request.bound)
         refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _COST_UNKNOWN
