@@ -163,11 +163,7 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
         return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
         return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
-    if (
-        isinstance(state, AtVendor)
-        and _may_be_cancelled(state, now)
-        and (reason := _reason_to_cancel(state, now, policy))
-    ):
+    if isinstance(state, AtVendor) and (reason := _reason_to_cancel(state, now, policy)):
         return do.Cancel(reason)
     return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
@@ -191,12 +187,10 @@ def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
     return ended if polls.at - polls.still_since >= policy.still_s else None
 
 
-def _may_be_cancelled(state: AtVendor, now: Now) -> bool:
-    is_open = state.polls.ended is None and not state.is_cancelled
-    return is_open and state.record.is_certain and now.clock >= state.cancel_at
-
-
 def _reason_to_cancel(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
+    is_open = state.polls.ended is None and not state.is_cancelled
+    if not is_open or not state.record.is_certain or now.clock < state.cancel_at:
+        return None
     if now.is_late:
         return "was not done by the deadline"
     age_s = (now.today - state.record.intent.at).total_seconds()

@@ -160,15 +160,13 @@ class RetryLoop:
 
     def _add_failures(self, request: Request, error: BadUsage, attempts: int) -> None:
         """Record calls whose answer came with an impossible bill: they cost everything reserved for them."""
-        for call, cost in zip(request.calls, _split_evenly(request.bound, len(request.calls)), strict=True):
+        for call, cost in zip(request.calls, _split(request.bound, len(request.calls)), strict=True):
             self._replies.add(call, _failure(call, error, attempts, cost))
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
         self._refusals.answered(request.model)
-        shares = zip(
-            request.calls, _split_evenly(sent.cost, count), _split_evenly(answer.usage.input, count), strict=True
-        )
+        shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):
             reply = answer.reply(call.key, cost, request.wire.sha256, self._services.today(), position)
             usage = replace(answer.usage, input=tokens)
@@ -179,6 +177,6 @@ def _failure(call: Call, error: CallError, attempts: int, cost: int = 0) -> Fail
     return Failure(call.key, error.kind, attempts=attempts, message=str(error), cost_nanousd=cost)
 
 
-def _split_evenly(total: int, parts: int) -> Sequence[int]:
+def _split(total: int, parts: int) -> Sequence[int]:
     whole, rest = divmod(total, parts)
     return [whole + (i < rest) for i in range(parts)]
