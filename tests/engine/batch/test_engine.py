@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -48,11 +48,12 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path) -> None:
-    vendor = Vendor()
-    async with engine_of(tmp_path, vendor, policy=slowly(2)) as engine:
+    vendor, tags = Vendor(), [f"hab-{n}" for n in range(3)]
+    context = replace(context_of(), new_tag=iter(tags).__next__)
+    async with engine_of(tmp_path, vendor, context, slowly(2)) as engine:
         await engine.complete("m", rows(5))
         counters = engine.snapshot()
-        assert [job.rows for job in vendor.submitted] == [2, 2, 1]
+        assert [job.rows for job in vendor.submitted] == [2, 2, 1] and [job.tag for job in vendor.submitted] == tags
         assert (counters.offered[0], counters.calls, counters.in_flight["m"]) == (5, 5, 5)
         assert counters.batches == tuple(records(tmp_path)) and counters.finished[0] == 0
         assert engine.holds([chat("m", "question 3").key]) and not engine.holds([chat("m", "another").key])
