@@ -72,7 +72,11 @@ class BatchEngine:
         self.broken: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        await self._recovery.resume_all()
+        try:
+            await self._recovery.resume_all()
+        except BaseException:
+            await self._close_connections()
+            raise
         await self._budget.__aenter__()
         is_running = asyncio.Event()
         self._running = asyncio.create_task(self._run(is_running))
@@ -83,8 +87,13 @@ class BatchEngine:
         """Stop all tasks. Open batches stay at the vendor and in the ledger."""
         if not self._stopping.is_set():
             self.stop(0.0)
-        await self._running
-        await self._budget.__aexit__()
+        try:
+            await self._running
+            await self._budget.__aexit__()
+        finally:
+            await self._close_connections()
+
+    async def _close_connections(self) -> None:
         await self._provider.close()
         await self._api.close()
 

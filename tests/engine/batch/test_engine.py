@@ -12,9 +12,10 @@ import pytest
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
+from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
-from hab_ray.errors import Interrupted, LeaseLost, RateLimited
+from hab_ray.errors import DamagedFile, Interrupted, LeaseLost, RateLimited
 from hab_ray.providers.batching import BadRows, BatchJob
 from hab_ray.storage.folder import LocalFolder
 from tests.engine.batch.fakes import ENDED, KEYS, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
@@ -221,6 +222,39 @@ async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
     assert [batch.number for batch in counters.batches] == [3, 4] and counters.reserved_nanousd == 100
     assert len(counters.notes) == 1 and "model unused, which this sweep does not use" in counters.notes[0]
     assert told(tmp_path)[1] == ["intent", "ended", "harvested"]
+
+
+@dataclass
+class Closing(Vendor):
+    """A vendor that notes when its connection is closed."""
+
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_connections_are_closed_where_the_ledger_cannot_be_read(tmp_path: Path) -> None:
+    write_events(tmp_path, 1, intent())
+    (tmp_path / "ledger/acme/000001/001-intent.json").write_text("{")
+    vendor = Closing()
+    with pytest.raises(DamagedFile):
+        async with engine_of(tmp_path, vendor):
+            pass
+    assert vendor.is_closed
+
+
+async def test_connections_are_closed_where_the_budget_cannot_be_left(tmp_path: Path) -> None:
+    @dataclass
+    class Unwritable:
+        async def grant(self, request: BudgetRequest) -> BudgetGrant:
+            raise OSError(28, "No space left on device")
+
+    vendor = Closing()
+    with pytest.raises(OSError, match="No space left"):
+        async with engine_of(tmp_path, vendor, context_of(budget=Unwritable())):
+            pass
+    assert vendor.is_closed
 
 
 @dataclass
