@@ -19,8 +19,9 @@ class AlikeRefusals:
         pattern = _VARIABLE.sub("#", message)
         latest = self._latest.get(model)
         rows = latest[1] if latest and latest[0] == pattern else set()
-        self._latest[model] = pattern, rows | {row}
-        return len(self._latest[model][1])
+        rows.add(row)
+        self._latest[model] = pattern, rows
+        return len(rows)
 
     def answered(self, model: str) -> None:
         """Forget a model's refusals once it answers: they were the fault of their rows."""
