@@ -65,8 +65,10 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
             return _for_packed(state, now)
         case Funded():
             return do.StoreLines() if now.takes_batches else do.GiveBack()
+        case Submitting() if now.is_stopping:
+            return do.LeaveInDoubt(None)
         case Submitting():
-            return _for_submitting(state, now)
+            return do.Wait(state.at) if now.clock < state.at else do.Submit()
         case CreateFailed():
             return _for_failed_create(state, now)
         case OutcomeUnknown():
@@ -94,12 +96,6 @@ def _for_packed(state: Packed, now: Now) -> do.PackedAction:
     if now.budget_left is None or state.nanousd <= now.budget_left:
         return do.Reserve()
     return do.FitToBudget(now.budget_left, state.refusal)
-
-
-def _for_submitting(state: Submitting, now: Now) -> do.SubmittingAction:
-    if now.is_stopping:
-        return do.LeaveInDoubt(None)
-    return do.Wait(state.at) if now.clock < state.at else do.Submit()
 
 
 def _for_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:

@@ -122,15 +122,13 @@ class Budget:
         granted = _share(request, unspent - self._committed(totals) - totals.held)
         self._raise_mark(request.engine, granted, totals, self._limit)
         idle = sum(report.idle for report in self._reports.values())
-        return BudgetGrant(granted, max(0, unspent - idle - self._held_by_silent()))
+        held_by_silent = sum(report.totals.held for name, report in self._reports.items() if self._is_silent(name))
+        return BudgetGrant(granted, max(0, unspent - idle - held_by_silent))
 
     @property
     def _unaccounted(self) -> int:
         """The money granted before a restart of this process to engines that have not reported since."""
         return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._reports)
-
-    def _held_by_silent(self) -> int:
-        return sum(self._reports[engine].totals.held for engine in self._last_heard if self._is_silent(engine))
 
     def _is_silent(self, engine: str) -> bool:
         return self._last_heard[engine] < self._clock() - SILENT_S

@@ -66,9 +66,9 @@ class Limiter:
         state = self._model(model)
         if self._stopped or state.stopped:
             return Grant(0, None, self._stopped or state.stopped)
-        wait = self._closed_for_s(state, now)
-        if wait > 0:
-            return Grant(0, wait)
+        opens_at = max(state.paused_until, self._outage.next_probe if self._outage else -inf)
+        if opens_at > now:
+            return Grant(0, opens_at - now)
         room = min(state.window.free, len(tokens))
         count = self._take(state, tokens[: min(room, 1) if self._outage else room], now)
         if count and self._outage:
@@ -76,10 +76,6 @@ class Limiter:
             self._outage.next_probe = now + self._outage.probe_gap
             return Grant(count, self._outage.probe_gap)
         return Grant(count, self._retry_s(state, tokens[count : count + LARGEST_CHUNK], now))
-
-    def _closed_for_s(self, state: _Model, now: float) -> float:
-        probe = self._outage.next_probe if self._outage else -inf
-        return max(0.0, state.paused_until - now, probe - now)
 
     @staticmethod
     def _take(state: _Model, tokens: Sequence[int], now: float) -> int:
@@ -104,7 +100,8 @@ class Limiter:
 
     def report(self, report: Report, now: float) -> None:
         if report.answered:
-            self._answered(report.model)
+            self._outage = None
+            self._model(report.model).refusals = 0
         if report.refused:
             self._refused(report, now)
         if report.unreachable:
@@ -115,10 +112,6 @@ class Limiter:
         if report.stop:
             self._model(report.model).stopped = report.stop
         self._stopped = self._stopped or report.stop_provider
-
-    def _answered(self, model: str) -> None:
-        self._outage = None
-        self._model(model).refusals = 0
 
     def _unreachable(self, report: Report, now: float) -> None:
         if self._outage is None:
