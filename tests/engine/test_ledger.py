@@ -1,4 +1,4 @@
-"""The ledger: events in order, written once, and what a batch's rows are read back as."""
+"""The ledger: events are ordered and written once, and the rows of a batch are read back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: Countin
 
 
 def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: CountingFolder) -> None:
-    """Somebody followed the remedy for a damaged event: deleted it and those behind it."""
+    """The user followed the remedy for a damaged event: deleted it and the later ones."""
     ledger = Ledger(folder, "lab")
     for number in range(1, WORTH_KEEPING + 1):
         written(ledger, number, *WHOLE)

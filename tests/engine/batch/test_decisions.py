@@ -1,4 +1,4 @@
-"""What is done about a batch: every state with every fact that matters, without network, process or sleep."""
+"""The next action for every state and every relevant fact, without network, processes or sleeps."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def states_at_vendor() -> Iterator[AtVendor | Ended]:
 
 
 def walk() -> Iterator[tuple[Deciding, Now, object]]:
-    """Every state at every time; to batches at the vendor, room and budget say nothing."""
+    """Every state with every `Now`; room and budget do not matter for batches at the vendor."""
     for state in all_states():
         for now in NOWS[::6] if isinstance(state, AtVendor | Ended) else NOWS:
             yield state, now, next_action(state, now, POLICY)

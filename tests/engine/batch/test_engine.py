@@ -1,4 +1,4 @@
-"""The engine's tasks: streams, doubts before anything new, what a stop spares, and how one failure ends all."""
+"""The engine's tasks: streams, doubts settled first, what a stop spares, and one failure that ends all tasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def told(folder: Path) -> list[list[str]]:
 
 
 def slowly(rows: int) -> BatchPolicy:
-    """Batches of so many rows, not polled within a test."""
+    """A policy for batches of this many rows that are not polled within a test."""
     return QUICK.model_copy(update={"rows": rows, "poll_s": 60.0})
 
 
@@ -194,7 +194,7 @@ def poor(nanousd: int) -> EngineContext:
 
 
 async def test_rows_wait_for_the_money_that_open_batches_have_reserved(tmp_path: Path) -> None:
-    """None is left open, though at no time the budget pays for all; what costs nothing in the end is there again."""
+    """No row is left open, though the budget never pays for all at once; unspent reservations are released."""
     bound = await bound_of_a_row(tmp_path)
     vendor = Vendor(ended={f"new-{n}": KEYS[0] for n in range(1, 9)})
     async with engine_of(tmp_path / "poor", vendor, poor(2 * bound)) as engine:
@@ -226,7 +226,7 @@ async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
 
 @dataclass
 class Closing(Vendor):
-    """A vendor that notes when its connection is closed."""
+    """A vendor that records whether its connection is closed."""
 
     is_closed: bool = False
 
@@ -259,7 +259,7 @@ async def test_connections_are_closed_where_the_budget_cannot_be_left(tmp_path: 
 
 @dataclass
 class Picky(Vendor):
-    """Takes no batch with one of these rows, and does not say which."""
+    """Refuses batches with any of these rows, and does not say which."""
 
     poison: tuple[bytes, ...] = ()
     tries: int = 0
@@ -302,7 +302,7 @@ async def test_rows_that_are_refused_in_the_same_words_are_found_among_good_ones
 
 @dataclass
 class Hurried:
-    """A clock on which every look takes ten seconds."""
+    """A clock that advances by ten seconds at every reading."""
 
     now: float = 0.0
 

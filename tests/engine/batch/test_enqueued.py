@@ -1,4 +1,4 @@
-"""How much a vendor's queue takes: as told, less after a refusal, slowly more again."""
+"""The limit of a vendor's queue: as configured, lower after a refusal, slowly rising again."""
 
 from __future__ import annotations
 

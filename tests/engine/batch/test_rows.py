@@ -1,4 +1,4 @@
-"""Which rows are where: asked by the driver's thread while the engine's own opens and closes batches."""
+"""Rows in flight: the driver's thread asks while the engine's thread opens and closes batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_batch_may_open_while_another_thread_asks() -> None:
 
 
 def test_of_rows_that_are_at_the_vendor_only_the_keys_are_kept() -> None:
-    """A sweep of any size fits in memory: the lines of its rows go once the vendor has them."""
+    """A sweep of any size fits in memory: lines are dropped once the vendor has them."""
     rows, row = RowsInFlight(BatchCounters()), packed_row(KEYS[0])
     packing = BatchInFlight("m", later=BatchInFlight("m"))
     rows.pack(row, packing)

@@ -1,4 +1,4 @@
-"""The bound of what rows cost that are still to come, against populations whose costs are known."""
+"""The bound on the cost of remaining rows, tested on populations of known costs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lognormal(sd: float, rng: np.random.Generator, rows: int) -> Costs:
 
 
 def rare(rng: np.random.Generator, rows: int) -> Costs:
-    """One row in a hundred costs as much as it can, sixteen times the others."""
+    """One row in a hundred costs the maximum, sixteen times as much as the others."""
     return np.where(rng.random(rows) < 0.01, CAP, CAP // 16)
 
 
@@ -67,7 +67,7 @@ def test_no_more_bounds_are_exceeded_than_the_risk_allows(name: str) -> None:
 
 
 def test_an_order_that_is_not_shuffled_exceeds_it() -> None:
-    """Rows sorted by dimension, the cheap one first, are no sample: the test above would see it."""
+    """Rows sorted by dimension, cheapest first, are no random sample, and the test above would fail on them."""
     rng = np.random.default_rng(7)
     costs = np.concatenate([lognormal(0.7, rng, 750) // 4, lognormal(0.7, rng, 750)])
     assert is_exceeded(costs, 1e-6) and not is_exceeded(rng.permutation(costs), 1e-6)
@@ -75,7 +75,7 @@ def test_an_order_that_is_not_shuffled_exceeds_it() -> None:
 
 @pytest.mark.parametrize(("seen", "narrow", "wide"), [(200, 1.85, 1.87), (400, 1.43, 1.49), (1000, 1.18, 1.25)])
 def test_it_is_near_what_the_rows_cost(seen: int, narrow: float, wide: float) -> None:
-    """An error of 1e-4 for each batch; medians, for the mean of a sample varies too."""
+    """The risk is 1e-4 per batch; medians are compared, because the mean of a sample varies too."""
     rng, rows = np.random.default_rng(5), 100_000
     risk = 1e-4 * CostSample(rows, CAP, 0.5, rows).batches
     for sd, most in ((0.7, narrow), (1.2, wide)):

@@ -1,4 +1,4 @@
-"""An engine's calls waiting for permits, before a limiter that answers as the test says."""
+"""Calls of an engine that wait for permits of a scripted limiter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, LimiterReply, 
 
 
 class ScriptedLimiter:
-    """Grants `free` permits per exchange and keeps what it was sent."""
+    """Grants `free` permits in total and records reports and requests."""
 
     gap_s = 0.0
     silence_s = inf

@@ -1,4 +1,4 @@
-"""What is paid for is written, whatever the store is doing when the end comes."""
+"""Paid replies are written, whatever the store is doing when the engine ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.forking import ON_DISK
 
 
 class SlowFolder(LocalFolder):
-    """A disk that takes as long as it is told to."""
+    """A disk whose writes the test delays."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -78,7 +78,7 @@ async def test_the_last_reply_waits_for_no_others(tmp_path: Path, monkeypatch: p
 
 
 class Timed(Through):
-    """A bucket that notes when what was put into it is durable."""
+    """A bucket that records when each object became durable."""
 
     def __init__(self, inner: Folder) -> None:
         super().__init__(inner)
@@ -90,7 +90,7 @@ class Timed(Through):
 
 
 async def test_a_reply_waits_two_seconds_for_its_bucket_at_most(bucket: str) -> None:
-    """What a kill repeats is what was answered in that time; each request more is charged for."""
+    """A kill repeats the calls answered in that time, and each further request is charged for."""
     folder, stream = Timed(open_folder(Location.of(f"{bucket}/store"))), JobStream()
     replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), AnsweredKeys(), Counters())
     calls = [chat("a", f"{number}") for number in range(101)]
