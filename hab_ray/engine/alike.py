@@ -1,4 +1,4 @@
-"""Refusals in the same words, one after the other: the fault of a model, a setting or an endpoint, not of rows."""
+"""Detects consecutive refusals in the same words: the fault of a model, setting or endpoint, not of single rows."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ _VARIABLE = re.compile(r"\w*\d\w*")
 
 
 class AlikeRefusals:
-    """The refusals of each model since it last answered. Words are alike if they differ in numbers and ids alone."""
+    """Each model's refusals since its last answer. Messages are alike if they differ only in numbers and ids."""
 
     def __init__(self) -> None:
-        self._newest: dict[str, tuple[str, set[str]]] = {}
+        self._latest: dict[str, tuple[str, set[str]]] = {}
 
-    def add(self, model: str, row: str, words: str) -> int:
-        """Count a refusal; returns how many rows in a row were refused alike. One that is tried again counts once."""
-        pattern = _VARIABLE.sub("#", words)
-        before, rows = self._newest.get(model, ("", set()))
-        self._newest[model] = pattern, rows | {row} if pattern == before else {row}
-        return len(self._newest[model][1])
+    def add(self, model: str, row: str, message: str) -> int:
+        """Count a refusal; return how many different rows were refused alike in succession."""
+        pattern = _VARIABLE.sub("#", message)
+        latest = self._latest.get(model)
+        rows = latest[1] if latest and latest[0] == pattern else set()
+        rows.add(row)
+        self._latest[model] = pattern, rows
+        return len(rows)
 
     def answered(self, model: str) -> None:
-        """The model has answered: what was refused before was refused for the rows' sake."""
-        self._newest.pop(model, None)
+        """Forget a model's refusals once it answers: they were the fault of their rows."""
+        self._latest.pop(model, None)

@@ -1,10 +1,11 @@
-"""Compares what vendors bill with our own prices, and counts answers longer than their requests allow."""
+"""Compares vendors' bills with our own prices, and counts answers longer than their requests allow."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from operator import add
 
 from hab_ray.calls import Answer
 from hab_ray.catalog.prices import NANO, Price
@@ -14,8 +15,8 @@ from hab_ray.catalog.prices import NANO, Price
 class Billing:
     """Counts and sums of one process's answers, by model. Sums are nano-dollars.
 
-    `stated` counts answers that came with the vendor's price; `vendors` adds up these prices, `ours` our own for the
-    same answers. `beyond` counts answers with more tokens than their requests allow.
+    `stated` counts answers that came with the vendor's price; `vendors` is the sum of these prices, `ours` that of our
+    own prices for the same answers. `beyond` counts answers with more tokens than their requests allow.
     """
 
     stated: Counter[str] = field(default_factory=Counter)
@@ -24,15 +25,10 @@ class Billing:
     beyond: Counter[str] = field(default_factory=Counter)
 
     def __add__(self, other: Billing) -> Billing:
-        return Billing(
-            stated=self.stated + other.stated,
-            vendors=self.vendors + other.vendors,
-            ours=self.ours + other.ours,
-            beyond=self.beyond + other.beyond,
-        )
+        return Billing(*map(add, vars(self).values(), vars(other).values()))
 
     def cost(self, model: str, answer: Answer, price: Price, bound: int) -> int:
-        """The cost of an answer in nano-dollars: as stated by the vendor, else by its usage, else its `bound`."""
+        """Return the cost of an answer in nano-dollars: stated by the vendor, else by usage, else its `bound`."""
         ours = price.cost(answer.usage) if answer.bill_known else bound
         if answer.stated_nanousd is None:
             return ours
@@ -43,7 +39,7 @@ class Billing:
 
 
 def billing_notes(billings: Iterable[Billing]) -> Iterator[str]:
-    """One note for each model that is billed differently from our prices, over all online and batch engines."""
+    """Yield one note for each model billed differently from our prices, and one for each with too long answers."""
     total = sum(billings, Billing())
     for model, calls in sorted(total.stated.items()):
         if abs(total.vendors[model] - total.ours[model]) > calls:  # each side rounds to the nano-dollar

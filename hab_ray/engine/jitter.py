@@ -1,4 +1,4 @@
-"""Deterministic jitter for waits, without random state."""
+"""Deterministic jitter for waiting times, without random state."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from hashlib import sha256
 
 
 def jitter(name: str, number: int) -> float:
-    """A fraction from 0 to 1 that depends on `name` and `number` alone."""
+    """Return a fraction from 0 to 1 that depends only on `name` and `number`."""
     return int(sha256(f"{name}/{number}".encode()).hexdigest()[:8], 16) / 0xFFFFFFFF

@@ -1,11 +1,13 @@
-"""The jobs an engine is given, and the counters that it reports."""
+"""The jobs given to an engine, and the counters that it reports."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
+from operator import add
+from typing import Any
 
 from hab_ray.calls import Call
 from hab_ray.engine.billing import Billing
@@ -14,9 +16,9 @@ from hab_ray.engine.limits.protocol import Outage
 
 @dataclass(frozen=True)
 class Job:
-    """The call of one row; `shard` is the number that the driver gave to the row's shard.
+    """The call of one row. `shard` is the driver's number for the row's shard.
 
-    `task` is the position of the row's task among those of its shard; None for a re-ask, whose task is another one.
+    `task` is the position of the row's task among those of its shard; None for a re-ask, which has a task of its own.
     """
 
     shard: int
@@ -26,13 +28,13 @@ class Job:
 
 
 async def stream(jobs: Iterable[Job]) -> AsyncIterator[Job]:
-    """Jobs that are at hand, as an online engine reads them."""
+    """Yield jobs as the asynchronous stream that an online engine reads."""
     for job in jobs:
         yield job
 
 
 class OpenKind(StrEnum):
-    """Why a row was left open: it got no answer, the budget does not allow its call, or the run was stopped."""
+    """Why a row was left open: no answer, no money in the budget for its call, or the run was stopped."""
 
     UNANSWERED = "unanswered"
     BUDGET = "budget reached"
@@ -51,9 +53,9 @@ class OpenRow:
 
 @dataclass
 class Traffic:
-    """What went to one model, in totals: calls and batch rows sent, requests refused as too fast, tokens and
-    nano-dollars of answers. `admitted` requests have waited `queued_s` seconds for their permits, `answered` ones
-    `waited_s` for their answers.
+    """Totals of one model: calls and batch rows sent, requests refused as too fast, tokens and cost of answers.
+
+    The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
     """
 
     sent: int = 0
@@ -67,19 +69,18 @@ class Traffic:
     waited_s: float = 0.0
 
     def __add__(self, other: Traffic) -> Traffic:
-        mine, others = astuple(self), astuple(other)
-        return Traffic(*(a + b for a, b in zip(mine, others, strict=True)))
+        return Traffic(*map(add, astuple(self), astuple(other)))
 
 
 @dataclass
 class Counters:
-    """What a lane has done so far; `finished` counts, by shard, rows whose outcome is in the store.
+    """An engine's counters; `finished` counts rows whose outcome is in the store, by shard.
 
     This process has paid `cost_nanousd` for outcomes; `lost_nanousd` is the most that calls without an outcome may
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
-    flight; `waits_for_nanousd` is the smallest reservation that waits for money, 0 if none does. `cut` counts, by
-    model, requests cut off unanswered because the run was stopped, and `cut_nanousd`, a part of `lost_nanousd`, is the
-    most that they may have cost. `billing` compares the vendor's bills with our prices. `traffic` is by model.
+    flight; `waits_for_nanousd` is the smallest reservation waiting for money, 0 if none is. `cut` counts requests cut
+    off unanswered when the run was stopped, by model; `cut_nanousd`, part of `lost_nanousd`, is the most that they may
+    have cost. `billing` compares the vendor's bills with our prices. `traffic` is by model.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -101,33 +102,21 @@ class Counters:
     traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
 
     def __add__(self, other: Counters) -> Counters:
-        traffic = self.traffic.copy()
+        merged: dict[str, Any] = {
+            "waits_for_nanousd": smallest_wait((self, other)),
+            "stops": {**self.stops, **other.stops},
+            "outage": self.outage or other.outage,
+            "traffic": self.traffic.copy(),
+        }
         for model, more in other.traffic.items():
-            traffic[model] += more
-        return Counters(
-            finished=self.finished + other.finished,
-            failed=self.failed + other.failed,
-            open=[*self.open, *other.open],
-            calls=self.calls + other.calls,
-            retries=self.retries + other.retries,
-            in_flight=self.in_flight + other.in_flight,
-            cost_nanousd=self.cost_nanousd + other.cost_nanousd,
-            lost_nanousd=self.lost_nanousd + other.lost_nanousd,
-            spent_nanousd=self.spent_nanousd + other.spent_nanousd,
-            reserved_nanousd=self.reserved_nanousd + other.reserved_nanousd,
-            waits_for_nanousd=smallest_wait((self, other)),
-            stops={**self.stops, **other.stops},
-            outage=self.outage or other.outage,
-            billing=self.billing + other.billing,
-            cut=self.cut + other.cut,
-            cut_nanousd=self.cut_nanousd + other.cut_nanousd,
-            traffic=traffic,
-        )
+            merged["traffic"][model] += more
+        added = {one.name for one in fields(Counters)} - merged.keys()
+        return Counters(**merged, **{name: getattr(self, name) + getattr(other, name) for name in added})
 
     def written_off(self) -> Counters:
-        """The counters of an engine that did not end as it should: what it had in flight counts as spent.
+        """Return the counters of an engine that ended abnormally: calls in flight count as spent.
 
-        Nobody will learn what those calls cost.
+        Their cost will never be known.
         """
         return replace(
             self,
@@ -144,5 +133,5 @@ class Counters:
 
 
 def smallest_wait(engines: Iterable[Counters]) -> int:
-    """The smallest reservation that waits for money, in nano-dollars; 0 if none does."""
+    """Return the smallest reservation waiting for money, in nano-dollars; 0 if none is."""
     return min((counted.waits_for_nanousd for counted in engines if counted.waits_for_nanousd), default=0)

@@ -1,18 +1,18 @@
-"""The ledger: what is known of each batch, as immutable events in the store.
+"""The ledger: the life of each batch, as immutable events in the store.
 
-    ledger/<provider>/<batch>/rows-<sha256>         key and body hash of each row, 64 bytes a row
+    ledger/<provider>/<batch>/rows-<sha256>         key and body hash of each row, 64 bytes per row
     ledger/<provider>/<batch>/requests-<sha256>     the lines as sent, zstd
     ledger/<provider>/<batch>/<n>-<kind>.json       its events, in order
     closed/<provider>.zst                           the events of batches that are done: batch -> name -> text
 
-The last only repeats what the others have, so that a reader need not fetch thousands, and may be missing, behind or
-damaged: a batch is taken from it where the ledger lists the same events.
+The last file is a cache that saves reading thousands of files. It may be missing, stale or damaged: a batch is read
+from it only if the ledger lists the same events.
 
     (nothing) ── intent ──> in doubt ── submitted ──> at the vendor ── ended ──> ended ── harvested ──> done
-                 in doubt ── intent ──> in doubt: the vendor has no such batch, and it is sent once more
+                 in doubt ── intent ──> in doubt: the vendor has no such batch, and it is sent again
                  in doubt ── ended ──> ended: the vendor refused it
 
-`put_new` decides who writes an event: a driver that finds its event written by another has lost the store.
+`put_new` decides who writes an event: a driver whose event was already written by another has lost the store.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MAX_CLOSED = 1 << 30
 
 
 class _Event(BaseModel):
-    """One event; `epoch` is the lease's under which it was written."""
+    """One event; `epoch` is that of the lease under which it was written."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -56,11 +56,11 @@ class _Event(BaseModel):
 
 
 class Intent(_Event):
-    """That a batch is about to be made. `newest` is the id of the newest batch at the vendor at that moment.
+    """The intent to create a batch. `newest` is the id of the newest batch at the vendor at that moment.
 
-    `model` is the catalogue's name, `wire` the vendor's; `tokens` an estimate of the input, `nanousd` what is set
-    aside. `owner` is the organisation or workspace of the key, as far as the vendor tells. Where the batch is part of a
-    sample of its stage's rows, `most_nanousd` is what it can cost at most; None where `nanousd` is that.
+    `model` is the catalogue's name, `wire` the vendor's; `tokens` is an estimate of the input, `nanousd` the
+    reservation. `owner` is the API key's organisation or workspace, as far as the vendor tells. If a sampled bound is
+    reserved, `most_nanousd` is the most that the batch can cost; otherwise it is None, and `nanousd` is the most.
     """
 
     kind: Literal["intent"] = "intent"
@@ -88,10 +88,10 @@ class Intent(_Event):
 
 
 class Submitted(_Event):
-    """The vendor's id of the batch; `adopted` where it was found in the vendor's list, the create request unanswered.
+    """The vendor's id of the batch; `adopted` if the create request got no answer and the vendor's list showed it.
 
-    It is not `certain` where nothing but the number of rows speaks for it, so that it may be somebody else's: then
-    it is neither cancelled nor deleted before its results have shown whose it is.
+    It is not `certain` to be ours if only its number of rows matches: then it is neither cancelled nor deleted before
+    its results prove that it is ours.
     """
 
     kind: Literal["submitted"] = "submitted"
@@ -101,7 +101,7 @@ class Submitted(_Event):
 
 
 class Ended(_Event):
-    """Nothing more will come. `word` is the vendor's name of the state; `problem` why nothing came at all."""
+    """The vendor has finished. `word` is the vendor's name of the state; `problem` is why there is no result at all."""
 
     kind: Literal["ended"] = "ended"
     word: str
@@ -109,10 +109,10 @@ class Ended(_Event):
 
 
 class Harvested(_Event):
-    """All results are in the store. `unanswered` rows had none; `unknown_ids` and `doubled` lines were left out.
+    """All results are in the store. `unanswered` rows had none; `unknown_ids` and `doubled` lines were skipped.
 
-    `lost_nanousd` is what rows may have cost that brought nothing; None in ledgers of format 0. `refusal` is why no
-    further batch of the model would be answered either. Ledgers call `unknown_ids` strangers.
+    `lost_nanousd` is the most that rows without a result may have cost; None in ledgers of format 0. `refusal` is why
+    no further batch of the model would be answered. In the file, `unknown_ids` is called `strangers`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
@@ -133,7 +133,7 @@ _EVENT: TypeAdapter[Event] = TypeAdapter(Annotated[Event, Field(discriminator="k
 
 
 class Phase(StrEnum):
-    """What the last event says of a batch; see the module's drawing."""
+    """The phase of a batch after its last event; see the module's diagram."""
 
     IN_DOUBT = "in doubt"
     AT_VENDOR = "at the vendor"
@@ -151,7 +151,7 @@ _PHASE: Mapping[type[_Event], Phase] = {
 
 @dataclass(frozen=True)
 class Batch:
-    """What the ledger has of one batch: its events so far, the first always an intent."""
+    """The ledger's record of one batch: its events so far, the first always an intent."""
 
     provider: str
     number: int
@@ -159,12 +159,12 @@ class Batch:
 
     @property
     def name(self) -> str:
-        """What users see and name it by."""
+        """The name shown to users and accepted from them."""
         return f"{self.provider}/{self.number:06d}"
 
     @property
     def phase(self) -> Phase:
-        """Where it stands."""
+        """The phase of its life that it is in."""
         return _PHASE[type(self.events[-1])]
 
     @property
@@ -174,55 +174,55 @@ class Batch:
 
     @property
     def submitted(self) -> Submitted | None:
-        """How it came to be at the vendor, once it is known to be there."""
+        """The event that gave its id at the vendor, if there is one."""
         return next((e for e in self.events if isinstance(e, Submitted)), None)
 
     @property
     def batch_id(self) -> str | None:
-        """The vendor's id, once known."""
+        """The vendor's id, if known."""
         return self.submitted.batch_id if self.submitted else None
 
     @property
     def is_certain(self) -> bool:
-        """Whether the batch at the vendor is surely this one."""
+        """Whether the batch at the vendor is certain to be this one."""
         return any(isinstance(e, Submitted) and e.certain for e in self.events)
 
     @property
     def ended(self) -> Ended | None:
-        """How it ended, once it has."""
+        """The event that recorded its end, if there is one."""
         return next((e for e in self.events if isinstance(e, Ended)), None)
 
     @property
     def harvested(self) -> Harvested | None:
-        """What it brought, once that is in the store."""
+        """The summary of its results, once they are in the store."""
         return next((e for e in self.events if isinstance(e, Harvested)), None)
 
     @property
     def since(self) -> datetime:
-        """When it was first meant to be made."""
+        """The time of its first intent."""
         return self.events[0].at
 
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines of a batch, and key and body hash of each row in the same order."""
+    """The lines of a batch, and the key and body hash of each row in the same order."""
 
     requests: bytes
     rows: bytes
 
     @cached_property
     def rows_file(self) -> str:
-        """The name its rows are kept under."""
+        """The file name of its keys and hashes."""
         return f"rows-{sha256(self.rows).hexdigest()[:16]}"
 
     @cached_property
     def requests_file(self) -> str:
-        """The name its lines are kept under."""
+        """The file name of its lines."""
         return f"requests-{sha256(self.requests).hexdigest()[:16]}"
 
 
 def body_hashes(rows: bytes) -> dict[str, str]:
-    """Each row's key with the sha256 of the body sent, both in hexadecimal digits."""
+    """Return the sha256 of each row's body by the row's key, both as hexadecimal digits."""
     starts = range(0, len(rows), ROW_BYTES)
     return {rows[i : i + _HASH_BYTES].hex(): rows[i + _HASH_BYTES : i + ROW_BYTES].hex() for i in starts}
 
@@ -235,25 +235,22 @@ class Ledger:
         self._prefix = f"{LEDGER}/{folder_name(provider)}"
         self._closed_file = f"closed/{folder_name(provider)}.zst"
 
-    def read(self) -> list[Batch]:
-        """All batches, oldest first.
+    def read(self, names: Iterable[str] | None = None) -> list[Batch]:
+        """Read all batches, oldest first. `names` is an earlier listing of the ledger's files, which saves a new one.
 
         Raises:
             DamagedFile: an event cannot be read.
         """
-        return self.among(self.folder.list(self._prefix))
-
-    def among(self, names: Iterable[str]) -> list[Batch]:
-        """As `read`, from a listing of the ledger that was made before."""
+        names = self.folder.list(self._prefix) if names is None else names
         return [self._batch(number, texts) for number, texts in self._texts(names).items()]
 
     def _texts(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The texts of all events, by batch and name, in order."""
+        """Read the texts of all events, by batch and file name, in order."""
         events: dict[str, list[str]] = defaultdict(list)
         for path in map(PurePosixPath, names):
             if path.suffix == ".json" and path.is_relative_to(self._prefix):
                 if not _NUMBER.fullmatch(path.parent.name):
-                    raise DamagedFile(f"the store's {path}: is no event of a batch; move it out of the ledger")
+                    raise DamagedFile(f"the store's {path}: is not an event of a batch; move it out of the ledger")
                 events[path.parent.name].append(path.name)
         closed = self._closed() if events else {}
         texts: dict[str, dict[str, str]] = {}
@@ -262,21 +259,19 @@ class Ledger:
             if sorted(kept) == sorted(events[batch]):
                 texts[batch] = {name: kept[name] for name in sorted(kept)}
             else:
-                texts[batch] = {name: self._text(f"{self._prefix}/{batch}/{name}") for name in sorted(events[batch])}
+                files = {name: self.folder.get(f"{self._prefix}/{batch}/{name}") for name in sorted(events[batch])}
+                texts[batch] = {name: data.decode(errors="replace") for name, data in files.items()}
         return texts
 
-    def _text(self, name: str) -> str:
-        return self.folder.get(name).decode(errors="replace")
-
     def _batch(self, number: str, texts: Mapping[str, str]) -> Batch:
-        place = f"{self._prefix}/{number}"
-        events = tuple(_event(f"{place}/{name}", text) for name, text in texts.items())
+        folder = f"{self._prefix}/{number}"
+        events = tuple(_event(f"{folder}/{name}", text) for name, text in texts.items())
         if not isinstance(events[0], Intent):
-            raise DamagedFile(_unusable(f"{place}/001-intent.json", "is missing"))
+            raise DamagedFile(_unusable(f"{folder}/001-intent.json", "is missing"))
         return Batch(self.provider, int(number), events)
 
     def keep_closed(self) -> None:
-        """Keep the events of batches that are done in one file, once enough are; for the lease's holder.
+        """Cache the events of finished batches in one file, once there are enough. Call it while holding the lease.
 
         Raises:
             DamagedFile: an event cannot be read.
@@ -295,37 +290,37 @@ class Ledger:
             return {}
 
     def keep(self, number: int, lines: Lines) -> None:
-        """Store a batch's lines, before its intent names them."""
-        self.folder.put(f"{self._place(number)}/{lines.rows_file}", lines.rows)
+        """Store a batch's lines, before its intent refers to them."""
+        self.folder.put(f"{self._folder(number)}/{lines.rows_file}", lines.rows)
         packed = zstandard.ZstdCompressor(level=3).compress(lines.requests)
-        self.folder.put(f"{self._place(number)}/{lines.requests_file}", packed)
+        self.folder.put(f"{self._folder(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
-        requests = self.folder.get(f"{self._place(batch.number)}/{batch.intent.requests_file}")
+        requests = self.folder.get(f"{self._folder(batch.number)}/{batch.intent.requests_file}")
         return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
 
     def rows(self, batch: Batch) -> bytes:
-        """Key and body hash of each row of a batch; see `body_hashes`."""
-        return self.folder.get(f"{self._place(batch.number)}/{batch.intent.rows_file}")
+        """Read the key and body hash of each row of a batch; see `body_hashes`."""
+        return self.folder.get(f"{self._folder(batch.number)}/{batch.intent.rows_file}")
 
     def add(self, batch: Batch, event: Event) -> Batch:
-        """Write the next event of a batch; returns the batch with it.
+        """Write the next event of a batch; return the batch with it.
 
         Raises:
             LeaseLost: another driver wrote it.
         """
-        place, number = self._place(batch.number), f"{len(batch.events) + 1:03d}-"
-        lost = LeaseLost(f"batch {batch.name} is another driver's: nothing more is spent here")
-        if any(PurePosixPath(name).name.startswith(number) for name in self.folder.list(place)):
+        folder, number = self._folder(batch.number), f"{len(batch.events) + 1:03d}-"
+        lost = LeaseLost(f"another driver has taken over batch {batch.name}: nothing more is spent here")
+        if any(PurePosixPath(name).name.startswith(number) for name in self.folder.list(folder)):
             raise lost
         text = log_json(event.model_dump(mode="json", by_alias=True))
         try:
-            self.folder.put_new(f"{place}/{number}{event.kind}.json", text.encode())
+            self.folder.put_new(f"{folder}/{number}{event.kind}.json", text.encode())
         except FileExistsError:
             raise lost from None
         return replace(batch, events=(*batch.events, event))
 
-    def _place(self, number: int) -> str:
+    def _folder(self, number: int) -> str:
         return f"{self._prefix}/{number:06d}"
 
 
@@ -337,30 +332,30 @@ def _event(name: str, text: str) -> Event:
 
 
 def _unusable(name: str, why: str) -> str:
-    """What is wrong with an event, and the remedy: what is deleted is found again at the vendor, but for the intent."""
+    """Return what is wrong with an event, and the remedy. Later events than the intent can be recovered."""
     path = PurePosixPath(name)
     if path.name.startswith("001-"):
         remedy = (
-            f"put it back from a backup, or delete the folder {path.parent}: its batch, where the vendor made it, "
-            "is then not collected, and its rows are asked and paid for again"
+            f"restore it from a backup, or delete the folder {path.parent}: if the vendor created its batch, that is "
+            "then not collected, and its rows are sent and paid for again"
         )
     else:
         remedy = (
-            "put it back from a backup, or delete it and the events of its batch with higher numbers: the batch is "
+            "restore it from a backup, or delete it and the events of its batch with higher numbers: the batch is "
             "then looked for at the vendor, and nothing is lost"
         )
     return f"the store's {name}: {why}; {remedy}. Then give the same command again"
 
 
 def keys_under_way(folder: Folder, provider: str) -> set[str]:
-    """The keys of all calls in a provider's open batches. Do not send these online: they would be billed twice."""
+    """Return the keys of all calls in a provider's open batches. Sent online as well, they would be billed twice."""
     ledger = Ledger(folder, provider)
-    waiting = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
-    return {key for batch in waiting for key in body_hashes(ledger.rows(batch))}
+    open_batches = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
+    return {key for batch in open_batches for key in body_hashes(ledger.rows(batch))}
 
 
 def batch_progress(batch: Batch) -> BatchProgress:
-    """A batch in the ledger as progress shows it."""
+    """Return a batch of the ledger as the progress file shows it."""
     return BatchProgress(
         name=batch.name,
         id=batch.batch_id,

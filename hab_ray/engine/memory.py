@@ -1,4 +1,4 @@
-"""What the C library keeps of memory that was freed, and what the garbage collector looks through."""
+"""Tunes how the C library returns freed memory, and how often the garbage collector runs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _COLLECT_EVERY = (20_000, 20, 50)
 
 
 def map_large_blocks() -> None:
-    """Have glibc return blocks of a mebibyte and more to the system as soon as they are freed, Arrow's among them.
+    """Make glibc return blocks of 1 MiB and more to the system as soon as they are freed, including Arrow's.
 
-    Left alone it raises that threshold to 32 MB once such blocks are freed, and keeps them; Arrow's own allocator
-    keeps its blocks too. Without glibc only Arrow's change. Source: mallopt(3), pyarrow.system_memory_pool.
+    By default glibc raises that threshold to 32 MB once such blocks are freed, and keeps them; Arrow's own allocator
+    keeps its blocks too. Without glibc, only Arrow changes. Source: mallopt(3), pyarrow.system_memory_pool.
     """
     pa.set_memory_pool(pa.system_memory_pool())
     with suppress(OSError, AttributeError):
@@ -25,16 +25,16 @@ def map_large_blocks() -> None:
 
 
 def trim_malloc() -> None:
-    """Have glibc return what is free between blocks in use: after a batch of many small ones, most of what it holds.
+    """Make glibc return free memory between blocks in use: most of its heap after many small blocks were freed.
 
-    No effect elsewhere. Source: malloc_trim(3).
+    No effect without glibc. Source: malloc_trim(3).
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def freeze_gc() -> None:
-    """Have the garbage collector leave alone what is loaded by now: to look it through took a fifth of a call's CPU."""
+    """Exclude everything loaded so far from garbage collection: scanning it took a fifth of the CPU time of a call."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_EVERY)

@@ -75,6 +75,7 @@ class Answerer:
     attempts: Counter[bytes]
 
     async def answer(self, job: Job, dialect: Dialect, lines: Lines) -> Spool:
+        """Answer the lines of a job into a spool."""
         pacer = Pacer()
         spool = Spool(job.folder / "answered")
         for line in lines:

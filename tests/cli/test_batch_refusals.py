@@ -110,7 +110,7 @@ def test_an_open_batch_is_collected_though_its_model_is_no_longer_said_to_have_b
 def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(batch=SOON, batch_faults=[{"kind": "refused_create", "status": 429}])
     done = desk.hab("run", sweep_file(desk.folder, "google", sim.url, "busy"), "--yes", "--detach")
-    assert done.returncode == 5 and "the vendor makes none (429), and is asked again for 15 minutes: " in done.stdout
+    assert done.returncode == 5 and "the vendor creates none (429), and is asked again for 15 minutes: " in done.stdout
     assert sim.meter()["batch"]["created"] == 0
 
 

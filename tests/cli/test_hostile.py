@@ -112,7 +112,7 @@ def run(desk: Path, vendor: HostileVendor) -> Path:
     status, output = hab("run", sweep, "--yes")
     assert status == 5, output
     assert output.count("was stopped: HTTP 401 invalid_api_key: ") == len(GROUPS)
-    assert "report: " in output and "is in a state that is not known here: " in output
+    assert "report: " in output and "is in an unknown state: " in output
     assert vendor.answered >= 3 * len(TEXTS)
     return desk / "runs/campaign"
 

@@ -33,7 +33,7 @@ PRICE = UsdPrice(input=1.0, output=2.0)
 
 
 def budget_of(limit: int | None, spent: int = 0) -> Budget:
-    """A budget whose marks nobody reads."""
+    """A budget whose marks are dropped."""
     return Budget(limit, OpeningBalance(spent=spent), keep=lambda _: None)
 
 
@@ -66,7 +66,7 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
 
 @dataclass
 class HeldLease:
-    """A lease that may change hands, and is held until there is a problem."""
+    """A lease that may change hands, and is held until `problem` is set."""
 
     problem: Exception | None = None
     is_locked: bool = False
@@ -88,7 +88,7 @@ class Bench:
         return stored(self.folder, *models)
 
     async def complete(self, calls: Iterable[Call]) -> Counters:
-        """Complete these calls and end; what the engine has done."""
+        """Complete these calls, close the engine and return its counters."""
         async with asyncio.timeout(60), self.engine:
             await self.engine.complete(stream(jobs(calls)))
         return self.engine.snapshot()
@@ -150,7 +150,7 @@ async def bench(
     lease: HeldLease | None = None,
     **profile: Any,
 ) -> AsyncIterator[Bench]:
-    """An engine and a simulator of its own, with this profile."""
+    """An engine and its own simulator with this profile."""
     async with (
         simulator(Profile.model_validate(profile)) as url,
         engine_at(url, tmp_path, *models, limits=limits, known=known, lease=lease) as bench,
@@ -165,7 +165,7 @@ Told = tuple[int, object, dict[str, str]]
 async def engine_before(
     answering: Callable[[dict[str, Any]], Told], folder: Path, limits: Limits, budget: Budget | None = None
 ) -> AsyncIterator[Bench]:
-    """An engine before a vendor that answers each body as a function says: a status, a body and headers."""
+    """An engine and a vendor whose answers (status, body, headers) a function computes from request bodies."""
 
     async def handle(request: web.BaseRequest) -> web.Response:
         status, body, headers = answering(json.loads(await request.read()))

@@ -1,4 +1,4 @@
-"""What is sent, online and by batch: one code a request, the same both ways, under the key of the call without it."""
+"""Fence codes in requests: one per request, the same online and by batch, and not part of the call's key."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def packed(store: Path, call: ChatCall) -> str:
 
 
 async def sent(store: Path, asked: Mapping[str, ChatCall]) -> tuple[list[str], dict[str, Reply]]:
-    """The bodies that arrived at the vendor, their keys sorted, and the replies that are in the store."""
+    """The bodies received by the vendor, with sorted keys, and the stored replies."""
     async with simulator(Profile(keep_bodies=True)) as url:
         async with engine_at(url, store, MODEL) as b, b.engine:
             await b.engine.complete(stream(jobs(asked.values())))

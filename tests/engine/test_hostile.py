@@ -1,4 +1,4 @@
-"""A vendor with impossible numbers, and a writer that fails: neighbours are kept, money is booked, nothing hangs."""
+"""Impossible numbers from a vendor, and a failing writer: other replies are kept, money is booked, nothing hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: events in order, written once, and what a batch's rows are read back as."""
+"""The ledger: events are ordered and written once, and the rows of a batch are read back."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: Countin
 
 
 def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: CountingFolder) -> None:
-    """Somebody followed the remedy for a damaged event: deleted it and those behind it."""
+    """The user followed the remedy for a damaged event: deleted it and the later ones."""
     ledger = Ledger(folder, "lab")
     for number in range(1, WORTH_KEEPING + 1):
         written(ledger, number, *WHOLE)
@@ -116,5 +116,5 @@ def test_what_was_kept_of_finished_batches_gives_way_to_the_ledger(folder: Count
 @pytest.mark.parametrize("stray", ["notes/001-intent.json", "notes.json", "\u00b2/001-intent.json"])
 def test_a_file_that_is_no_batchs_is_named(ledger: Ledger, folder: CountingFolder, stray: str) -> None:
     folder.put(f"ledger/{folder_name(ledger.provider)}/{stray}", b"{}")
-    with pytest.raises(DamagedFile, match=rf"{stray}: is no event of a batch; move it out"):
+    with pytest.raises(DamagedFile, match=rf"{stray}: is not an event of a batch; move it out"):
         ledger.read()

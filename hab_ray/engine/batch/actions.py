@@ -1,4 +1,4 @@
-"""What the engine can do about one batch. `decisions.next_action` chooses, the engine performs."""
+"""The actions on a batch. `decisions.next_action` chooses one, the engine performs it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hab_ray.providers.batching import BadRows, BatchStatus, InDoubt, ResultsGon
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Do nothing before this time of the monotonic clock; never again where it is infinite."""
+    """Do nothing until this time of the monotonic clock; infinity means for ever."""
 
     until: float
 
@@ -22,14 +22,14 @@ class AwaitRoom:
 
 @dataclass(frozen=True, slots=True)
 class Reserve:
-    """Set aside the most that the batch can cost."""
+    """Reserve the money for the batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitToBudget:
-    """Keep what `nanousd` pays for. Other rows wait for the money that ends of batches release.
+    """Keep the rows that `nanousd` pays for; others wait for money that closed batches release.
 
-    A row that alone costs more can never be paid for and stays open, for this reason.
+    A row that can cost more on its own stays open, for this reason.
     """
 
     nanousd: int
@@ -43,7 +43,7 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class StoreLines:
-    """Give the batch a number and store its lines."""
+    """Number the batch and store its lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,28 +53,28 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Create it once more after so many seconds."""
+    """Create the batch again after `after_s` seconds."""
 
     after_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Close this batch and have its rows wait for room in the vendor's queue."""
+    """Close this batch and let its rows wait for room in the vendor's queue."""
 
     error: RateLimited
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Close this batch and have its rows packed into smaller ones."""
+    """Close this batch and pack its rows into smaller ones."""
 
     error: BadRows
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Close this batch, draw the error's consequences for model and provider, and give its rows back."""
+    """Close this batch, return its rows, and stop the model or provider if the error concerns it."""
 
     error: CallError
 
@@ -88,24 +88,24 @@ class LookFor:
 
 @dataclass(frozen=True, slots=True)
 class AskOwner:
-    """Ask the vendor whose the key is."""
+    """Ask the vendor which account the API key belongs to."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefuseOwner:
-    """End the run: the key belongs to somebody other than the one who sent the batch."""
+    """End the run: the API key belongs to another account than the one that sent the batch."""
 
     owner: str
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Read the vendor's list and compare."""
+    """Read the vendor's list of batches once and search it for this one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Take a batch of the vendor's list for ours; not `certain` where only its number of rows speaks for it."""
+    """Adopt a batch from the vendor's list; not `certain` if only its number of rows matches."""
 
     batch_id: str
     certain: bool
@@ -113,59 +113,59 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class LeaveInDoubt:
-    """Leave it to the next run; where there is a `reason`, stop the provider with it."""
+    """Leave the batch to the next run; if there is a `reason`, stop the provider for it."""
 
     reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """Ask the vendor for the batch's status."""
+    """Request the batch's status."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Ask the vendor to end the batch. `reason` continues "batch x"."""
+    """Ask the vendor to cancel the batch. `reason` is the predicate of a sentence about it."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class RecordEnd:
-    """Write into the ledger that the vendor is done."""
+    """Record in the ledger that the batch has ended."""
 
     status: BatchStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Collect:
-    """Read the results and file them in the store."""
+    """Read the results and store them."""
 
     status: BatchStatus
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Close a batch that the vendor no longer has, with what was collected of it."""
+    """Close a batch that the vendor no longer has, with the results collected so far."""
 
     error: ResultsGone
 
 
 @dataclass(frozen=True, slots=True)
 class StopProvider:
-    """Ask this provider nothing more."""
+    """Send no further request to this provider."""
 
     error: ProviderError
 
 
 @dataclass(frozen=True, slots=True)
 class CleanUp:
-    """Delete what the vendor still keeps of the batch."""
+    """Delete the batch's files at the vendor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """Leave the batch as it is at the vendor; all is done here."""
+    """Close the batch and leave it untouched at the vendor."""
 
 
 PackedAction = AwaitRoom | Reserve | FitToBudget | GiveBack

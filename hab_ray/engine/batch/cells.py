@@ -1,8 +1,8 @@
-"""The rows of one stage and model that go out in waves, and how far they have come, also in earlier processes.
+"""The rows of one stage and model that are sent in waves, and their progress, including earlier processes.
 
-The rows known when the first wave goes out, in their random order, are the population; a wave is what comes next in
-that order. What rows have cost is read from the store. So a process that takes the place of another goes on where that
-one was, if it finds exactly the rest of the population still to be sent.
+The rows known when the first wave is sent form the population, in random order; each wave takes the next rows in that
+order. Costs of rows are read from the store. So a new process continues where the previous one stopped, if exactly the
+rest of the population is still to be sent.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _READ_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a population has come: its keys in their order, what the first ones have cost, how many were sent.
+    """Progress of a population: its keys in order, the costs of the first rows, and how many rows were sent.
 
-    The keys from `costs` to `sent` are the wave under way. A batch holds `largest` rows at most. The probability that a
-    batch of these rows costs more than is set aside for it is `share` of the run's risk at most, all together.
+    The keys between the number of `costs` and `sent` are the wave in progress. A batch holds at most `largest` rows.
+    The probability that any batch of these rows costs more than its reservation is at most `share` of the run's risk.
     """
 
     keys: tuple[str, ...]
@@ -35,14 +35,14 @@ class Progress:
 
     @property
     def under_way(self) -> Sequence[str]:
-        """The rows that were sent last, of which it is not known what they have cost."""
+        """The keys of the last wave, whose costs are not known yet."""
         return self.keys[len(self.costs) : self.sent]
 
     def resumed(self, unsent: Sequence[str], largest: int, share: float) -> Progress | None:
-        """How far it has come where these keys, in their order, are still to be sent.
+        """Return the progress if these keys, in this order, are still to be sent.
 
-        Where part of the last wave did not go out, the rows after it are a population of their own. None where it is
-        not known of all others that chance alone has left them for the end.
+        If only part of the last wave was sent, the rows after it become a new population. None if the remaining rows
+        were not left by chance alone, so that they are no random sample.
         """
         seen = set(self.keys[: len(self.costs)])
         unsent = tuple(key for key in unsent if key not in seen)
@@ -57,10 +57,10 @@ class Progress:
 
 @dataclass(frozen=True)
 class Cell:
-    """Rows of a stage and model that come in a random order: their keys, and the most that one is expected to cost.
+    """Rows of a stage and model in random order: their keys, and the most that one row is expected to cost.
 
-    A line is expected to have `line_bytes` at most. `risk` is the run's, `share` the part of it that a population which
-    begins now may take. `before` is what an earlier process has kept of these rows' population by `keep`.
+    A line is expected to have at most `line_bytes`. `risk` is the run's; a population that starts now may take `share`
+    of it. `keep` stores progress durably; `before` is the progress that an earlier process kept.
     """
 
     keys: Sequence[str]
@@ -73,9 +73,9 @@ class Cell:
 
 
 class WavesOfCell:
-    """What is known of the costs of one cell, of which `unsent` may go out now, `largest` at most in a batch.
+    """The waves of one cell, whose `unsent` keys may be sent now, at most `largest` in a batch.
 
-    Once it is `broken`, for the reason given, no further wave goes out.
+    `broken` is the reason why no further wave may be sent, "" while waves may be.
     """
 
     def __init__(self, cell: Cell, unsent: Sequence[str], largest: int) -> None:
@@ -97,7 +97,7 @@ class WavesOfCell:
         return self._progress.under_way
 
     def waves(self) -> Iterator[Wave]:
-        """The waves that may come next, the largest first; the first one is small where not all can be paid for."""
+        """Yield the waves that may come next, the largest first. The first wave holds all rows or a few hundred."""
         if self._sample is None:
             return
         for wave in self._sample.waves():
@@ -105,26 +105,26 @@ class WavesOfCell:
                 yield wave
 
     def begin(self, wave: Wave) -> None:
-        """Note durably that a wave goes out, before anything of it does."""
+        """Record durably that a wave is about to be sent."""
         self._progress = replace(self._progress, sent=self._progress.sent + wave.rows)
         self._cell.keep(self._progress)
 
-    def has(self, row: PackedRow) -> bool:
-        """Whether a row is the next of the population."""
+    def take_if_next(self, row: PackedRow) -> bool:
+        """Advance past a row if it is the next one of the population; return whether it was."""
         if self._next >= len(self._progress.keys) or row.key != self._progress.keys[self._next]:
             return False
         self._next += 1
         return True
 
-    def is_beyond(self, row: PackedRow) -> bool:
-        """Whether a row can cost more than any was expected to."""
+    def exceeds_cap(self, row: PackedRow) -> bool:
+        """Return whether a row can cost more than expected of any row."""
         return row.nanousd > self._cell.cap
 
     def observe(self, folder: Folder, model: str) -> None:
-        """Take in what the wave under way has cost, once its batches are closed and their results in the store.
+        """Add the costs of the wave in progress, once its batches are closed and their results in the store.
 
-        A row that brought nothing, such as one that expired, may bring something when it is asked again, and an outage
-        is no property of a row: it counts as the dearest.
+        A row without a result, such as an expired one, counts at the cap: it may be answered, and billed, when it is
+        sent again.
         """
         costs: list[int] = []
         store = Store(folder)
@@ -133,7 +133,7 @@ class WavesOfCell:
             keys = self.under_way[start : start + _READ_AT_ONCE]
             found = store.costs(model, keys)
             if any(failure.kind is FailureKind.WITHHELD for failure in store.failures(model, keys).values()):
-                self.broken = "the vendor did not show what all of them brought"
+                self.broken = "the vendor did not show all of their results"
                 return
             costs += [found.get(key, self._cell.cap) for key in keys]
         self._progress = replace(self._progress, costs=(*self._progress.costs, *costs))
@@ -141,13 +141,13 @@ class WavesOfCell:
 
     def _add(self, costs: Sequence[int]) -> None:
         if max(costs, default=0) > self._cell.cap:
-            self.broken = "one of them cost more than a row can cost"
+            self.broken = "one of them cost more than a row was expected to cost at most"
         elif self._sample:
             self._sample.add(costs)
 
 
 def _sample(cell: Cell, progress: Progress) -> CostSample | None:
-    """The sample of a population; None where it is too small for one, or has come to where no wave ends."""
+    """Return the sample of a population; None if it is too small, or was left at a point where no wave may end."""
     rows = len(progress.keys)
     if rows <= FIRST_WAVE or cell.cap <= 0:
         return None

@@ -1,4 +1,4 @@
-"""From a batch's result lines to replies and failures in the store."""
+"""Turns the result lines of a batch into replies and failures in the store."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hab_ray.storage.replies.store import StoreWriter
 FLUSH_AT = 2048
 _WITHHELD = (
     "its batch ended and the vendor never showed the results, which it may have billed: booked at the most that the "
-    "call can have cost, and asked and paid for again with --retry-failed"
+    "call can have cost, and sent and paid for again with --retry-failed"
 )
 
 
 class ResultsLate(TransientError):
-    """The vendor has counted answers and shows none of them."""
+    """The vendor reports a number of answers but shows none of them."""
 
     def __init__(self, done: int) -> None:
         super().__init__(FailureKind.WITHHELD, f"the vendor says that it answered {done} rows and shows no result yet")
@@ -36,13 +36,13 @@ class ResultsLate(TransientError):
 
 @dataclass
 class Results:
-    """What was read of a batch's results so far. `answered` are keys with an outcome in the store or on its way there.
+    """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
-    `earlier_nanousd` is the part of `nanousd` that an earlier process has filed; tokens are those of answers that this
-    process has read; `lost_nanousd` is what answers that nobody can read may have cost. `stop` says of a line's model
-    or account that it cannot be used, `refused` that the model cannot be asked by batch. `bad_requests` are the keys of
-    refused requests by the vendor's words, until all lines are read: only the whole batch tells whether the requests
-    are at fault or a setting that they share. `withheld` counts failures that stand for results which the vendor never
+    `earlier_nanousd` is the part of `nanousd` that an earlier process stored; tokens count only answers that this
+    process read; `lost_nanousd` is the most that unreadable answers may have cost. `stop` is an error that makes the
+    model or account unusable, `refused` one that rules out batches of the model. `bad_requests` holds the keys of
+    refused requests by the vendor's message until all lines are read: only the whole batch shows whether single
+    requests are at fault or a setting that they share. `withheld` counts failures for results that the vendor never
     showed.
     """
 
@@ -63,7 +63,7 @@ class Results:
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
-        """The results of a batch of which these outcomes are in the store already."""
+        """Return the results of a batch whose outcomes are already in the store in part."""
         cost = sum(outcome.cost_nanousd for outcome in outcomes)
         failures = sum(isinstance(outcome, Failure) for outcome in outcomes)
         return cls(
@@ -75,7 +75,7 @@ class Results:
         )
 
     def event(self, rows: int, epoch: int, at: datetime, refusal: CallError | None = None) -> Harvested:
-        """The last event of the batch; `refusal` is why no further one of its model would be answered."""
+        """Return the last event of the batch; `refusal` is why no further batch of its model would be answered."""
         return Harvested(
             epoch=epoch,
             at=at,
@@ -91,7 +91,7 @@ class Results:
 
 
 class Collector:
-    """Files the results of the batches of one provider account."""
+    """Stores the results of one provider account's batches."""
 
     def __init__(
         self,
@@ -107,18 +107,18 @@ class Collector:
     async def collect(
         self, results: Results, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
     ) -> None:
-        """Read all results that are not filed yet.
+        """Store all results that are not in the store yet, matched by key.
 
-        Results are filed by key, whatever their order; a line that answers nothing of ours, and a second one that
-        answers the same, are counted and left out. What is filed before an error stays filed, and in `results`.
+        Lines with an unknown or repeated id are counted and skipped. Results stored before an error stay in the store
+        and in `results`.
 
-        Rows whose results the vendor does not show may have been billed: they are failures at the most that they can
-        have cost, so that nobody pays for them again without saying so.
+        Rows whose results the vendor withholds may have been billed: they become failures booked at the most that they
+        can have cost, so that they are paid for again only on request.
 
         Raises:
-            ResultsLate: there are none of those that the vendor has counted.
-            CallError: the vendor could not be asked, or the stream broke: collect again.
-            ResultsGone: the vendor keeps the results no longer.
+            ResultsLate: the vendor reports answers and shows none of them.
+            CallError: the request failed, or the stream broke off: collect again.
+            ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
         """
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
@@ -131,26 +131,26 @@ class Collector:
                 elif line.custom_id in seen:
                     results.doubled += 1
                 elif line.custom_id not in results.answered:
-                    self._file(results, intent, price, hashes[line.custom_id], line)
+                    self._store(results, intent, price, hashes[line.custom_id], line)
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
             if status.done and not seen and not status.lacks_results:
                 raise ResultsLate(status.done)
-            self._file_bad_requests(results, intent)
+            self._fail_bad_requests(results, intent)
             if status.lacks_results:
-                self._file_withheld(results, intent, hashes.keys() - seen)
+                self._fail_withheld(results, intent, hashes.keys() - seen)
         finally:
             await self._flush(results)
             trim_malloc()
 
     async def give_up(self, model: str, key: str, message: str) -> None:
-        """File a call that the vendor will never take as a permanent failure.
+        """Store a permanent failure of a call that the vendor will never accept.
 
         Raises:
             OSError: the store cannot be written.
         """
-        self._fail(Results(), model, key, FailureKind.BAD_REQUEST, message)
+        self._writer.add(model, Failure(key, FailureKind.BAD_REQUEST, attempts=1, message=message))
         await asyncio.to_thread(self._writer.flush)
 
     async def _flush(self, results: Results) -> None:
@@ -158,8 +158,8 @@ class Collector:
         results.replies -= len(unstorable)
         results.failures += len(unstorable)
 
-    def _file(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
-        """File what a line brought. What is known only of the whole batch, its reservation, has equal shares."""
+    def _store(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
+        """Store the outcome of a line. A cost that is not known of the line is an equal share of the batch's bound."""
         share, key = intent.most // intent.rows, line.custom_id
         try:
             if line.body is None:
@@ -170,8 +170,7 @@ class Collector:
             if error.kind is FailureKind.BAD_REQUEST:
                 results.bad_requests.setdefault(str(error), []).append(key)
             else:
-                cost = share if isinstance(error, BadUsage) else 0
-                self._fail(results, intent.model, key, error.kind, str(error), cost)
+                self._fail(results, intent, key, error.kind, str(error), share if isinstance(error, BadUsage) else 0)
         except (ModelError, ProviderError) as error:
             results.stop = error
         except BatchRefused as error:
@@ -191,30 +190,29 @@ class Collector:
             results.answered.add(key)
 
     def _fail(
-        self, results: Results, model: str, key: str, kind: FailureKind, message: str, cost_nanousd: int = 0
+        self, results: Results, intent: Intent, key: str, kind: FailureKind, message: str, nanousd: int = 0
     ) -> None:
-        """File a call as a permanent failure that cost so much."""
-        failure = Failure(key, kind, attempts=1, message=message, cost_nanousd=cost_nanousd)
-        self._writer.add(model, failure)
+        self._writer.add(intent.model, Failure(key, kind, attempts=1, message=message, cost_nanousd=nanousd))
         results.failures += 1
-        results.nanousd += cost_nanousd
+        results.nanousd += nanousd
         results.answered.add(key)
 
-    def _file_bad_requests(self, results: Results, intent: Intent) -> None:
-        """File refused requests as permanent failures, unless all were refused alike: then it is the model's end."""
-        are_all = len(results.bad_requests) == 1 and not results.replies and not results.failures
-        for words, keys in results.bad_requests.items():
-            if are_all and len(keys) >= MIN_ALIKE:
+    def _fail_bad_requests(self, results: Results, intent: Intent) -> None:
+        """Store refused requests as permanent failures; if all were refused alike, stop the model instead."""
+        is_only_message = len(results.bad_requests) == 1 and not results.replies and not results.failures
+        for message, keys in results.bad_requests.items():
+            if is_only_message and len(keys) >= MIN_ALIKE:
                 results.stop = results.stop or ModelError(
                     FailureKind.BAD_REQUEST,
-                    f"all {len(keys)} requests of a batch were refused in the same words: {words}; change the setting "
-                    "at fault (`params:` in the sweep, or the model's catalogue entry) and give the same command again",
+                    f"all {len(keys)} requests of a batch were refused in the same words: {message}; change the "
+                    "setting at fault (`params:` in the sweep, or the model's catalogue entry) and give the same "
+                    "command again",
                 )
                 return
             for key in keys:
-                self._fail(results, intent.model, key, FailureKind.BAD_REQUEST, words)
+                self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
 
-    def _file_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
+    def _fail_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
         for key in keys - results.answered:
-            self._fail(results, intent.model, key, FailureKind.WITHHELD, _WITHHELD, intent.nanousd // intent.rows)
+            self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, intent.nanousd // intent.rows)
             results.withheld += 1

@@ -1,12 +1,13 @@
-"""What the parts of a batch engine share: what its caller gives it, its books, and the loop that carries a batch on."""
+"""What the parts of a batch engine share: its context, its components, and the loop that advances a batch."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
@@ -20,25 +21,26 @@ from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
 from hab_ray.engine.batch.states import Active, BatchState, Packed
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.clock import utc_now
 from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ProviderError
 from hab_ray.providers.batching import BatchApi, BatchRefused
 
 
-def utc_now() -> datetime:
-    """Wall time in UTC."""
-    return datetime.now(UTC)
+def random_tag() -> str:
+    """Draw the tag that identifies a batch in the vendor's list."""
+    return f"hab-{secrets.token_hex(12)}"
 
 
 @dataclass(frozen=True)
 class EngineContext:
-    """The surroundings of an engine.
+    """What the caller of an engine provides.
 
-    `epoch` is the number of the store's lease; `guard` raises LeaseStale while nothing may be spent, LeaseLost or
-    Interrupted when spending must end. `epochs` are those of this run, the present one included: batches of others are
-    collected, not paid for. From `deadline` on, open batches are cancelled and nothing more is sent. `keeps_refusals`
-    holds what earlier processes were refused against their models, so that a run that leaves before a batch ends does
-    not make the same one at every start. `clock` is monotonic seconds.
+    `epoch` is that of the store's lease; `guard` raises LeaseStale while nothing may be spent, LeaseLost or Interrupted
+    once spending must end. `epochs` are this run's, including the current one: batches of other epochs are collected
+    but not paid for. At `deadline`, the engine cancels open batches and sends nothing more. With `keeps_refusals`, a
+    model whose last batch was refused in an earlier process gets no further batch: a run that leaves before its batches
+    end would otherwise send the same one at every start. `clock` gives monotonic seconds; `new_tag` must be unique.
     """
 
     epoch: int
@@ -50,6 +52,7 @@ class EngineContext:
     keeps_refusals: bool = False
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = utc_now
+    new_tag: Callable[[], str] = random_tag
 
     @property
     def is_late(self) -> bool:
@@ -57,8 +60,8 @@ class EngineContext:
         return self.deadline is not None and self.today() >= self.deadline
 
 
-class Unforeseen(AssertionError):
-    """An action that the package's table does not have for this state."""
+class UnexpectedAction(AssertionError):
+    """An action that the package's table does not list for this state."""
 
 
 State = TypeVar("State", bound=Active)
@@ -72,15 +75,15 @@ class Performer(Protocol[State]):
         """The states whose actions it performs."""
 
     async def perform(self, batch: BatchInFlight, state: State, action: Action) -> BatchState | None:
-        """The next state; None where nothing is due now. Actions are those that `next_action` chooses for the state."""
+        """Perform the action that `next_action` chose for the state; return the next state, None if nothing is due."""
 
 
 @dataclass(frozen=True)
 class Components:
     """The vendor's API, the ledger, the money and the rows in flight of one provider account.
 
-    `stopping` is set once the user stops the run: from then on no further request begins. `surprises` says by model
-    why what its rows have cost so far tells nothing of the rest: all is set aside that its batches can cost.
+    Once the user stops the run, `stopping` is set and no further request begins. `overruns` says by model which batch
+    cost more than its bound: from then on, its batches reserve the most that they can cost.
     """
 
     api: BatchApi
@@ -93,20 +96,20 @@ class Components:
     budget: BatchBudgetClient
     limits: EnqueuedTokenLimits
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
-    surprises: dict[str, str] = field(default_factory=dict)
+    overruns: dict[str, str] = field(default_factory=dict)
 
     async def advance(self, batch: BatchInFlight, performer: Performer[State]) -> None:
-        """Perform all that is due for a batch while it is in the performer's states."""
+        """Perform every action that is due for a batch while it is in the performer's states."""
         while isinstance(state := batch.state, performer.states):
             tokens = state.tokens if isinstance(state, Packed) else None
             action = next_action(state, self.now(batch.model, tokens), self.policy)
-            after = await performer.perform(batch, state, action)
-            if after is None:
+            next_state = await performer.perform(batch, state, action)
+            if next_state is None:
                 return
-            batch.state = after
+            batch.state = next_state
 
     def now(self, model: str, tokens: int | None = None) -> Now:
-        """What decisions about a batch of this model depend on now; it has so many tokens while it is packed."""
+        """Return the facts that decide about a batch of this model now; `tokens` are its own while it is packed."""
         return Now(
             clock=self.context.clock(),
             today=self.context.today(),
@@ -118,8 +121,8 @@ class Components:
             budget_left=self.budget.left,
         )
 
-    def heed(self, model: str, error: CallError) -> None:
-        """Stop what an error concerns that is no single row's: a model's batches, the model, or its provider."""
+    def apply_error(self, model: str, error: CallError) -> None:
+        """Stop what an error rules out: batches of a model, the model, or its provider."""
         if isinstance(error, BatchRefused):
             self.counters.refuse(model, error)
         elif isinstance(error, ProviderError):
@@ -134,31 +137,31 @@ class Components:
         for batch in self.rows.batches:
             self.rows.give_back(batch)
 
-    def note_surprise(self, record: Batch, cost: int) -> None:
-        """Compare what a batch of a sample has cost with what was set aside for it."""
+    def check_overrun(self, record: Batch, cost: int) -> None:
+        """Note it if a batch with a sampled bound has cost more than its reservation."""
         intent = record.intent
-        if intent.most_nanousd is None or cost <= intent.nanousd or intent.model in self.surprises:
+        if intent.most_nanousd is None or cost <= intent.nanousd or intent.model in self.overruns:
             return
-        self.surprises[intent.model] = (
-            f"batch {record.name} cost ${cost / NANO:.4f} and ${intent.nanousd / NANO:.4f} was set aside for it"
+        self.overruns[intent.model] = (
+            f"batch {record.name} cost ${cost / NANO:.4f}, but only ${intent.nanousd / NANO:.4f} was reserved for it"
         )
         self.counters.notes.append(
-            f"{intent.model}: {self.surprises[intent.model]}, which the rows before it made as good as impossible: has "
-            "the vendor changed the model or its price? From here on the most that its calls can cost is set aside, "
+            f"{intent.model}: {self.overruns[intent.model]}; after the rows before it, that was all but impossible: "
+            "has the vendor changed the model or its price? From here on the most that its calls can cost is reserved, "
             "as with `reserve: hard`"
         )
 
-    def not_made(self, batch: BatchInFlight, record: Batch, word: str, problem: str) -> None:
-        """Close a batch that the vendor did not make, and return its money."""
+    def close_unmade(self, batch: BatchInFlight, record: Batch, word: str, problem: str) -> None:
+        """Close a batch that the vendor did not create, and return its money."""
         if record.events:
-            self.closed(record, word, problem, Results())
+            self.record_closed(record, word, problem, Results())
             self.budget.collect(batch.nanousd, cost=0, lost=0)
         else:
             self.budget.release(batch.nanousd)
 
-    def closed(self, record: Batch, word: str, problem: str, results: Results) -> Batch:
-        """The record of a batch that brings no more than these results, after its last events are written."""
+    def record_closed(self, record: Batch, word: str, problem: str, results: Results) -> None:
+        """Write the last events of a batch that will bring no more than these results."""
         epoch, today = self.context.epoch, self.context.today
         if record.ended is None:
             record = self.ledger.add(record, Ended(epoch=epoch, at=today(), word=word, problem=problem))
-        return self.ledger.add(record, results.event(record.intent.rows, epoch, today()))
+        self.ledger.add(record, results.event(record.intent.rows, epoch, today()))

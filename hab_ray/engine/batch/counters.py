@@ -1,4 +1,4 @@
-"""What a batch engine has done so far."""
+"""The counters of a batch engine."""
 
 from __future__ import annotations
 
@@ -12,13 +12,12 @@ from hab_ray.providers.batching import BatchRefused, NoBatchApi
 
 @dataclass
 class BatchCounters(Counters):
-    """What the engine has done. By shard, `offered` counts the rows it was given, `deferred` the finished rows that a
-    full queue sent back.
+    """A batch engine's counters. By shard, `offered` counts its rows, `deferred` those returned by a full queue.
 
-    `blocked_streams` counts the streams whose rows wait for room or money and are not with the vendor; `batches` are
-    the open ones, of which `ending` have ended at the vendor or, left by an earlier process, may have;
-    `creating_nanousd` is set aside for the one whose create request is open. `refused` says by model why its batches
-    are refused, while the model itself goes on; the empty name holds for all models of the provider.
+    `blocked_streams` counts streams that wait for room or money. `batches` are open; `ending` of them have ended at the
+    vendor or may have, if an earlier process left them. `creating_nanousd` is reserved for the batch whose create
+    request is open. `refused` says by model why its batches are refused, though it may be used online; the empty name
+    stands for all models of the provider.
     """
 
     offered: Counter[int] = field(default_factory=Counter)
@@ -31,24 +30,24 @@ class BatchCounters(Counters):
     creating_nanousd: int = 0
 
     def refuse(self, model: str, error: BatchRefused) -> None:
-        """Note that a model takes no batches, or that the endpoint has no batch API at all."""
-        whose = "" if isinstance(error, NoBatchApi) else model
-        if whose not in self.refused:
-            self.refused[whose] = str(error)
+        """Record that a model accepts no batches, or that the endpoint has no batch API at all."""
+        scope = "" if isinstance(error, NoBatchApi) else model
+        if scope not in self.refused:
+            self.refused[scope] = str(error)
             self.notes.append(
                 f"{model} cannot be asked by batch: {error}; with `mode: auto` its calls go online, at the online "
-                "price, with `mode: batch` they stay open"
+                "price; with `mode: batch` they stay open"
             )
 
     def why_refused(self, model: str) -> str | None:
-        """Why a model's batches are refused; None where they are not."""
+        """Return why a model's batches are refused; None if they are not."""
         return self.refused.get(model) or self.refused.get("")
 
     def closed(self, model: str) -> str | None:
-        """Why nothing more may be sent to a model by batch."""
+        """Return why nothing more may be sent to a model by batch; None if it may."""
         return self.stops.get(model) or self.stops.get("") or self.why_refused(model)
 
     @property
     def doubts(self) -> int:
-        """Batches of which it is not known whether the vendor made them."""
+        """The number of batches in doubt: the vendor may or may not have created them."""
         return sum(batch.phase is Phase.IN_DOUBT for batch in self.batches)

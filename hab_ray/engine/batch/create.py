@@ -1,16 +1,17 @@
-"""Creates batches at the vendor, each once, whatever breaks on the way.
+"""Creates each batch at the vendor exactly once, whatever breaks on the way.
 
 Performs the actions between a funded batch and one at the vendor; see the package's table. The intent is in the
-ledger before the one create request is sent, so that a crash in between leaves a batch that the next run looks for.
+ledger before the one create request is sent, so that after a crash in between, the next run searches for the batch.
 """
 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.components import Components, Unforeseen
+from hab_ray.engine.batch.components import Components, UnexpectedAction
 from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.search import Search, with_retries
@@ -32,11 +33,11 @@ from hab_ray.engine.ledger import Batch
 from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited
 from hab_ray.providers.batching import BadRows, BatchRefused
 
-_NO_ROOM = "no batch of it is open, and the vendor makes none (429)"
+_NO_ROOM = "none of its batches is open, and the vendor creates none (429)"
 
 
 class Creator:
-    """Creates the batches of one vendor account, one at a time."""
+    """Creates the batches of one provider account, one at a time."""
 
     states: tuple[type[Unsettled], ...] = Funded, Submitting, CreateFailed, OutcomeUnknown, LookFailed
 
@@ -47,25 +48,25 @@ class Creator:
         self._doubts_settled = asyncio.Event()
         self._next_number = 1
 
-    def know(self, record: Batch) -> None:
-        """Note a batch of the ledger: its number is taken, and its id at the vendor is ours."""
+    def register(self, record: Batch) -> None:
+        """Register a batch of the ledger: its number is taken, and its id at the vendor is ours."""
         self._next_number = record.number + 1
         if record.batch_id:
-            self._search.know(record.batch_id)
+            self._search.add_own(record.batch_id)
 
-    def let_create(self) -> None:
-        """Let new batches be created: those that earlier processes left in doubt are settled or abandoned."""
+    def allow_new(self) -> None:
+        """Allow new batches, once those that earlier processes left in doubt are settled or abandoned."""
         self._doubts_settled.set()
 
     async def create(self, batch: BatchInFlight) -> None:
-        """Carry a funded batch on until the vendor has it, or it is clear that this process will not create it.
+        """Create a funded batch, or return its money if this process will not create it.
 
-        Money that no batch needs is returned. At most one batch of the account is on its way at any time.
+        Only one batch of the account is created at a time.
 
         Raises:
             LeaseLost: another driver has the store.
             Interrupted: the user stops the run.
-            ConfigError: the key belongs to another organisation than the one the batch was sent to.
+            ConfigError: the API key belongs to another organisation than the one the batch was sent to.
         """
         try:
             await self._doubts_settled.wait()
@@ -74,11 +75,11 @@ class Creator:
             if isinstance(batch.state, Funded):
                 self._components.budget.release(batch.nanousd)
             elif isinstance(batch.state, Submitting | CreateFailed):
-                self._free(batch, batch.state.record)
+                self._release_unsent(batch, batch.state.record)
             raise
 
     async def settle(self, batch: BatchInFlight) -> None:
-        """The same for a batch of an earlier process, before which no new one may be created."""
+        """Do the same for a batch that an earlier process left in doubt; new batches wait for it."""
         async with self._one_at_a_time:
             await self._components.advance(batch, self)
         batch.request = None
@@ -96,7 +97,7 @@ class Creator:
             case Submitting(), do.Submit() if batch.request:
                 sent = await self._sender.send(batch, state, batch.request)
                 if isinstance(sent, AtVendor):
-                    self._search.know(sent.batch_id)
+                    self._search.add_own(sent.batch_id)
                 return sent
             case Submitting() | OutcomeUnknown(), do.Wait(until):
                 await asyncio.sleep(max(0.0, until - components.context.clock()))
@@ -114,58 +115,60 @@ class Creator:
                 return Closed()
             case CreateFailed(), do.LookFor(error):
                 components.counters.notes.append(
-                    f"batch {state.record.name}: the request to make it got no clear answer ({error}); looking for it"
+                    f"batch {state.record.name}: the request to create it got no clear answer ({error}); searching "
+                    "for it at the vendor"
                 )
                 return OutcomeUnknown(state.record, state.attempt, state.is_recovered)
             case OutcomeUnknown(), do.AskOwner() | do.Look():
-                return await self._asked(state, action)
+                return await self._ask(state, action)
             case OutcomeUnknown(), do.Adopt(batch_id, certain):
-                self._search.know(batch_id)
+                self._search.add_own(batch_id)
                 return self._sender.submitted(state, batch_id, adopted=True, certain=certain)
             case OutcomeUnknown(), do.RefuseOwner(owner):
                 raise ConfigError(
                     f"provider {state.record.provider}: batch {state.record.name} was sent to organisation "
                     f"{state.record.intent.owner}, and the key now belongs to {owner}; use a key of the first one "
-                    "until its batches are harvested"
+                    "until its batches are collected"
                 )
             case Submitting() | CreateFailed() | OutcomeUnknown() | LookFailed(), do.LeaveInDoubt(reason):
                 if reason:
                     components.stop_provider(reason)
-                self._free(batch, state.record)
+                self._release_unsent(batch, state.record)
                 return Abandoned(state.record)
-        raise Unforeseen(state, action)
+        raise UnexpectedAction(state, action)
 
-    async def _asked(self, state: OutcomeUnknown, question: do.AskOwner | do.Look) -> OutcomeUnknown | LookFailed:
+    async def _ask(self, state: OutcomeUnknown, question: do.AskOwner | do.Look) -> OutcomeUnknown | LookFailed:
         components = self._components
         try:
             if isinstance(question, do.AskOwner):
-                return transitions.owner_known(state, await with_retries(components.api.owner))
+                return replace(state, owner=await with_retries(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return LookFailed(state.record, error)
         return transitions.looked(state, sighting, foreign, components.context.clock(), self._policy)
 
     def _close_refused(self, batch: BatchInFlight, record: Batch, error: CallError) -> None:
-        """Close a batch that the vendor did not make, and draw the consequences for its queue, model or account."""
-        self._components.not_made(batch, record, "refused", str(error))
+        """Close a batch that the vendor refused, and apply the error to its queue, model or account."""
+        self._components.close_unmade(batch, record, "refused", str(error))
         if isinstance(error, RateLimited):
-            _await_queue(self._components, batch.model, error)
+            _note_full_queue(self._components, batch.model, error)
         elif not isinstance(error, BadRows):
-            self._components.heed(batch.model, error)
+            self._components.apply_error(batch.model, error)
 
-    def _free(self, batch: BatchInFlight, record: Batch) -> None:
-        """Return the money of a batch that was never sent."""
+    def _release_unsent(self, batch: BatchInFlight, record: Batch) -> None:
         if not record.events:
             self._components.budget.release(batch.nanousd)
 
 
-def _await_queue(components: Components, model: str, error: RateLimited) -> None:
-    """Wait for room in the vendor's queue, where no batch of ours fills it for `QUEUE_PATIENCE_S` at most."""
-    components.limits.wait(model, error)
+def _note_full_queue(components: Components, model: str, error: RateLimited) -> None:
+    """Pause a model whose queue is full; refuse it if none of our batches has filled it for `QUEUE_PATIENCE_S`."""
+    components.limits.pause(model, error)
     if components.rows.enqueued(model):
-        return components.limits.made(model)
-    refusals, minutes = components.limits.refused(model), round(QUEUE_PATIENCE_S / 60)
+        return components.limits.note_accepted(model)
+    refusals, minutes = components.limits.note_refusal(model), round(QUEUE_PATIENCE_S / 60)
     if refusals.is_last:
-        components.heed(model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}"))
+        components.apply_error(
+            model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}")
+        )
     elif refusals.is_first:
         components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")

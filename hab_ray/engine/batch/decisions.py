@@ -1,4 +1,4 @@
-"""All decisions about one batch, as a pure function of its state, the time and the account's policy."""
+"""Decides what to do next about a batch: a pure function of its state, the time and the account's policy."""
 
 from __future__ import annotations
 
@@ -38,10 +38,9 @@ LATE_POLLS = 60
 class Now:
     """What a decision depends on besides the batch itself.
 
-    `clock` is monotonic seconds, `today` wall time in UTC. It `is_late` once the run's deadline has passed, and
-    `is_stopping` once the user stops the run. `is_closed` says that nothing more may be sent to the batch's model by
-    batch, `is_provider_stopped` that its provider is asked nothing more. `has_room` is of the vendor's queue;
-    `budget_left` is in nano-dollars, None without a budget.
+    `clock` is monotonic seconds, `today` wall time in UTC. It `is_late` after the run's deadline, and `is_stopping`
+    once the user stops the run. If `is_closed`, no batch may be sent to the model; if `is_provider_stopped`, no request
+    to its provider. `has_room` is the vendor queue's; `budget_left` is nano-dollars, None without a budget.
     """
 
     clock: float
@@ -55,39 +54,41 @@ class Now:
 
     @property
     def takes_batches(self) -> bool:
-        """Whether a further batch may be created."""
+        """Whether another batch may be created."""
         return not (self.is_stopping or self.is_late or self.is_closed)
 
 
 def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
-    """What to do next about a batch."""
+    """Return the next action on a batch."""
     match state:
         case Packed():
-            return _with_packed(state, now)
+            return _for_packed(state, now)
         case Funded():
             return do.StoreLines() if now.takes_batches else do.GiveBack()
+        case Submitting() if now.is_stopping:
+            return do.LeaveInDoubt(None)
         case Submitting():
-            return _with_submitting(state, now)
+            return do.Wait(state.at) if now.clock < state.at else do.Submit()
         case CreateFailed():
-            return _with_failed_create(state, now)
+            return _for_failed_create(state, now)
         case OutcomeUnknown():
-            return _with_unknown_outcome(state, now, policy)
+            return _for_unknown_outcome(state, now, policy)
         case LookFailed():
-            return do.LeaveInDoubt(_left(str(state.error)))
+            return _leave_in_doubt(str(state.error))
         case AtVendor() | Ended():
-            return _with_sent(state, now, policy)
+            return _for_sent(state, now, policy)
         case Collected():
             is_read = state.is_ours and not state.status.lacks_results
             return do.CleanUp() if is_read and not now.is_stopping else do.Close()
 
 
 def backoff_s(error: TransientError, attempt: int) -> float:
-    """How long to wait after the attempt of this number, from 1: as the vendor says, else twice as long each time."""
+    """Return the seconds to wait after the given attempt (from 1): as the vendor says, or doubling each time."""
     asked = error.retry_after_s if isinstance(error, RateLimited) else None
     return asked if asked is not None else min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
 
 
-def _with_packed(state: Packed, now: Now) -> do.PackedAction:
+def _for_packed(state: Packed, now: Now) -> do.PackedAction:
     if not state.rows or not now.takes_batches:
         return do.GiveBack()
     if state.refusal is None:
@@ -97,23 +98,17 @@ def _with_packed(state: Packed, now: Now) -> do.PackedAction:
     return do.FitToBudget(now.budget_left, state.refusal)
 
 
-def _with_submitting(state: Submitting, now: Now) -> do.SubmittingAction:
-    if now.is_stopping:
-        return do.LeaveInDoubt(None)
-    return do.Wait(state.at) if now.clock < state.at else do.Submit()
-
-
-def _with_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:
-    """Whether anything was made decides: only a clear refusal frees the rows."""
+def _for_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:
+    """Free the rows only if the vendor clearly refused the batch; otherwise it may exist."""
     match state.error:
         case InDoubt() as error:
-            return do.LeaveInDoubt(_left(str(error))) if now.is_stopping else do.LookFor(error)
+            return _leave_in_doubt(str(error)) if now.is_stopping else do.LookFor(error)
         case RateLimited() as error if not state.is_recovered:
             return do.Requeue(error)
         case RateLimited() as error:
             return do.Refuse(error)
         case TransientError() as error if now.is_stopping or state.attempt >= ATTEMPTS:
-            return do.LeaveInDoubt(_left(str(error)))
+            return _leave_in_doubt(str(error))
         case TransientError() as error:
             return do.Retry(backoff_s(error, state.attempt))
         case BadRows() as error if not state.is_recovered:
@@ -122,24 +117,24 @@ def _with_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:
             return do.Refuse(error)
 
 
-def _with_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> do.OutcomeUnknownAction:
+def _for_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> do.OutcomeUnknownAction:
     if now.is_stopping:
         return do.LeaveInDoubt(None)
     if state.owner is None:
         return do.AskOwner()
     if not same_owner(state.owner, state.record.intent.owner):
         return do.RefuseOwner(state.owner)
-    if state.sighting is not None and (conclusion := _concluded(state, state.sighting, policy)):
+    if state.sighting is not None and (conclusion := _conclusion(state, state.sighting, policy)):
         return conclusion
     return do.Wait(state.look_at) if now.clock < state.look_at else do.Look()
 
 
-def _concluded(
+def _conclusion(
     state: OutcomeUnknown, sighting: Sighting, policy: BatchPolicy
 ) -> do.Adopt | do.Retry | do.LeaveInDoubt | None:
-    """What a look says of a batch; None while nothing follows from it.
+    """Return what follows from a look at the vendor's list; None if nothing does yet.
 
-    A vendor's list may show a new batch late, so that its silence proves something only after `in_doubt_s`.
+    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`.
     """
     if sighting.proven is not None:
         return do.Adopt(sighting.proven, certain=True)
@@ -150,11 +145,11 @@ def _concluded(
     if sighting.unproven or state.empty_listings < EMPTY_LISTINGS:
         return None
     if state.attempt >= ATTEMPTS:
-        return do.LeaveInDoubt(_left(f"batch {state.record.name}: {ATTEMPTS} requests to make it got no clear answer"))
+        return _leave_in_doubt(f"batch {state.record.name}: {ATTEMPTS} requests to create it got no clear answer")
     return do.Retry(0.0)
 
 
-def _with_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVendorAction | do.EndedAction:
+def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVendorAction | do.EndedAction:
     polls = state.polls
     if now.is_provider_stopped or now.is_stopping:
         return do.Wait(inf)
@@ -164,21 +159,21 @@ def _with_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtV
         return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
         return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
-    if isinstance(state, AtVendor) and _may_be_cancelled(state, now) and (reason := _overdue(state, now, policy)):
+    if isinstance(state, AtVendor) and (reason := _reason_to_cancel(state, now, policy)):
         return do.Cancel(reason)
     return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
 
 def _is_just_made(state: AtVendor | Ended) -> bool:
-    """Whether a vendor that knows nothing of a batch may merely not show it yet."""
+    """Return whether the batch is so new that the vendor may not show it yet."""
     polls = state.polls
     return isinstance(state, AtVendor) and state.record.is_certain and polls.at - polls.since <= YOUNG_S
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
-    """The status of an ended batch whose counters have not changed for long enough, or never change.
+    """Return the status of an ended batch if it has no counters, or they have not changed for long enough.
 
-    Results that the vendor does not show are waited for much longer: they are paid for, and waiting costs nothing.
+    Wait much longer for results that the vendor does not show yet: they are paid for, and waiting costs nothing.
     """
     ended = polls.ended
     if ended is None or ended.counters is None:
@@ -188,19 +183,15 @@ def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:
     return ended if polls.at - polls.still_since >= policy.still_s else None
 
 
-def _may_be_cancelled(state: AtVendor, now: Now) -> bool:
-    """Whether a cancel request would do any good, and surely not to somebody else's batch."""
+def _reason_to_cancel(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
     is_open = state.polls.ended is None and not state.is_cancelled
-    return is_open and state.record.is_certain and now.clock >= state.cancel_at
-
-
-def _overdue(state: AtVendor, now: Now, policy: BatchPolicy) -> str | None:
-    """Why a batch is waited for no longer; None while it is."""
+    if not is_open or not state.record.is_certain or now.clock < state.cancel_at:
+        return None
     if now.is_late:
         return "was not done by the deadline"
     age_s = (now.today - state.record.intent.at).total_seconds()
     return f"was not done after {age_s:.0f} s" if age_s > policy.longest_s else None
 
 
-def _left(reason: str) -> str:
-    return f"{reason}; its batches are looked for when the same command is given again"
+def _leave_in_doubt(reason: str) -> do.LeaveInDoubt:
+    return do.LeaveInDoubt(f"{reason}; its batches are looked for when the same command is given again")

@@ -1,4 +1,4 @@
-"""The engine of one provider account: owns the tasks that submit batches and follow them."""
+"""The batch engine of one provider account: owns the tasks that submit and poll batches."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ CHUNK = 256
 
 
 class BatchEngine:
-    """Completes the calls of one provider account. Used as a context; it works on one event loop.
+    """Completes the calls of one provider account. Used as a context manager, on one event loop.
 
-    `broken` is the error that ended one of its tasks, and with it all others.
+    `broken` is the error of the task that failed first and so ended all others.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BatchEngine:
         self._provider, self._api, self._models = provider, api, models
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
-        self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget)
+        self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget, clock=context.clock)
         self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
         components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)
@@ -72,7 +72,11 @@ class BatchEngine:
         self.broken: Exception | None = None
 
     async def __aenter__(self) -> Self:
-        await self._recovery.take_up_all()
+        try:
+            await self._recovery.resume_all()
+        except BaseException:
+            await self._close_connections()
+            raise
         await self._budget.__aenter__()
         is_running = asyncio.Event()
         self._running = asyncio.create_task(self._run(is_running))
@@ -80,16 +84,20 @@ class BatchEngine:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """End; what is at the vendor stays there, and in the ledger."""
+        """Stop all tasks. Open batches stay at the vendor and in the ledger."""
         if not self._stopping.is_set():
             self.stop(0.0)
-        await self._running
-        await self._budget.__aexit__()
+        try:
+            await self._running
+            await self._budget.__aexit__()
+        finally:
+            await self._close_connections()
+
+    async def _close_connections(self) -> None:
         await self._provider.close()
         await self._api.close()
 
     async def _run(self, is_running: asyncio.Event) -> None:
-        """Own all tasks until they have ended; the first that fails ends the others."""
         with suppress(ExceptionGroup):
             async with self._group:
                 self._start(self._recovery.settle_doubts())
@@ -112,9 +120,9 @@ class BatchEngine:
             raise
 
     def stop(self, drain_s: float) -> None:
-        """Begin no further request; the open create request, if any, has so many seconds to end.
+        """Begin no further request; an open create request has `drain_s` seconds to end.
 
-        Results that are being read are cut off: what was filed is kept, and the next run reads the rest.
+        Results being read are cut off: those already stored are kept, and the next run reads the rest.
         """
         self._stopping.set()
         for task in self._tasks:
@@ -123,21 +131,20 @@ class BatchEngine:
         asyncio.get_running_loop().call_later(drain_s, self._cut_off)
 
     def _cut_off(self) -> None:
-        """End the open create request; its intent stays in the ledger, and the next run looks for the batch."""
-        for task in self._tasks:
-            if self._sender.creating and task is self._sender.creating.task:
-                task.cancel()
+        """Cancel the open create request; its intent stays in the ledger, and the next run searches for the batch."""
+        if self._sender.creating and self._sender.creating.task:
+            self._sender.creating.task.cancel()
 
     async def complete(self, model: str, jobs: Iterator[Job], cell: Cell | None = None) -> None:
-        """Bring the calls of these jobs, all of one model, to the vendor; several such streams may run at once.
+        """Submit the calls of these jobs, all of one model. Several such streams may run at once.
 
-        Streams fill their batches in turn. Returns once each job is in a batch at the vendor, answered or left open, or
-        the engine is stopped; `jobs` is read in a thread. Where they are a `cell`, they come in a random order, and
-        what the first ones cost bounds what is set aside for the others.
+        Streams fill their batches in turn, and read `jobs` in a thread. Return once each job is in a batch at the
+        vendor, answered or left open, or the engine is stopped. The jobs of a `cell` come in random order, and the
+        costs of the first ones bound the reservations for the others.
 
         Raises:
             LeaseLost: another driver has the store.
-            ConfigError: the key belongs to another organisation than the open batches.
+            ConfigError: the API key belongs to another organisation than the open batches.
             OSError: the store cannot be written.
         """
         if self.broken is None and not self._stopping.is_set():
@@ -148,11 +155,11 @@ class BatchEngine:
             raise self.broken
 
     def holds(self, keys: Iterable[str]) -> bool:
-        """Whether one of these calls is in an open batch, or on its way into one."""
+        """Return whether any of these calls is in an open batch or being packed into one."""
         return self._rows.holds(keys)
 
     def snapshot(self) -> BatchCounters:
-        """What was done so far; open rows and notes are returned once."""
+        """Return the counters so far; each open row and note is returned only once."""
         counters, budget = self._counters, self._budget
         counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
         counters.reserved_nanousd = budget.reserved + budget.in_batches

@@ -1,4 +1,4 @@
-"""How many input tokens of each model a vendor's batch queue takes at once: as configured, and as refusals teach."""
+"""Limits on the input tokens in a vendor's batch queue, by model: as configured, and as learnt from refusals."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ QUEUE_PATIENCE_S = 900.0
 
 @dataclass(frozen=True)
 class Refusals:
-    """Whether a refusal for want of room is the first in a row, and the last that is waited for."""
+    """Whether a refusal by a full queue is the first in a row, and the last before giving up."""
 
     is_first: bool
     is_last: bool
 
 
 class EnqueuedTokenLimits:
-    """The batch queues of one provider account, by model. `clock` is monotonic seconds, `patience_s` the usual wait.
+    """The batch queues of one provider account, by model. `clock` gives monotonic seconds.
 
-    What was taken before a refusal is known to fit; where nothing was, half of the refused batch is tried, and a
-    tenth more after every batch that goes through.
+    After a refusal, the limit is what the queue held; for an empty queue, half of the refused batch. It grows by a
+    tenth with every batch that succeeds. A full queue is tried again after `patience_s`, unless the vendor says when.
     """
 
     def __init__(self, models: Mapping[str, ModelEntry], patience_s: float, clock: Callable[[], float]) -> None:
@@ -36,40 +36,42 @@ class EnqueuedTokenLimits:
         self._refused_since: dict[str, float] = {}
 
     def limit(self, model: str) -> float:
-        """The most estimated tokens that a model's open batches may hold together."""
+        """Return the most estimated tokens that a model's open batches may hold together."""
         limits = self._models[model].limits
         configured = limits.enqueued_tokens if limits and limits.enqueued_tokens else inf
         return min(configured, self._learnt.get(model, inf))
 
     def has_room(self, model: str, enqueued: int, tokens: int) -> bool:
-        """Whether a batch may be tried beside those that are open; alone it always may."""
+        """Return whether a batch may be sent in addition to the open ones. A batch of its own always fits."""
         fits = enqueued == 0 or enqueued + tokens <= self.limit(model)
         return fits and self._clock() >= self._full_until.get(model, -inf)
 
-    def wait(self, model: str, error: RateLimited) -> None:
-        """The vendor made no batch for want of room: try again later, or when one ends."""
+    def pause(self, model: str, error: RateLimited) -> None:
+        """Send no batch while the queue is full: until the vendor's wait is over, or an open batch ends."""
         wait_s = self._patience_s if error.retry_after_s is None else error.retry_after_s
         self._full_until[model] = self._clock() + wait_s
 
-    def refused(self, model: str) -> Refusals:
-        """The vendor made no batch for want of room though none of this model is open; it is being waited for."""
+    def note_refusal(self, model: str) -> Refusals:
+        """Note that the queue of a paused model is full though none of its batches is open."""
         is_first, since = model not in self._refused_since, self._refused_since.setdefault(model, self._clock())
         return Refusals(is_first, is_last=self._full_until[model] - since > QUEUE_PATIENCE_S)
 
-    def made(self, model: str) -> None:
-        """The vendor makes batches of this model, or has open ones."""
+    def note_accepted(self, model: str) -> None:
+        """Note that the vendor creates batches of this model, or has open ones."""
         self._refused_since.pop(model, None)
 
-    def overflowed(self, model: str, enqueued: int, tokens: int, error: RateLimited) -> None:
-        """A batch of so many tokens had no room beside those that are open."""
+    def note_overflow(self, model: str, enqueued: int, tokens: int, error: RateLimited) -> None:
+        """Lower the limit: a batch of this many tokens had no room beside `enqueued` tokens of open batches."""
         smaller = max(enqueued, tokens // 2, MIN_TOKENS)
         self._learnt[model] = smaller
         if enqueued or tokens <= smaller:
-            self.wait(model, error)
+            self.pause(model, error)
 
-    def passed(self, model: str) -> None:
+    def note_success(self, model: str) -> None:
+        """Raise a learnt limit by a tenth."""
         if model in self._learnt:
             self._learnt[model] += self._learnt[model] // GROWTH
 
-    def ended(self, model: str) -> None:
+    def note_end(self, model: str) -> None:
+        """End a pause: an open batch has ended and left room."""
         self._full_until.pop(model, None)

@@ -1,4 +1,4 @@
-"""Calls into batches: one model, one path, and no more than vendor, account and budget take at once."""
+"""Packs calls into batches of one model, within the limits of vendor, account and budget."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PackedRow:
 
 @dataclass
 class Pack:
-    """A batch in the making. It can cost `most`; where a sample has told that, surely no more than `bound`."""
+    """A batch being packed. It can cost at most `most`, and surely no more than a sampled `bound`, if there is one."""
 
     rows: list[PackedRow] = field(default_factory=list)
     bytes: int = 0
@@ -54,7 +54,7 @@ class Pack:
 
     @property
     def nanousd(self) -> int:
-        """What is set aside for it. A part of a bounded pack has no bound: it may hold the dear rows."""
+        """The money to reserve. Part of a bounded pack has no bound: it may hold the expensive rows."""
         return self.most if self.bound is None else min(self.bound, self.most)
 
     def add(self, row: PackedRow) -> None:
@@ -64,7 +64,7 @@ class Pack:
         self.most += row.nanousd
 
     def has_room_for(self, row: PackedRow, room: Room) -> bool:
-        """Whether a batch may hold this row beside those it has; the first always fits."""
+        """Return whether the batch may hold one more row. The first row always fits."""
         if not self.rows:
             return True
         return (
@@ -75,26 +75,26 @@ class Pack:
         )
 
     def fit(self, nanousd: int) -> tuple[list[PackedRow], Pack]:
-        """Keep as many rows as cost no more than this together.
+        """Keep the first rows that together cost at most this much.
 
         Returns:
-            The rows that alone cost more, and a pack of the others that are not kept.
+            The rows that cost more on their own, and a pack of the other rows not kept.
         """
         rows, self.rows, self.bytes, self.tokens, self.most, self.bound = self.rows, [], 0, 0, 0, None
-        dear: list[PackedRow] = []
+        too_expensive: list[PackedRow] = []
         rest = Pack()
         for row in rows:
             if row.nanousd > nanousd:
-                dear.append(row)
+                too_expensive.append(row)
             elif rest.rows or self.most + row.nanousd > nanousd:
                 rest.add(row)
             else:
                 self.add(row)
-        return dear, rest
+        return too_expensive, rest
 
-    def parted(self, named: Collection[int]) -> tuple[Pack, Pack]:
-        """Two packs of its rows, which must be at least two: the named ones apart from the rest, else halves."""
-        apart = {n for n in named if n < len(self.rows)}
+    def split(self, numbers: Collection[int]) -> tuple[Pack, Pack]:
+        """Split two or more rows into two packs: without and with the numbered rows, or halves if either is empty."""
+        apart = {n for n in numbers if n < len(self.rows)}
         if not 0 < len(apart) < len(self.rows):
             apart = set(range(len(self.rows) // 2, len(self.rows)))
         packs = Pack(), Pack()
@@ -103,28 +103,28 @@ class Pack:
         return packs
 
     def lines(self) -> Lines:
-        """What is sent, and what is kept to read the results by."""
+        """Return the lines to send, and the keys and hashes by which to read their results."""
         return Lines(
             requests=b"".join(row.line + b"\n" for row in self.rows),
             rows=b"".join(bytes.fromhex(row.key + row.body_sha256) for row in self.rows),
         )
 
     def keys(self) -> list[str]:
-        """The keys of its rows."""
+        """Return the keys of the packed rows."""
         return [row.key for row in self.rows]
 
 
 class RowPacker:
-    """Writes the jobs of one model as lines."""
+    """Turns the jobs of one model into lines of a batch."""
 
     def __init__(self, provider: Provider, api: BatchApi, entry: ModelEntry, price: Price, codes: FenceCodes) -> None:
         self._provider, self._api, self._entry, self._price = provider, api, entry, price
         self._codes = codes
 
     def row(self, job: Job) -> PackedRow:
-        """A job as a line, which asks what would be sent online.
+        """Turn a job into a line with the same body as an online request.
 
-        A token has at least one byte, so that the cost is bounded by the line's length.
+        A token has at least one byte, so the line's length bounds the number of input tokens.
         """
         call = job.call
         if isinstance(call, ChatCall):

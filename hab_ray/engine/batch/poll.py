@@ -1,6 +1,6 @@
-"""Follows batches from the vendor's hands into the store.
+"""Polls batches at the vendor and collects their results into the store.
 
-Performs the actions on batches at the vendor, ended and collected ones; see the package's table.
+Performs the actions on batches at the vendor, ended and collected; see the package's table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
-from hab_ray.engine.batch.components import Components, Unforeseen
+from hab_ray.engine.batch.components import Components, UnexpectedAction
 from hab_ray.engine.batch.decisions import LATE_POLLS
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
@@ -28,7 +28,7 @@ MIN_LOOK_EVERY_S, MAX_LOOK_EVERY_S = 0.02, 0.2
 
 
 class Poller:
-    """Polls the open batches of `components.rows` and collects their results. `prices` are those of batches."""
+    """Polls the open batches of `components.rows` and collects their results. `prices` are batch prices."""
 
     states: tuple[type[Sent], ...] = AtVendor, Ended, Collected
 
@@ -38,9 +38,9 @@ class Poller:
         self._rows, self._counters, self._context = components.rows, components.counters, components.context
 
     async def poll_regularly(self) -> None:
-        """Carry each batch on when something is due, until cancelled.
+        """Advance each batch whenever an action is due, until cancelled.
 
-        Batches take turns, because two collected at once would fill the memory.
+        Batches take turns, because collecting two at once could exhaust the memory.
 
         Raises:
             LeaseLost: another driver has the store.
@@ -74,22 +74,20 @@ class Poller:
                 return Closed()
             case Collected(), do.Close():
                 return Closed()
-        raise Unforeseen(state, action)
+        raise UnexpectedAction(state, action)
 
     async def _poll(self, state: AtVendor | Ended) -> AtVendor | Ended:
         try:
             status = await self._components.api.poll(state.batch_id)
         except CallError as error:
-            self._note(state.record, error)
+            self._count_retry(state.record, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
         if not status.known and not state.polls.count:
-            self._counters.notes.append(
-                f"batch {state.record.name} is in a state that is not known here: {status.word}"
-            )
+            self._counters.notes.append(f"batch {state.record.name} is in an unknown state: {status.word}")
         if status.lacks_results and not (state.polls.ended and state.polls.ended.lacks_results):
             self._counters.notes.append(
                 f"batch {state.record.name} has ended ({status.word}), and the vendor does not show its results yet; "
-                "they are waited for"
+                "waiting for them"
             )
         return transitions.polled(state, status, self._context.clock(), self._policy)
 
@@ -97,7 +95,7 @@ class Poller:
         try:
             await self._components.api.cancel(state.batch_id)
         except CallError as error:
-            self._note(state.record, error)
+            self._count_retry(state.record, error)
             return transitions.cancel_failed(state, error, self._context.clock(), self._policy)
         self._counters.notes.append(f"batch {state.record.name} {reason} and is cancelled")
         return transitions.cancelled(state, self._context.clock())
@@ -121,77 +119,77 @@ class Poller:
                 status = replace(status, lacks_results=True)
                 await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
         except CallError as error:
-            self._note(state.record, error)
+            self._count_retry(state.record, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
         problems = (status.problem, results.stop, results.refused)
         refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
-        self._heed(batch, record, status, results)
+        self._apply_errors(batch, record, status, results)
         if results.withheld:
             self._counters.notes.append(
-                f"batch {record.name}: {status.id} ended ({status.word}, {status.done} answered by its vendor's count) "
-                f"and its results never showed: {results.withheld} rows are failures, booked at the most that they can "
-                "have cost. Nothing was deleted at the vendor: ask its support for the results. `--retry-failed` asks "
-                "these rows again and pays for them again"
+                f"batch {record.name}: {status.id} ended ({status.word}; the vendor counts {status.done} answers), but "
+                f"the vendor never showed its results: {results.withheld} rows are failures, booked at the most that "
+                "they can have cost. Nothing was deleted at the vendor: ask its support for the results. "
+                "`--retry-failed` sends these rows again and pays for them again"
             )
         return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
 
     async def _give_up(self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone) -> Closed:
-        """Close a batch that is gone with what was filed of it; the rest may have been billed all the same."""
+        """Close a batch that no longer exists with the results stored so far; the rest may have been billed."""
         record = state.record
-        self._counters.notes.append(f"batch {record.name} is gone at the vendor: {error}")
+        self._counters.notes.append(f"batch {record.name} no longer exists at the vendor: {error}")
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)
         results.lost_nanousd = max(0, record.intent.nanousd - results.nanousd)
-        self._components.closed(record, "gone", str(error), results)
+        self._components.record_closed(record, "gone", str(error), results)
         self._close(batch, hashes, results)
         return Closed()
 
     async def _results(self, batch: BatchInFlight, record: Batch, hashes: Mapping[str, str]) -> Results:
-        """What was filed of a batch so far, also by an earlier process."""
+        """Return the results of a batch stored so far, including those of an earlier process."""
         if batch.results is not None:
             return batch.results
         if record.intent.epoch == self._context.epoch:
             return Results()
 
-        def filed() -> Results:
+        def read_stored() -> Results:
             self._store.refresh(batch.model)
             return Results.resumed(self._store.read(batch.model, list(hashes)).values())
 
-        return await asyncio.to_thread(filed)
+        return await asyncio.to_thread(read_stored)
 
     def _close(self, batch: BatchInFlight, keys: Iterable[str], results: Results) -> None:
         if batch.is_own:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
         if batch.record:
-            self._components.note_surprise(batch.record, results.nanousd + results.lost_nanousd)
+            self._components.check_overrun(batch.record, results.nanousd + results.lost_nanousd)
         self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
         traffic = self._counters.traffic[batch.model]
         traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
         traffic.input_tokens += results.input_tokens
         traffic.output_tokens += results.output_tokens
-        self._rows.answer(results.answered)
+        self._rows.mark_answered(results.answered)
         self._rows.close(batch, set(keys) - results.answered)
-        self._components.limits.ended(batch.model)
+        self._components.limits.note_end(batch.model)
 
-    def _heed(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
-        """Draw the consequences of what a batch as a whole, or one of its lines, says of model or account."""
+    def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
+        """Apply errors of the whole batch or of single lines that concern the queue, the model or the account."""
         limits = self._components.limits
         if isinstance(status.problem, RateLimited):
             enqueued = self._rows.enqueued(batch.model)
-            limits.overflowed(batch.model, enqueued, record.intent.tokens, status.problem)
+            limits.note_overflow(batch.model, enqueued, record.intent.tokens, status.problem)
             self._counters.deferred.update(batch.waiting)
         elif status.problem is None:
-            limits.passed(batch.model)
+            limits.note_success(batch.model)
         for problem in (status.problem, results.stop, results.refused):
             if isinstance(problem, ProviderError | ModelError | BatchRefused):
-                self._components.heed(batch.model, problem)
+                self._components.apply_error(batch.model, problem)
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
 
-    def _note(self, record: Batch, error: CallError) -> None:
-        """Count a request that is made again; what ends the batch or the provider is noted there."""
+    def _count_retry(self, record: Batch, error: CallError) -> None:
+        """Count a failed request that will be repeated. Errors that end the batch or provider are reported there."""
         if isinstance(error, ResultsGone | ProviderError):
             return
         self._counters.retries += 1

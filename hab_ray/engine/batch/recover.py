@@ -1,4 +1,4 @@
-"""Takes up the batches that earlier processes left open in the ledger."""
+"""Resumes the batches that earlier processes left open in the ledger."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from hab_ray.storage.replies.keyindex import KeySet
 
 
 class Recovery:
-    """Brings the ledger's open batches of one provider account back into flight."""
+    """Resumes the open batches of one provider account."""
 
     def __init__(self, components: Components, creator: Creator) -> None:
         self._components, self._creator = components, creator
 
-    async def take_up_all(self) -> None:
-        """Wait for every open batch of the models in use, whichever run made it.
+    async def resume_all(self) -> None:
+        """Resume every open batch of the models in use, whichever run created it.
 
         Raises:
             DamagedFile: the ledger cannot be read.
         """
         for record in await asyncio.to_thread(self._components.ledger.read):
-            self._creator.know(record)
+            self._creator.register(record)
             if record.phase is not Phase.DONE:
-                await self._take_up(record)
+                await self._resume(record)
                 continue
             if record.harvested and record.events[0].epoch in self._components.context.epochs:
                 cost = record.harvested.nanousd + (record.harvested.lost_nanousd or 0)
-                self._components.note_surprise(record, cost)
+                self._components.check_overrun(record, cost)
             if self._components.context.keeps_refusals and record.intent.model in self._components.models:
                 self._keep_refusal(record)
 
     def _keep_refusal(self, record: Batch) -> None:
-        """Refuse a model's batches as its last one was; a later one that was answered speaks against that."""
+        """Refuse a model's batches if its latest one was refused."""
         counters, model = self._components.counters, record.intent.model
         counters.refused.pop(model, None)
         if record.harvested and record.harvested.refusal:
             counters.refused[model] = (
-                f"{record.harvested.refusal} (so ended batch {record.name}; give the command once without --detach to "
-                "try again)"
+                f"{record.harvested.refusal} (batch {record.name} ended this way; give the command once without "
+                "--detach to try again)"
             )
 
-    async def _take_up(self, record: Batch) -> None:
+    async def _resume(self, record: Batch) -> None:
         components, intent = self._components, record.intent
         if intent.model not in components.models:
             components.counters.notes.append(
@@ -60,16 +60,16 @@ class Recovery:
         if is_own:
             components.budget.take_up(batch.nanousd)
         if isinstance(state, Closed):
-            components.not_made(batch, record, "", "")
+            components.close_unmade(batch, record, "", "")
             return
         hashes = body_hashes(await asyncio.to_thread(components.ledger.rows, record))
         components.rows.open(batch, record, KeySet(hashes))
 
     async def settle_doubts(self) -> None:
-        """Find out whether the vendor made the batches in doubt, before any new one is created.
+        """Find out whether the vendor created the batches in doubt, then allow new ones.
 
         Raises:
-            ConfigError: the key belongs to another organisation than the one a batch was sent to.
+            ConfigError: the API key belongs to another organisation than the one a batch was sent to.
         """
         components = self._components
         for batch in components.rows.batches:
@@ -80,4 +80,4 @@ class Recovery:
                 await self._creator.settle(batch)
                 if isinstance(batch.state, Closed):
                     components.rows.close(batch)
-        self._creator.let_create()
+        self._creator.allow_new()

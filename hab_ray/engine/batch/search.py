@@ -1,4 +1,4 @@
-"""Looks through a vendor's list for a batch of which it is not known whether the vendor made it."""
+"""Searches a vendor's list for a batch that the vendor may or may not have created."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
 T = TypeVar("T")
 
 
-async def with_retries(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask a vendor until it answers: any question that may be repeated, never the request that creates a batch.
+async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
+    """Retry an idempotent request on transient errors. Never use it for the request that creates a batch.
 
     Raises:
-        CallError: it cannot be asked, or does not answer after `ATTEMPTS` tries.
+        CallError: the request failed for good, or `ATTEMPTS` times.
     """
     for attempt in range(1, ATTEMPTS):
         try:
-            return await ask()
+            return await send()
         except TransientError as error:
             await asyncio.sleep(backoff_s(error, attempt))
-    return await ask()
+    return await send()
 
 
 class Search:
-    """Compares what a vendor lists with what the ledger has. `today` is wall time in UTC."""
+    """Compares a vendor's list of batches with the ledger. `today` gives wall time in UTC."""
 
     def __init__(self, api: BatchApi, ledger: Ledger, today: Callable[[], datetime]) -> None:
         self._api, self._ledger, self._today = api, ledger, today
         self._ours: set[str] = set()
 
-    def know(self, batch_id: str) -> None:
-        """Note that a batch at the vendor is another one of ours."""
+    def add_own(self, batch_id: str) -> None:
+        """Record that this batch at the vendor is another one of ours."""
         self._ours.add(batch_id)
 
     async def look(self, state: OutcomeUnknown) -> tuple[Sighting, frozenset[str]]:
-        """Look once; returns also all ids that are known by now to be somebody else's.
+        """Search the list once; return what it shows, and all ids known to be foreign.
 
         Raises:
-            CallError: the vendor could not be asked.
+            CallError: the vendor's list cannot be read.
         """
         record, foreign = state.record, set(state.foreign)
         seen = await with_retries(lambda: self._api.since(record.intent.newest))
@@ -64,15 +64,12 @@ class Search:
         return Sighting(self._today(), unproven=unproven), frozenset(foreign)
 
     def _may_be(self, record: Batch, seen: SeenBatch) -> bool:
-        """Whether a batch without a tag may be this one: not known to be another of ours, and as many rows."""
+        """Return whether an untagged batch may be this one: not another one of ours, and the same number of rows."""
         return seen.tag is None and seen.id not in self._ours and seen.rows in (None, 0, record.intent.rows)
 
     async def _is_ours(self, record: Batch, batch_id: str) -> bool | None:
-        """Whether the results of an untagged batch are this one's; None while nothing tells.
-
-        Another run may delete its batch between the listing and these requests.
-        """
-        with suppress(ResultsGone):
+        """Return whether the results of an untagged batch are this one's; None if there are none to tell by."""
+        with suppress(ResultsGone):  # another run may have deleted its batch since it was listed
             status = await with_retries(lambda: self._api.poll(batch_id))
             if status.ended:
                 hashes = body_hashes(self._ledger.rows(record))

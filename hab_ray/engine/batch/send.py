@@ -1,4 +1,4 @@
-"""Sends the one request that creates a batch, between the intent before it and the event that follows it."""
+"""Sends the one request that creates a batch, and writes the ledger events before and after it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from hab_ray.storage.lease.watches import until_held
 
 @dataclass(frozen=True)
 class OpenCreate:
-    """A create request that has no answer yet, and the task that waits for it."""
+    """A create request without an answer yet, and the task that waits for it."""
 
     task: asyncio.Task[Any] | None
     nanousd: int
 
 
 class Sender:
-    """Sends create requests to one vendor account. `creating` is the one that is open."""
+    """Sends create requests to one provider account. `creating` is the open one."""
 
     def __init__(self, components: Components) -> None:
         self._components, self._context = components, components.context
@@ -39,7 +39,7 @@ class Sender:
 
         Raises:
             LeaseLost: another driver has the store.
-            Interrupted: the user stops the run; the batch is closed where its create request was not sent.
+            Interrupted: the user stops the run; the batch is closed if its create request was not sent.
         """
         api = self._components.api
         try:
@@ -48,8 +48,8 @@ class Sender:
         except CallError as error:
             return transitions.not_asked(state, error)
         await until_held(self._context.guard)
-        now = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
-        record = self._components.ledger.add(state.record, request.intent.model_copy(update=now))
+        facts = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
+        record = self._components.ledger.add(state.record, request.intent.model_copy(update=facts))
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)
         batch.state = state = replace(state, record=record)
@@ -60,7 +60,7 @@ class Sender:
         return self.submitted(state, batch_id, adopted=False, certain=True)
 
     def submitted(self, state: Submitting | OutcomeUnknown, batch_id: str, *, adopted: bool, certain: bool) -> AtVendor:
-        """Write into the ledger that the vendor has the batch under this id."""
+        """Record in the ledger that the vendor has the batch under this id."""
         context, components = self._context, self._components
         event = Submitted(epoch=context.epoch, at=context.today(), batch_id=batch_id, adopted=adopted, certain=certain)
         record = components.ledger.add(state.record, event)
@@ -80,7 +80,7 @@ class Sender:
         except (Interrupted, asyncio.CancelledError):
             if self.creating:
                 self._components.counters.notes.append(
-                    f"the request to make batch {record.name} ({intent.rows} rows of {intent.model}, at most "
+                    f"the request to create batch {record.name} ({intent.rows} rows of {intent.model}, at most "
                     f"${intent.nanousd / NANO:.4f}) was cut off: the same command looks for the batch at the vendor"
                 )
             else:
@@ -90,7 +90,7 @@ class Sender:
             self.creating = None
 
     async def _submitted(self, job: BatchJob) -> str:
-        """Submit a job, anew where the lease was stale when the create request was due: nothing was made by then."""
+        """Submit a job; start over if the lease was stale when the create request was due, so that it was not sent."""
         while True:
             await until_held(self._context.guard)
             write = WriteCheck(self._context.guard)
@@ -105,10 +105,10 @@ class Sender:
                 raise
 
     def _withdraw(self, batch: BatchInFlight, record: Batch) -> None:
-        """Close a batch whose create request was never sent; its upload may have been cut off unanswered."""
+        """Close a batch whose create request was never sent; its upload may have been cut off."""
         problem = f"stopped before it was made; the vendor may keep its file {record.intent.tag}.jsonl for a while"
         self._components.counters.notes.append(
             f"batch {record.name}: {problem}. Nothing is charged for that, and the next run sends its rows again"
         )
-        self._components.not_made(batch, record, "not made", problem)
+        self._components.close_unmade(batch, record, "not made", problem)
         batch.state = Closed()

@@ -1,6 +1,6 @@
-"""What a batch can be, from packed rows to results in the store. See the package's table.
+"""The states of a batch, from packed rows to results in the store; see the package's table.
 
-`record` is what the ledger has of the batch. Times named `at`, `since` and `due` are seconds of the monotonic clock
+`record` is the batch's record in the ledger. Times named `at`, `since` and `due` are seconds of the monotonic clock
 unless they are datetimes.
 """
 
@@ -17,7 +17,7 @@ from hab_ray.providers.batching import BadRows, BatchStatus
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Rows written as lines, with no money set aside. `refusal` says why the budget cannot pay for all of them."""
+    """Rows packed as lines, without a reservation. `refusal` is why the budget cannot pay for all of them."""
 
     rows: int
     tokens: int
@@ -27,14 +27,14 @@ class Packed:
 
 @dataclass(frozen=True, slots=True)
 class Funded:
-    """Packed rows with money set aside, waiting for their turn to be created."""
+    """Packed rows with a reservation, waiting for their turn to be created."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submitting:
-    """A batch to be created, not before `at`: an intent goes into the ledger, then one create request to the vendor.
+    """A batch to be created, not before `at`: first an intent in the ledger, then one create request.
 
-    A recovered batch was packed by an earlier process: its rows can be given back, but not be packed differently.
+    A recovered batch was packed by an earlier process: its rows can be returned, but not repacked.
     """
 
     record: Batch
@@ -45,7 +45,7 @@ class Submitting:
 
 @dataclass(frozen=True, slots=True)
 class CreateFailed:
-    """The create request of the last intent brought no id, but this error."""
+    """The create request of the last intent failed with this error."""
 
     record: Batch
     attempt: int
@@ -55,9 +55,9 @@ class CreateFailed:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one look through the vendor's list showed at this time.
+    """What one look at the vendor's list showed.
 
-    `proven` is the id of the batch that is ours beyond doubt; `unproven` are those of which nothing tells yet.
+    `proven` is the id of a batch that is certainly ours; `unproven` are ids of batches that may be.
     """
 
     at: datetime
@@ -67,10 +67,10 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeUnknown:
-    """In doubt: the vendor may have made the batch or not, and its list is searched.
+    """In doubt: the vendor may or may not have created the batch, and its list is being searched.
 
-    `owner` is whose the key is now, None before the vendor was asked. `foreign` are ids whose results have shown that
-    they are not ours; `empty_listings` counts the looks in a row that found no candidate.
+    `owner` is the API key's account, None before the vendor was asked, "" if it does not tell. `foreign` are ids whose
+    results are not ours; `empty_listings` counts consecutive looks without a candidate.
     """
 
     record: Batch
@@ -93,26 +93,26 @@ class LookFailed:
 
 @dataclass(frozen=True, slots=True)
 class Abandoned:
-    """In doubt, and left to the next run, which looks for it at the vendor."""
+    """In doubt, and left to the next run, which searches for it at the vendor."""
 
     record: Batch
 
 
 @dataclass(frozen=True, slots=True)
 class Malformed:
-    """The vendor made no batch because of some of its rows."""
+    """The vendor refused the batch because of some of its rows."""
 
     error: BadRows
 
 
 @dataclass(frozen=True, slots=True)
 class Polls:
-    """What polling a batch has shown.
+    """The results of polling a batch.
 
     `since` is when this process first knew the batch to be at the vendor, `at` the last answer, `due` the next poll.
-    `ended` is the last status if it said that the batch has ended; `counters` are those of the last such status that
-    had any, unchanged since `still_since`; `still_count` polls in a row have shown the end, and these counters. `error`
-    is what the last request for status or results ended with.
+    `ended` is the last status if the batch has ended. `counters` come from the latest such status that had any, and
+    have not changed since `still_since`; the last `still_count` polls showed the end with these counters. `error` is
+    the error of the last request for status or results.
     """
 
     since: float
@@ -126,8 +126,8 @@ class Polls:
     error: CallError | None = None
 
     @property
-    def are_of_an_end(self) -> bool:
-        """Whether an end was seen and no trouble since, or nothing was asked yet of one that may have ended."""
+    def show_end(self) -> bool:
+        """Whether the last poll showed an end, or a batch that may have ended was not polled yet."""
         if self.count == 0:
             return self.due <= self.since
         return self.still_count > 0 and (self.error is None or self.error.kind is FailureKind.WITHHELD)
@@ -135,7 +135,7 @@ class Polls:
 
 @dataclass(frozen=True, slots=True)
 class AtVendor:
-    """The vendor works on it. After a cancel request failed, none is sent before `cancel_at`."""
+    """The vendor has the batch. After a failed cancel request, the next one is sent no earlier than `cancel_at`."""
 
     record: Batch
     batch_id: str
@@ -146,7 +146,7 @@ class AtVendor:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The ledger says that the vendor is done with it; its results are to be read."""
+    """The ledger records that the batch has ended; its results are not read yet."""
 
     record: Batch
     batch_id: str
@@ -155,7 +155,7 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Its results are in the store. What the vendor keeps of it may be deleted where it surely `is_ours`."""
+    """Its results are in the store. Its files at the vendor may be deleted if it certainly `is_ours`."""
 
     record: Batch
     status: BatchStatus
@@ -164,7 +164,7 @@ class Collected:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """Nothing is left to do in this process; its rows are given back or finished."""
+    """Nothing is left to do in this process; its rows are returned or finished."""
 
 
 Unsettled = Funded | Submitting | CreateFailed | OutcomeUnknown | LookFailed

@@ -1,9 +1,8 @@
-"""Packs the calls of a provider account into batches, waits for room and money, and hands them on to be created."""
+"""Packs the calls of a provider account into batches, waits for room and money, and has them created."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import Action, AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.collect import Collector
-from hab_ray.engine.batch.components import Components, Unforeseen
+from hab_ray.engine.batch.components import Components, UnexpectedAction
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.decisions import next_action
 from hab_ray.engine.batch.packing import Pack, PackedRow, Room
@@ -28,47 +27,47 @@ from hab_ray.storage.replies.keyindex import KeySet
 WAIT_S = 0.2
 QUICK_S = 2.0
 MIN_TRIES = 8
-TRIES_A_HALVING = 4
+TRIES_PER_HALVING = 4
 WHOLE_AND_HALF, MIN_SINGLES = 2, 3
 
 
 @dataclass
 class _Refusals:
-    """How a batch of so many rows and parts of it were refused; `taken` parts were not.
+    """Refusals of a batch of `rows` rows and of its parts; `accepted` parts were not refused.
 
-    Where the batch and a half of it are refused in the same words, single rows are tried next: only if these words are
-    said of a few of them too, and nothing was taken, they are about no row in particular.
+    If the batch and a half of it are refused with the same message, single rows are tried next. If a few of them get
+    that message too, and no part was accepted, it is about no row in particular.
     """
 
     rows: int
-    taken: int = 0
+    accepted: int = 0
     singles: int = 0
-    words: set[str] = field(default_factory=set)
+    messages: set[str] = field(default_factory=set)
     count: int = 0
 
-    def note(self, rows: int, error: BadRows) -> None:
+    def add(self, rows: int, error: BadRows) -> None:
         self.count += 1
         self.singles += rows == 1
-        self.words.add(str(error))
+        self.messages.add(str(error))
 
     def probe(self, rows: int) -> tuple[int, ...]:
-        """Which of a part's rows is tried alone, none where halving goes on: bad ones may be neighbours."""
+        """Return which of a part's rows to try alone, () to go on halving. Bad rows may be adjacent: vary the place."""
         if not self._are_alike or self.count < WHOLE_AND_HALF:
             return ()
         return ((0, rows - 1, rows // 2)[self.singles % MIN_SINGLES],)
 
     @property
-    def are_of_no_row(self) -> bool:
-        """Whether every batch of this model would be refused so."""
+    def concern_no_row(self) -> bool:
+        """Whether every batch of this model would be refused in the same way."""
         return self._are_alike and self.singles >= MIN_SINGLES
 
     @property
     def _are_alike(self) -> bool:
-        return self.rows >= MIN_ALIKE and not self.taken and len(self.words) == 1
+        return self.rows >= MIN_ALIKE and not self.accepted and len(self.messages) == 1
 
 
 class Submitter:
-    """Brings streams of rows to the vendor. One stream packs at a time, because all at once would fill the memory."""
+    """Submits streams of rows. One stream packs at a time, because all at once could exhaust the memory."""
 
     states = (Packed,)
 
@@ -78,7 +77,7 @@ class Submitter:
         self._packing = asyncio.Lock()
 
     async def submit(self, model: str, next_rows: Callable[[], list[PackedRow]], cell: Cell | None) -> None:
-        """Bring a stream's rows to the vendor, a `cell` in waves; `next_rows` runs in a thread until it gives none."""
+        """Submit a stream's rows, in waves if they are a `cell`. `next_rows` runs in a thread; [] ends the stream."""
         await until_held(self._components.context.guard)
         async with self._packing:
             if cell is None:
@@ -91,14 +90,14 @@ class Submitter:
         stopping = self._components.stopping
         batch = BatchInFlight(model)
         while not stopping.is_set() and (chunk := await asyncio.to_thread(next_rows)):
-            known = self._rows.known([row.key for row in chunk])
+            found = self._rows.find([row.key for row in chunk])
             for row in chunk:
                 self._counters.offered[row.shard] += 1
-                if self._rows.joins(row, known):
+                if self._rows.join(row, found):
                     continue
                 while not batch.pack.has_room_for(row, self._room(model)) and not stopping.is_set():
                     batch = await self._submit(batch)
-                    known = self._rows.known([row.key for row in chunk])
+                    found = self._rows.find([row.key for row in chunk])
                 self._rows.pack(row, batch)
         await self._submit_all(batch)
 
@@ -116,54 +115,49 @@ class Submitter:
             batch = await self._submit(batch)
 
     async def _submit(self, whole: BatchInFlight) -> BatchInFlight:
-        """Bring a batch to the vendor, in parts where the vendor refuses it for some of its rows.
+        """Submit a batch; split it if the vendor refuses it for some of its rows.
 
         Returns:
-            The next one, with the rows for which there is no money until other batches end.
+            The next batch, with the rows that there is no money for until other batches end.
         """
         whole.later = later = BatchInFlight(whole.model, wave=whole.wave)
-        tries = MIN_TRIES + TRIES_A_HALVING * len(whole.pack.rows).bit_length()
-        refusals, is_of_no_row = _Refusals(len(whole.pack.rows)), False
+        tries = MIN_TRIES + TRIES_PER_HALVING * len(whole.pack.rows).bit_length()
+        refusals, is_model_refused = _Refusals(len(whole.pack.rows)), False
         parts = [whole]
         bad: list[tuple[BatchInFlight, BadRows]] = []
         while parts:
             batch = parts.pop()
-            error = await self._bring(batch)
+            error = await self._submit_part(batch)
             if error is None:
-                refusals.taken += 1
+                refusals.accepted += 1
                 continue
             rows = len(batch.pack.rows)
-            refusals.note(rows, error)
+            refusals.add(rows, error)
             tries -= 1
-            is_of_no_row = is_of_no_row or refusals.are_of_no_row
-            if is_of_no_row:
-                words = "a batch, parts of it and single rows are all refused in the same words"
-                self._counters.refuse(batch.model, BatchRefused(f"{words}: {error}"))
+            is_model_refused = is_model_refused or refusals.concern_no_row
+            if is_model_refused:
+                reason = "a batch, parts of it and single rows are all refused in the same words"
+                self._counters.refuse(batch.model, BatchRefused(f"{reason}: {error}"))
             elif tries <= 0:
                 self._counters.refuse(batch.model, BatchRefused(f"too many of its rows are malformed: {error}"))
             if rows == 1:
                 bad.append((batch, error))
             else:
-                parts += [batch, self._rows.part(batch, error.rows or refusals.probe(rows))]
+                parts += [batch, self._rows.split(batch, error.rows or refusals.probe(rows))]
         for batch, refusal in bad:
-            if tries > 0 and not is_of_no_row:
+            if tries > 0 and not is_model_refused:
                 await self._fail(batch, refusal)
             self._rows.give_back(batch)
         return later
 
     async def _fail(self, batch: BatchInFlight, error: BadRows) -> None:
-        """End a row that the vendor refuses in a batch of its own too."""
         (row,) = batch.pack.rows
         await self._collector.give_up(batch.model, row.key, str(error))
-        self._rows.answer([row.key])
+        self._rows.mark_answered([row.key])
         self._counters.notes.append(f"{batch.model}: row {row.row_id} failed every batch it was in: {error}")
 
-    async def _bring(self, batch: BatchInFlight) -> BadRows | None:
-        """Bring a batch to the vendor, or give its rows back.
-
-        Returns:
-            The refusal, if the vendor refuses it for some of its rows.
-        """
+    async def _submit_part(self, batch: BatchInFlight) -> BadRows | None:
+        """Have a batch created, or return its rows; return the refusal if it was refused for some of its rows."""
         batch.state = batch.packed()
         while isinstance(batch.state, Packed):
             await self._components.advance(batch, self)
@@ -175,7 +169,7 @@ class Submitter:
                 return error
             case AtVendor(record):
                 self._rows.open(batch, record, KeySet(batch.pack.keys()))
-                self._components.limits.made(batch.model)
+                self._components.limits.note_accepted(batch.model)
                 self._counters.calls += record.intent.rows
                 self._counters.traffic[record.intent.model].sent += record.intent.rows
             case _:
@@ -194,11 +188,11 @@ class Submitter:
                 return batch.packed(reason)
             case Packed(), Reserve():
                 batch.nanousd = batch.pack.nanousd
-                if batch.wave and batch.wave.has_funded(batch.pack):
+                if batch.wave and batch.wave.fund(batch.pack):
                     return Funded()
-                refusal = await self._reserved(batch.pack)
+                refusal = await self._reserve(batch.pack)
                 return Funded() if refusal is None else batch.packed(refusal)
-        raise Unforeseen(state, action)
+        raise UnexpectedAction(state, action)
 
     async def _await_room(self, model: str, state: Packed) -> None:
         components = self._components
@@ -212,7 +206,7 @@ class Submitter:
         intent = Intent(
             epoch=context.epoch,
             at=context.today(),
-            tag=f"hab-{secrets.token_hex(12)}",
+            tag=context.new_tag(),
             run=context.run,
             model=batch.model,
             wire=self._components.models[batch.model].wire,
@@ -231,8 +225,7 @@ class Submitter:
         )
         return Request(lines, intent)
 
-    async def _reserved(self, pack: Pack) -> str | None:
-        """Set aside what a pack may cost, or say why that cannot be."""
+    async def _reserve(self, pack: Pack) -> str | None:
         reserving = asyncio.ensure_future(self._budget.reserve(pack.nanousd))
         try:
             await asyncio.wait({reserving}, timeout=QUICK_S)
@@ -250,9 +243,9 @@ class Submitter:
 
     @asynccontextmanager
     async def _blocked(self) -> AsyncIterator[None]:
-        """While a stream waits for room in the vendor's queue, or for money that open batches have set aside.
+        """Let another stream pack while this one waits for room in the vendor's queue, or for money of open batches.
 
-        Meanwhile another stream may pack. A stream that is cancelled here holds the lock again when it ends.
+        A stream that is cancelled here holds the lock again when it ends.
         """
         self._counters.blocked_streams += 1
         self._packing.release()

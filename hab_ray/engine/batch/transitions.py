@@ -1,4 +1,4 @@
-"""What the outcome of an action makes of a batch's state. All functions are pure."""
+"""Turns the outcome of an action into the batch's next state. All functions are pure; `clock` is monotonic seconds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Polled = TypeVar("Polled", bound=AtVendor | Ended)
 
 
 def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended | Closed:
-    """The state of a batch that an earlier process left in the ledger; Closed where the vendor never made it."""
+    """Return the state of a batch that an earlier process left in the ledger; Closed if it was never created."""
     if record.submitted:
         polls = Polls(since=clock, due=clock)
         state = Ended if record.ended else AtVendor
@@ -35,32 +35,27 @@ def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended 
 
 
 def not_asked(state: Submitting, error: CallError) -> CreateFailed:
-    """No create request was sent, because the vendor does not answer questions about the account.
+    """Return the state after requests about the account failed repeatedly, so that no create request was sent.
 
-    These were asked repeatedly, so that no attempt is left.
+    They used up all attempts.
     """
     return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
 
 
 def create_failed(state: Submitting, error: CallError) -> CreateFailed:
-    """The create request brought no id."""
+    """Return the state after the create request failed."""
     return CreateFailed(state.record, state.attempt, error, state.is_recovered)
 
 
 def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
-    """It is to be created once more."""
+    """Return the state of a batch to be created again at `at`."""
     return Submitting(state.record, state.attempt + 1, at, state.is_recovered)
-
-
-def owner_known(state: OutcomeUnknown, owner: str) -> OutcomeUnknown:
-    """The vendor said whose the key is, "" where it does not tell."""
-    return replace(state, owner=owner)
 
 
 def looked(
     state: OutcomeUnknown, sighting: Sighting, foreign: frozenset[str], clock: float, policy: BatchPolicy
 ) -> OutcomeUnknown:
-    """The vendor's list was read; `foreign` are all ids known to be somebody else's."""
+    """Return the state after a look at the vendor's list; `foreign` are all ids known not to be ours."""
     return replace(
         state,
         sighting=sighting,
@@ -71,13 +66,13 @@ def looked(
 
 
 def submitted(record: Batch, event: Submitted, clock: float, policy: BatchPolicy, is_recovered: bool) -> AtVendor:
-    """The vendor has it; `record` says so. One of an earlier process may have ended long ago and is polled at once."""
+    """Return the state of a batch that the vendor has. A recovered one may have ended long ago: poll it at once."""
     first = Polls(since=clock, due=clock)
     return AtVendor(record, event.batch_id, first if is_recovered else _scheduled(first, record, clock, policy))
 
 
 def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy) -> Polled:
-    """The vendor answered with a status."""
+    """Return the state after a poll."""
     before = state.polls
     is_new = status.ended and status.counters is not None and status.counters != before.counters
     polls = replace(
@@ -94,18 +89,18 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
 
 
 def poll_failed(state: Polled, error: CallError, clock: float, policy: BatchPolicy) -> Polled:
-    """Neither status nor results could be had; the next poll tries again."""
+    """Return the state after a request for status or results failed; the next poll tries again."""
     polls = replace(state.polls, at=clock, count=state.polls.count + 1, ended=None, error=error)
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 
 
 def cancelled(state: AtVendor, clock: float) -> AtVendor:
-    """The vendor was asked to end it; what that has come to is asked at once."""
+    """Return the state after a cancel request was accepted; poll at once to see its effect."""
     return replace(state, is_cancelled=True, polls=replace(state.polls, due=clock))
 
 
 def cancel_failed(state: AtVendor, error: CallError, clock: float, policy: BatchPolicy) -> AtVendor:
-    """The vendor could not be asked to end it."""
+    """Return the state after a cancel request failed."""
     polls = replace(state.polls, at=clock, error=error)
     return replace(state, polls=polls, cancel_at=clock + _interval_s(polls, state.record, clock, policy))
 
@@ -115,10 +110,9 @@ def _scheduled(polls: Polls, record: Batch, clock: float, policy: BatchPolicy) -
 
 
 def _interval_s(polls: Polls, record: Batch, clock: float, policy: BatchPolicy) -> float:
-    """The poll interval: a tenth of the batch's age, from `poll_s` to `longest_poll_s`.
+    """Return the poll interval: a tenth of the batch's age, between `poll_s` and `longest_poll_s`.
 
-    Batches whose counters are watched are polled at least every `still_s`. The jitter depends on the batch and the
-    number of polls alone.
+    Batches with counters are polled at least every `still_s`. The jitter depends only on the batch and the poll number.
     """
     longest_s = policy.longest_poll_s if polls.counters is None else policy.still_s
     wait_s = max(policy.poll_s, min(longest_s, (clock - polls.since) / 10))

@@ -1,7 +1,7 @@
-"""Sends the rows of one stage and model in waves, each reserving what the ones before say that it costs at most.
+"""Sends the rows of one stage and model in waves, each reserving an upper bound computed from the earlier ones.
 
-A wave is made only when every row of the earlier ones is accounted for. Rows that are not of the population, and all
-rows once anything breaks the sample, are left to the caller, who sets aside the most that they can cost.
+A wave starts only when every row of the earlier ones is accounted for. Rows outside the population, and all rows once
+anything breaks the sample, are left to the caller, which reserves the most that they can cost.
 """
 
 from __future__ import annotations
@@ -22,39 +22,38 @@ MONEY_S = 1.0
 
 
 class RowSource:
-    """The rows of a stream, with those put back before all others. `take` runs in a thread."""
+    """The rows of a stream: first those put back, then new ones, last those postponed. `take` runs in a thread."""
 
     def __init__(self, next_rows: Callable[[], list[PackedRow]]) -> None:
         self._next_rows = next_rows
-        self._back: list[PackedRow] = []
-        self._aside: list[PackedRow] = []
+        self._put_back: list[PackedRow] = []
+        self._postponed: list[PackedRow] = []
 
     def take(self) -> list[PackedRow]:
-        """The next rows; none at the end."""
-        rows, self._back = self._back, []
+        """Return the next rows that are not postponed; [] at the end."""
+        rows, self._put_back = self._put_back, []
         return rows or self._next_rows()
 
     def take_all(self) -> list[PackedRow]:
-        """The next rows, at the end those set aside."""
+        """Return the next rows, including postponed ones; [] at the end."""
         rows = self.take()
         if not rows:
-            rows, self._aside = self._aside, []
+            rows, self._postponed = self._postponed, []
         return rows
 
     def put_back(self, rows: Collection[PackedRow]) -> None:
-        """Have these rows come next."""
-        self._back = [*rows, *self._back]
+        """Return rows to the front of the stream."""
+        self._put_back = [*rows, *self._put_back]
 
-    def set_aside(self, row: PackedRow) -> None:
-        """Have this row come after all others."""
-        self._aside.append(row)
+    def postpone(self, row: PackedRow) -> None:
+        """Move a row to the end of the stream."""
+        self._postponed.append(row)
 
 
 class WaveSender:
-    """Sends a cell in waves: chooses the largest that there is money for, has it submitted, waits until it is paid.
+    """Sends a cell in waves: reserves the largest that there is money for, submits it, waits until its cost is known.
 
-    `submit_all` brings a batch to the vendor; `room` is what a batch of a model may hold. While `blocked` another
-    stream may pack.
+    `submit_all` submits a batch; `room` returns a model's limits for one. While `blocked`, another stream may pack.
     """
 
     def __init__(
@@ -68,33 +67,33 @@ class WaveSender:
         self._rows, self._counters, self._budget = components.rows, components.counters, components.budget
 
     async def send(self, model: str, source: RowSource, cell: Cell) -> None:
-        """Send what may go out in waves; on return the rest of the stream is to be sent as any other."""
-        known = await asyncio.to_thread(self._waves_of, cell, self._room(model))
-        await self._observe(model, known)
-        while known.is_open and (wave := await self._funded(model, known)):
-            await asyncio.to_thread(known.begin, wave)
+        """Send as much as possible in waves; the caller sends the rest of the stream like any other."""
+        waves = await asyncio.to_thread(self._waves_of, cell, self._room(model))
+        await self._observe(model, waves)
+        while waves.is_open and (wave := await self._reserve(model, waves)):
+            await asyncio.to_thread(waves.begin, wave)
             under_way = WaveUnderWay(wave.nanousd)
             try:
                 for part in wave.parts:
-                    await self._submit(model, source, known, under_way, part)
+                    await self._submit(model, source, waves, under_way, part)
             finally:
                 self._budget.release(under_way.nanousd)
-            await self._observe(model, known)
-        if known.broken and self._may_send(model):
+            await self._observe(model, waves)
+        if waves.broken and self._may_send(model):
             self._counters.notes.append(
-                f"{model}: what rows have cost tells nothing of the rest ({known.broken}); the most that each can cost "
-                "is set aside, as with `reserve: hard`"
+                f"{model}: the cost of earlier rows says nothing about the rest ({waves.broken}); the most that each "
+                "can cost is reserved, as with `reserve: hard`"
             )
 
-    async def _observe(self, model: str, known: WavesOfCell) -> None:
-        """Wait until the wave under way, if any, is paid for, and take in what it has cost."""
-        keys = list(known.under_way)
-        batches = set(filter(None, self._rows.known(keys).values()))
+    async def _observe(self, model: str, waves: WavesOfCell) -> None:
+        """Wait until the batches of the wave in progress, if any, are closed, and add their costs to the sample."""
+        keys = list(waves.under_way)
+        batches = set(filter(None, self._rows.find(keys).values()))
         async with self._blocked():
             while self._may_send(model) and not batches.isdisjoint(self._rows.batches):
                 await asyncio.sleep(LOOK_S)
-        if keys and self._may_send(model) and not known.broken:
-            await asyncio.to_thread(known.observe, self._components.ledger.folder, model)
+        if keys and self._may_send(model) and not waves.broken:
+            await asyncio.to_thread(waves.observe, self._components.ledger.folder, model)
 
     def _waves_of(self, cell: Cell, room: Room) -> WavesOfCell:
         tokens = room.tokens // max(1, estimated_input_tokens(cell.line_bytes))
@@ -106,52 +105,51 @@ class WaveSender:
     def _may_send(self, model: str) -> bool:
         return self._components.now(model).takes_batches
 
-    async def _funded(self, model: str, cell: WavesOfCell) -> Wave | None:
-        """The largest wave that there is money for, waiting for some; None if none can ever be paid for."""
-        possible: list[Wave] = []
-        computing = cell.waves()
-        while self._may_send(model) and model not in self._components.surprises:
-            for wave in possible:
+    async def _reserve(self, model: str, waves: WavesOfCell) -> Wave | None:
+        """Reserve the largest wave that there is money for, waiting for money; None if none can ever be paid for."""
+        computed: list[Wave] = []
+        remaining = waves.waves()
+        while self._may_send(model) and model not in self._components.overruns:
+            for wave in computed:
                 if await self._budget.reserve_now(wave.nanousd):
                     return wave
-            while another := await asyncio.to_thread(next, computing, None):
-                possible.append(another)
-                if await self._budget.reserve_now(another.nanousd):
-                    return another
-            if not possible or self._budget.refusal(possible[-1].nanousd):
+            while smaller := await asyncio.to_thread(next, remaining, None):
+                computed.append(smaller)
+                if await self._budget.reserve_now(smaller.nanousd):
+                    return smaller
+            if not computed or self._budget.refusal(computed[-1].nanousd):
                 return None
-            with self._budget.waiting.asked(possible[-1].nanousd):
+            with self._budget.waiting.pending(computed[-1].nanousd):
                 async with self._blocked():
                     await asyncio.sleep(MONEY_S)
         return None
 
     async def _submit(
-        self, model: str, source: RowSource, cell: WavesOfCell, wave: WaveUnderWay, part: WavePart
+        self, model: str, source: RowSource, waves: WavesOfCell, wave: WaveUnderWay, part: WavePart
     ) -> None:
-        """Bring the next rows of a cell to the vendor as one batch, with what is set aside for it."""
         batch, stopping = BatchInFlight(model, wave=wave), self._components.stopping
         batch.pack.bound = part.nanousd
-        while not (stopping.is_set() or cell.broken) and len(batch.pack.rows) < part.rows:
+        while not (stopping.is_set() or waves.broken) and len(batch.pack.rows) < part.rows:
             chunk = await asyncio.to_thread(source.take)
             if not chunk:
-                cell.broken = "there are fewer than were counted"
-            known = self._rows.known([row.key for row in chunk])
+                waves.broken = "there are fewer rows than were counted"
+            found = self._rows.find([row.key for row in chunk])
             for number, row in enumerate(chunk):
-                if len(batch.pack.rows) == part.rows or cell.broken:
+                if len(batch.pack.rows) == part.rows or waves.broken:
                     source.put_back(chunk[number:])
                     break
-                if not cell.has(row):
-                    source.set_aside(row)
-                elif cell.is_beyond(row):
-                    cell.broken = "one can cost more than was expected of any"
-                    source.set_aside(row)
+                if not waves.take_if_next(row):
+                    source.postpone(row)
+                elif waves.exceeds_cap(row):
+                    waves.broken = "one can cost more than was expected of any"
+                    source.postpone(row)
                 elif not batch.pack.has_room_for(row, self._room(model)):
-                    cell.broken = "a batch has no room for so many"
-                    source.set_aside(row)
+                    waves.broken = "a batch has no room for that many"
+                    source.postpone(row)
                 else:
                     self._counters.offered[row.shard] += 1
-                    if self._rows.joins(row, known):
-                        cell.broken = "some are in another batch"
+                    if self._rows.join(row, found):
+                        waves.broken = "some are in another batch"
                         continue
                     self._rows.pack(row, batch)
         await self._submit_all(batch)

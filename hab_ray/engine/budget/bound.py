@@ -1,24 +1,25 @@
-"""What the rest of a population costs at most, told from a random sample of it.
+"""An upper confidence bound on the cost of the rest of a population, computed from a random sample of it.
 
-Rows are drawn one by one, in an order that is as random as a shuffle. Each costs between nothing and `cap`. The bound
-is that of Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting" (2023), for draws without
-replacement: suppose that all rows up to some end cost T together. Then the mean of those still to be drawn is known
-before each draw, and nobody can win on average by betting that the next one costs less:
+Rows are drawn without replacement, in shuffled order; each costs between 0 and `cap`. The bound is that of Waudby-Smith
+and Ramdas, "Estimating means of bounded random variables by betting" (2023). Suppose that all rows up to some end cost
+T in total. Then the mean of the rows still to be drawn is known before each draw, and betting that the next row costs
+less than that mean wins nothing in expectation:
 
     m_t = (T - cost so far) / (rows left)        wealth = product over t of 1 + share * (m_t - x_t) / (cap - m_t)
 
-A true T lets the wealth ever reach 1/risk with probability `risk` at most, however often one looks (Ville's
-inequality). So every T at which it does is refuted; the wealth grows with T, and the smallest such T is the bound.
-Several shares are bet at once, each with an equal part of the first dollar: one of them is near the best.
+If T is the true total, the wealth ever reaches 1/risk with probability at most `risk`, however often one looks (Ville's
+inequality). So every T for which it does is rejected; the wealth grows with T, and the smallest rejected T is the
+bound. Several shares are bet at once, each with an equal part of the first dollar: one of them is near optimal.
 
-The rows seen and any others, chosen by nothing but their places in the order, are themselves a population in random
-order: so each batch of a wave has a bound of its own, which holds whatever others cost and whether or not they are
-sent. All places at which a wave may begin or end are named beforehand, and the risk is split over all batches that
-there might be: whichever are chosen for whatever reason, their bounds hold.
+The rows seen, together with any others chosen only by position in the order, are again a population in random order.
+So each batch of a wave has its own bound, which holds whatever other batches cost and whether or not they are sent. All
+positions where a wave may begin or end are fixed in advance, and the risk is split over all possible batches: the
+bounds hold for whichever batches are chosen, for whatever reason.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, log
@@ -31,7 +32,7 @@ LEAST_WAVE = 100
 _STEP = 4 / 3
 _SHARES = np.array([0.15, 0.3, 0.5, 0.7, 0.85, 0.95, 0.995])
 _TOLERANCE = 1e-3
-_FACTORS = 8  # so few of them are multiplied without overflow
+_FACTORS = 8  # the product of this many factors cannot overflow
 _BLOCK = 4096 * _FACTORS
 
 Costs = NDArray[np.float64]
@@ -39,7 +40,7 @@ Costs = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class WavePart:
-    """A batch of a wave: so many rows, which cost `nanousd` at most together."""
+    """A batch of a wave: its number of rows, and an upper bound of their total cost."""
 
     rows: int
     nanousd: int
@@ -47,7 +48,7 @@ class WavePart:
 
 @dataclass(frozen=True)
 class Wave:
-    """What may be sent at once: the next rows, batch by batch."""
+    """The next rows that may be sent at once, batch by batch."""
 
     parts: tuple[WavePart, ...]
 
@@ -57,23 +58,23 @@ class Wave:
 
     @property
     def nanousd(self) -> int:
-        """What is to be set aside for it."""
+        """The money to reserve for the wave."""
         return sum(part.nanousd for part in self.parts)
 
 
 class CostSample:
-    """The costs of the first rows of a population of `rows`, in the order drawn, and what others cost at most.
+    """The costs of the first rows of a population of `rows`, in the order drawn, and bounds on the cost of the others.
 
-    With probability 1 - `risk` none of all bounds is ever exceeded. A batch holds `largest` rows at most. `cap` is the
-    most that one row can cost, in nano-dollars as all amounts.
+    With probability 1 - `risk`, none of the bounds is ever exceeded. A batch holds at most `largest` rows. `cap` is
+    the most that one row can cost. Amounts are nano-dollars.
 
-    Own code, because confseq, the paper's, has no release since January 2023, builds only with a C++ compiler and
-    Boost, and tells means to a thousandth of the cap.
+    Not built on confseq, the paper's own library: it has had no release since January 2023, needs a C++ compiler and
+    Boost, and resolves means only to a thousandth of the cap.
     """
 
     def __init__(self, rows: int, cap: int, risk: float, largest: int) -> None:
         if rows < 1 or cap < 1 or largest < 1 or not 0 < risk < 1:
-            raise ValueError(f"no sample of {rows} rows, each up to {cap}, has a bound at a risk of {risk}")
+            raise ValueError(f"no bound for {rows} rows of up to {cap} each, in batches of {largest}, at risk {risk}")
         self._rows, self._cap, self._largest = rows, cap, largest
         self.ends = _ends(rows)
         self.batches = len(self.ends) * (len(self.ends) + rows // largest)
@@ -84,40 +85,32 @@ class CostSample:
 
     @property
     def to_come(self) -> int:
-        """The rows that were not drawn yet."""
+        """The number of rows not drawn yet."""
         return self._rows - self.seen
 
     def add(self, costs: Iterable[int]) -> None:
-        """Take in the costs of the next rows, in the order drawn.
+        """Add the costs of the next rows, in the order drawn.
 
         Raises:
-            ValueError: one is below 0 or above the cap, or there are more rows than the population has.
+            ValueError: a cost is below 0 or above the cap, or there are more rows than the population has.
         """
         block = np.fromiter(costs, dtype=np.float64) / self._cap
         if self.seen + len(block) > self._rows or (len(block) and not 0 <= block.min() <= block.max() <= 1):
-            raise ValueError("these costs are not those of rows of the population")
+            raise ValueError("these cannot be costs of rows of the population")
         self._blocks.append(block)
         self._bounds = {}
         self.seen += len(block)
 
     def waves(self) -> Iterator[Wave]:
-        """The waves that may come next, the largest first."""
+        """Yield the waves that may come next, the largest first."""
         yield from (self._wave(end - self.seen) for end in reversed(self.ends) if end > self.seen)
 
     def largest_wave(self, nanousd: int, most_rows: int) -> Wave | None:
-        """The largest wave of so many rows at most for which so much is enough; None where it is for none."""
+        """Return the largest wave of at most `most_rows` that `nanousd` pays for; None if it pays for none."""
         ends = [end for end in self.ends if end > self.seen]
         ends = [end for end in ends if end - self.seen <= most_rows] or ends[:1]
-        found = None
-        low, high = 0, len(ends)
-        while low < high:
-            middle = (low + high) // 2
-            wave = self._wave(ends[middle] - self.seen)
-            if wave.nanousd <= nanousd:
-                found, low = wave, middle + 1
-            else:
-                high = middle
-        return found
+        affordable = bisect_right(ends, nanousd, key=lambda end: self._wave(end - self.seen).nanousd)
+        return self._wave(ends[affordable - 1] - self.seen) if affordable else None
 
     def _wave(self, rows: int) -> Wave:
         whole, rest = divmod(rows, self._largest)
@@ -125,13 +118,13 @@ class CostSample:
         return Wave(tuple(WavePart(size, self.bound(size)) for size in sizes))
 
     def bound(self, to_come: int) -> int:
-        """The most that so many of the rows to come cost together.
+        """Return an upper bound of the total cost of this many of the rows to come.
 
         Raises:
-            ValueError: the rows seen do not end where a wave may.
+            ValueError: the rows seen do not end where a wave may end.
         """
         if self.seen not in (0, *self.ends):
-            raise ValueError(f"{self.seen} rows were seen, and no wave ends there")
+            raise ValueError(f"{self.seen} rows were seen, and no wave may end there")
         if to_come not in self._bounds:
             self._bounds[to_come] = self._bound(to_come)
         return self._bounds[to_come]
@@ -156,7 +149,7 @@ class CostSample:
 
 
 def _growth(odds: Costs) -> Costs:
-    """The logarithm of what each share's first dollar has become."""
+    """Return the logarithm of each share's wealth, which starts at one dollar."""
     grown = np.zeros(len(_SHARES))
     for start in range(0, len(odds), _BLOCK):
         block = odds[start : start + _BLOCK]
@@ -172,7 +165,7 @@ def _log_sum(logs: Costs) -> float:
 
 
 def _ends(rows: int) -> Sequence[int]:
-    """Where a wave may end: geometric, at least `LEAST_WAVE` from each other and from the last row."""
+    """Return where a wave may end: geometrically spaced, at least `LEAST_WAVE` apart and before the last row."""
     ends, end = [], LEAST_WAVE
     while end <= rows - LEAST_WAVE:
         ends.append(end)

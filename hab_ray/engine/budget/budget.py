@@ -3,13 +3,12 @@
     budget = spent + reserved by open batches + held by engines + unaccounted + free
 
 `Budget` is the single writer. An engine requests money before it sends, reports what its calls cost, and returns
-what it does not need. Nothing is sent unless the engine holds the most that it can cost, so that the amount spent
-never exceeds the budget.
+what it does not need. It sends a call only if it holds the most that the call can cost, so the run never spends more
+than its budget.
 
-Before it grants money, the budget raises a durable high-water mark: an upper bound of what the online calls of this
-process have cost or may still cost. After a crash the mark counts as spent, so that calls in flight at that moment
-are never forgotten. Money for a batch leaves the mark once the intent of the batch is in the ledger, which counts it
-from then on.
+Before it grants money, the budget raises a durable high-water mark: an upper bound of what this process's online calls
+have cost or may still cost. After a crash the mark counts as spent, so calls in flight at that moment are never
+forgotten. Once the intent of a batch is in the ledger, its money leaves the mark and the ledger accounts for it.
 """
 
 from __future__ import annotations
@@ -27,8 +26,8 @@ SILENT_S = 6 * ALIVE_EVERY_S
 class HighWaterMark:
     """The durable state of a process's budget.
 
-    `outlay` bounds what online calls have cost or may cost, and `engines` each engine's part of it. `committed` is
-    reserved by all open batches of the run; `cost` is what the batches collected by this process have cost.
+    `outlay` is an upper bound of what online calls have cost or may cost; `engines` holds each engine's part of it.
+    All open batches of the run reserve `committed`; the batches that this process collected cost `cost`.
     """
 
     outlay: int
@@ -41,9 +40,8 @@ class HighWaterMark:
 class OpeningBalance:
     """What earlier processes of a run have spent and reserved.
 
-    `stranded` is the part of `spent` that was granted before an unclean end and cannot be accounted for. `committed`
-    is reserved by batches that are still open. `out_of_reach` is reserved by open batches of models that this process
-    does not use: another process will collect them.
+    `stranded` is the part of `spent` that was granted before an unclean end and cannot be accounted for. Open batches
+    reserve `committed`, and `out_of_reach` if this process does not use their models: another process collects those.
     """
 
     spent: int = 0
@@ -52,34 +50,14 @@ class OpeningBalance:
     out_of_reach: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """What an engine has reported, or the sum over all engines."""
-
-    totals: EngineTotals
-    in_flight: int
-    idle: int
-
-    def __add__(self, other: _Position) -> _Position:
-        return _Position(self.totals + other.totals, self.in_flight + other.in_flight, self.idle + other.idle)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answered:
-    """The newest request of an engine and its answer, repeated if the request is."""
-
-    sequence: int
-    grant: BudgetGrant
-
-
 class Budget:
-    """The single writer of a run's budget. Without a `limit` everything is granted and nothing is made durable.
+    """The single writer of a run's budget. Without a `limit` it grants everything and makes nothing durable.
 
-    `keep` makes a mark durable before it returns. `mark` is the one kept by an earlier life of this same process:
-    what it covers is taken to be held by engines that have not reported yet. `clock` gives monotonic seconds.
+    `keep` makes a mark durable before it returns. `mark` is the one that this process kept before a restart: engines
+    that have not reported yet are assumed to hold the money it covers. `clock` gives monotonic seconds.
 
-    An engine that dies returns nothing. Once it was silent for `SILENT_S`, nobody waits for what it holds; that is
-    never granted to another, since its calls may have been charged.
+    An engine that dies returns nothing. Once it has been silent for `SILENT_S`, nobody waits for the money it holds;
+    no other engine ever gets that money, since the dead engine's calls may have been charged.
     """
 
     def __init__(
@@ -92,9 +70,9 @@ class Budget:
     ) -> None:
         self._limit, self._opening, self._keep, self._clock = limit, opening, keep, clock
         self._mark = mark or HighWaterMark(0, opening.committed, 0)
-        self._positions: dict[str, _Position] = {}
-        self._answered: dict[str, _Answered] = {}
-        self._heard: dict[str, float] = {}
+        self._reports: dict[str, BudgetRequest] = {}
+        self._answered: dict[str, tuple[int, BudgetGrant]] = {}
+        self._last_heard: dict[str, float] = {}
         self._covered = dict(self._mark.engines)
         self._unnamed = self._mark.outlay - sum(self._covered.values())
         self._batches_unaccounted = self._mark.committed - opening.committed
@@ -102,61 +80,61 @@ class Budget:
 
     @property
     def spent(self) -> int:
-        """Spent by all processes of the run, as far as reported."""
-        return self._spent(self._total().totals)
+        """The money spent by all processes of the run, as far as reported."""
+        return self._spent(self._totals())
 
     @property
     def committed(self) -> int:
-        """Reserved by the open batches of the run."""
-        return self._committed(self._total().totals)
+        """The money reserved by the open batches of the run."""
+        return self._committed(self._totals())
 
     @property
     def held(self) -> int:
-        """Held by the engines of this process."""
-        return self._total().totals.held
+        """The money held by the engines of this process."""
+        return self._totals().held
 
     def grant(self, request: BudgetRequest) -> BudgetGrant:
-        """Take in a report and grant money: at most half of what is free, unless `least` is more.
+        """Record an engine's report and grant it money: at most half of what is free, unless `least` is more.
+
+        A repeated request gets the same answer again.
 
         Raises:
             OSError: the mark cannot be written; nothing was granted.
         """
-        self._heard[request.engine] = self._clock()
-        answered = self._answered.get(request.engine)
-        if answered is not None and request.sequence <= answered.sequence:
-            return answered.grant
-        if request.engine not in self._positions:
+        self._last_heard[request.engine] = self._clock()
+        sequence, answer = self._answered.get(request.engine, (-1, None))
+        if answer is not None and request.sequence <= sequence:
+            return answer
+        if request.engine not in self._reports:
             self._account_for(request.engine, request.totals)
-        position = _Position(request.totals, request.in_flight, request.idle)
-        self._positions[request.engine] = position
+        self._reports[request.engine] = request
         grant = self._granted(request)
         totals = replace(request.totals, granted=request.totals.granted + grant.granted)
-        self._positions[request.engine] = replace(position, totals=totals)
-        self._answered[request.engine] = _Answered(request.sequence, grant)
+        self._reports[request.engine] = replace(request, totals=totals)
+        self._answered[request.engine] = request.sequence, grant
         return grant
 
     def _granted(self, request: BudgetRequest) -> BudgetGrant:
         if self._limit is None:
             return BudgetGrant(request.want, None)
-        total = self._total()
-        unspent = self._limit - self._spent(total.totals) - self._unaccounted - self._opening.out_of_reach
-        granted = _share(request, unspent - self._committed(total.totals) - total.totals.held)
-        self._raise_mark(request.engine, granted, total, self._limit)
-        return BudgetGrant(granted, max(0, unspent - total.idle - self._held_by_silent()))
+        totals = self._totals()
+        unspent = self._limit - self._spent(totals) - self._unaccounted - self._opening.out_of_reach
+        granted = _share(request, unspent - self._committed(totals) - totals.held)
+        self._raise_mark(request.engine, granted, totals, self._limit)
+        idle = sum(report.idle for report in self._reports.values())
+        held_by_silent = sum(report.totals.held for name, report in self._reports.items() if self._is_silent(name))
+        return BudgetGrant(granted, max(0, unspent - idle - held_by_silent))
 
     @property
     def _unaccounted(self) -> int:
-        """What an earlier life of this process may have granted to engines that have not reported yet."""
-        return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._positions)
-
-    def _held_by_silent(self) -> int:
-        return sum(self._positions[engine].totals.held for engine in self._heard if self._is_silent(engine))
+        """The money granted before a restart of this process to engines that have not reported since."""
+        return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._reports)
 
     def _is_silent(self, engine: str) -> bool:
-        return self._heard[engine] < self._clock() - SILENT_S
+        return self._last_heard[engine] < self._clock() - SILENT_S
 
-    def _total(self) -> _Position:
-        return sum(self._positions.values(), _Position(EngineTotals(), in_flight=0, idle=0))
+    def _totals(self) -> EngineTotals:
+        return sum((report.totals for report in self._reports.values()), EngineTotals())
 
     def _spent(self, totals: EngineTotals) -> int:
         return self._opening.spent + totals.spent + totals.cost + self._cost_unaccounted
@@ -172,22 +150,22 @@ class Budget:
         self._batches_unaccounted = max(0, batches) if totals.in_batches >= 0 else min(0, batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
 
-    def _raise_mark(self, engine: str, granted: int, total: _Position, limit: int) -> None:
+    def _raise_mark(self, engine: str, granted: int, totals: EngineTotals, limit: int) -> None:
         """Keep the mark above each engine's outlay, by at most a sixth of what it has in flight.
 
-        It is written only when it moves, and never covers more than can be granted at all. What an engine is known to
-        have outlaid at most is all that its death leaves unaccounted for, whatever others have returned meanwhile.
+        Write it only when it moves, and never above the most that can be granted. It is kept per engine, so that the
+        death of one leaves at most that engine's part unaccounted for, whatever others have returned since.
         """
-        outlays = {name: position.totals.outlay for name, position in self._positions.items()}
+        outlays = {name: report.totals.outlay for name, report in self._reports.items()}
         outlays[engine] += granted
-        slack = {name: 0 if self._is_silent(name) else one.in_flight // 6 for name, one in self._positions.items()}
+        slack = {name: 0 if self._is_silent(name) else report.in_flight // 6 for name, report in self._reports.items()}
         covered = self._covered
         if any(covered.get(name, 0) < outlay for name, outlay in outlays.items()):
             covered = covered | {name: outlay + slack[name] for name, outlay in outlays.items()}
         loose = [name for name, outlay in outlays.items() if covered.get(name, 0) > outlay + slack[name]]
         covered = covered | {name: outlays[name] + slack[name] // 2 for name in loose}
-        cost = self._cost_unaccounted + total.totals.cost
-        committed = self._committed(total.totals)
+        cost = self._cost_unaccounted + totals.cost
+        committed = self._committed(totals)
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
         if self._unnamed + sum(covered.values()) > most:
             covered = covered | outlays
@@ -204,7 +182,7 @@ def _share(request: BudgetRequest, free: int) -> int:
 
 
 class LocalBudget:
-    """The connection to a budget in this process."""
+    """A connection to a budget in this process."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -214,5 +192,5 @@ class LocalBudget:
 
 
 def unlimited() -> LocalBudget:
-    """A budget for a run without a limit."""
+    """Return a budget that grants everything."""
     return LocalBudget(Budget(None, OpeningBalance(), keep=lambda _: None))

@@ -1,8 +1,8 @@
 """An engine's side of the budget: money is reserved before a call is sent and settled when its cost is known.
 
-held ── reserve ──> reserved ── settle ──> spent as much as the call cost; the rest is held again
+held ── reserve ──> reserved ── settle ──> the call's cost is spent, the rest is held again
                              ── release ──> held: nothing was sent, or the vendor charged nothing
-                             ── lose ──> spent in full: it was sent, and its cost is unknown
+                             ── lose ──> spent in full: the call was sent and its cost is unknown
                              ── commit ──> in a batch whose intent is durable ── collect ──> released, less its cost
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
@@ -29,50 +29,52 @@ BUDGET_REACHED = "budget reached"
 
 
 class WaitingReservations:
-    """What is asked for and not granted yet, in nano-dollars. Only what was not granted for `after_s` seconds waits.
+    """Reservations that have been pending for at least `after_s` seconds. For the engine's event loop only."""
 
-    Call it from the engine's event loop only.
-    """
-
-    def __init__(self, after_s: float) -> None:
-        self._after_s = after_s
-        self._asked: dict[object, tuple[int, float]] = {}
+    def __init__(self, after_s: float, clock: Callable[[], float]) -> None:
+        self._after_s, self._clock = after_s, clock
+        self._pending: dict[object, tuple[int, float]] = {}
 
     @contextmanager
-    def asked(self, bound: int) -> Iterator[None]:
-        """While a reservation is asked for."""
-        one = object()
-        self._asked[one] = bound, time.monotonic()
+    def pending(self, bound: int) -> Iterator[None]:
+        """Count a reservation of this many nano-dollars as pending inside the `with` block."""
+        entry = object()
+        self._pending[entry] = bound, self._clock()
         try:
             yield
         finally:
-            del self._asked[one]
+            del self._pending[entry]
 
     @property
     def smallest(self) -> int:
-        """The smallest one that waits; 0 if none does."""
-        latest = time.monotonic() - self._after_s
-        return min((bound for bound, since in self._asked.values() if since <= latest), default=0)
+        """The smallest waiting reservation in nano-dollars; 0 if none waits."""
+        latest = self._clock() - self._after_s
+        return min((bound for bound, since in self._pending.values() if since <= latest), default=0)
 
 
 class BudgetClient:
-    """Holds money granted by the budget, in nano-dollars. Used as a context, on one event loop.
+    """Holds money granted by the budget, in nano-dollars. Used as a context manager, on one event loop.
 
-    `waiting` are the reservations that were asked for and are not granted yet. `reserved` is set aside for calls in
-    flight, `in_batches` for open batches. `lost` is the most that calls of unknown cost may have cost. `left` is the
-    most that can ever be granted again; None without a limit.
+    `reserved` is set aside for calls in flight, `in_batches` for open batches. `lost` is the most that calls of unknown
+    cost may have cost. `left` is the most that can ever be granted again; None without a limit. `clock` gives monotonic
+    seconds. A client draws its own name, which tells it apart even from an engine that it replaces after a crash.
     """
 
-    def __init__(self, service: BudgetService, waits_after_s: float = WAITS_AFTER_S) -> None:
-        self._service = service
-        self.waiting = WaitingReservations(waits_after_s)
+    def __init__(
+        self,
+        service: BudgetService,
+        waits_after_s: float = WAITS_AFTER_S,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._service, self._clock = service, clock
+        self.waiting = WaitingReservations(waits_after_s, clock)
         self._name, self._sequence = uuid4().hex, 0
         self._totals = EngineTotals()
         self._reported: EngineTotals | None = self._totals
         self._unanswered: BudgetRequest | None = None
         self._held = 0
         self._wanted = 0
-        self._retry_at = self._heard_at = -inf
+        self._retry_at = self._answered_at = -inf
         self._requesting = asyncio.Lock()
         self._report_now = asyncio.Event()
         self._batches_given_up = False
@@ -103,7 +105,7 @@ class BudgetClient:
         return self._unanswered is not None
 
     def refusal(self, bound: int) -> str | None:
-        """Why a call that may cost `bound` can never be paid for; None if it can."""
+        """Return why the budget can never pay for a call that may cost `bound`; None if it can."""
         if self.left is None or bound <= self.left:
             return None
         return (
@@ -112,17 +114,17 @@ class BudgetClient:
         )
 
     async def reserve(self, bound: int) -> str | None:
-        """Set aside the most that a call may cost, waiting for money that other calls release.
+        """Reserve the most that a call may cost, waiting for money that other calls release.
 
         Returns:
             None once it is reserved, else the reason why it never can be.
         """
         self._wanted += bound
         try:
-            with self.waiting.asked(bound):
+            with self.waiting.pending(bound):
                 while bound > self._held:
                     async with self._requesting:
-                        if bound > self._held and self._retry_at <= self._now():
+                        if bound > self._held and self._retry_at <= self._clock():
                             with suppress(LeaseStale):  # the unanswered request is sent again
                                 await self._request_for(bound)
                     refusal = self.refusal(bound)
@@ -151,20 +153,16 @@ class BudgetClient:
         self.settle(bound, bound)
         self.lost += bound
 
-    @staticmethod
-    def _now() -> float:
-        return asyncio.get_running_loop().time()
-
     async def _request_for(self, bound: int) -> None:
-        """Request what one call lacks, better what all waiting calls need plus a fifth of what is in flight.
+        """Request at least what one call lacks, at best enough for all waiting calls and a reserve.
 
-        Where little is in flight, one further call.
+        The reserve is a fifth of what is in flight, or one more call where that is more.
         """
         await self._resolve()
         missing = max(0, bound - self._held)
         want = max(missing, self._wanted + max(bound, self.reserved // IDLE_PART) - self._held)
         await self._request(least=missing, want=want, keep=self._held)
-        self._retry_at = self._now() + RETRY_S if bound > self._held else -inf
+        self._retry_at = self._clock() + RETRY_S if bound > self._held else -inf
 
     async def _request(self, least: int, want: int, keep: int) -> None:
         returned = max(0, self._held - keep)
@@ -176,26 +174,26 @@ class BudgetClient:
         await self._resolve()
 
     async def _resolve(self) -> None:
-        """Send the unanswered request, if any, perhaps again: a cut connection must not lose what it granted."""
+        """Send the unanswered request again, if there is one: its answer may hold money that was already granted."""
         if self._unanswered is None:
             return
         grant = await self._service.grant(self._unanswered)
         self._unanswered = None
         self._held += grant.granted
         self._totals = replace(self._totals, granted=self._totals.granted + grant.granted)
-        self.left, self._heard_at = grant.left, self._now()
+        self.left, self._answered_at = grant.left, self._clock()
 
     async def _rebalance_regularly(self) -> None:
-        """Report what was spent, keep at most a fifth of what is in flight idle, and show that this engine lives."""
+        """Report what was spent, return all but a fifth of what is in flight, and show that this engine is alive."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(REBALANCE_EVERY_S):
                     await self._report_now.wait()
             self._report_now.clear()
             keep = self.reserved // IDLE_PART
-            silent = self._now() - self._heard_at >= ALIVE_EVERY_S
-            if self._totals != self._reported or self._held > keep or silent:
-                with suppress(LeaseStale):
+            is_silent = self._clock() - self._answered_at >= ALIVE_EVERY_S
+            if self._totals != self._reported or self._held > keep or is_silent:
+                with suppress(LeaseStale, OSError):  # the unanswered request is sent again
                     async with self._requesting:
                         await self._resolve()
                         await self._request(least=0, want=0, keep=keep)
@@ -206,7 +204,7 @@ class BatchBudgetClient(BudgetClient):
     """The budget client of a batch engine, whose reservations outlive the process."""
 
     async def reserve_now(self, bound: int) -> bool:
-        """Set aside this much if it can be had at once; whether it was."""
+        """Reserve this much if it is available at once; return whether it was."""
         async with self._requesting:
             if bound > self._held:
                 with suppress(LeaseStale):
@@ -220,7 +218,7 @@ class BatchBudgetClient(BudgetClient):
         return True
 
     def commit(self, bound: int) -> None:
-        """Move a reservation to a batch whose intent is durable; the ledger counts it from now on."""
+        """Move a reservation to a batch whose intent is durable; from now on the ledger accounts for it."""
         self.reserved -= bound
         self.in_batches += bound
         self._totals = replace(self._totals, committed=self._totals.committed + bound)
@@ -233,7 +231,7 @@ class BatchBudgetClient(BudgetClient):
     def collect(self, bound: int, cost: int, lost: int) -> None:
         """Release the reservation of a batch that has ended.
 
-        It cost `cost`, and at most `lost` more for lines that were answered without a usable result.
+        It cost `cost`, and at most `lost` more for rows that were answered without a usable result.
         """
         self.in_batches -= bound
         self.lost += lost

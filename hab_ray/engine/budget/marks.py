@@ -15,9 +15,9 @@ from hab_ray.storage.spending import unreadable
 def open_budget(
     limit: int, before: OpeningBalance, folder: Folder, epoch: int, watch: Watch, clock: Callable[[], float]
 ) -> Budget:
-    """The budget of this epoch's process, with the mark that an earlier life of it has kept. `clock` is monotonic.
+    """Open the budget of this epoch's process, with the mark that it kept before a restart. `clock` is monotonic.
 
-    Under a stale or lost lease it grants nothing and raises what `watch` does.
+    Under a stale or lost lease the budget grants nothing and raises the error of `watch`.
     """
 
     def keep(mark: HighWaterMark) -> None:

@@ -1,1 +1,1 @@
-"""Rate limits: the limiter of a provider account, and the clients through which engines ask it for permits."""
+"""Rate limits: the limiter of a provider account, and the clients through which engines request permits."""

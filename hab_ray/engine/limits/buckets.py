@@ -26,8 +26,8 @@ _EPSILON = 1e-6
 class Bucket:
     """One limit per minute: the lower of `ours`, the configured one, and `vendors`, the one from response headers.
 
-    `level` starts at a value that is safe whatever was sent before. The bucket holds at most `BURST_S` of its rate,
-    so that permits are spread evenly. Taking more than it holds leaves it in debt, which keeps the rate exact.
+    The initial `level` is safe whatever was sent before. The bucket holds at most `BURST_S` of its rate, so that
+    permits are spread evenly. Taking more than it holds leaves it in debt, which keeps the rate exact.
     """
 
     ours: int | None
@@ -43,20 +43,20 @@ class Bucket:
         return MARGIN * min(known) / MINUTE_S if known else inf
 
     @property
-    def _most(self) -> float:
+    def _capacity(self) -> float:
         return 1.0 + self.per_s * BURST_S
 
     def wait_s(self, cost: float, now: float) -> float:
-        """Seconds until `cost` may be taken; 0 if it may be now."""
+        """Return the seconds until `cost` may be taken, 0 if it may be taken now."""
         held = max(0.0, self.held_until - now)
         if self.per_s == inf:
             return held
         self._refill(now)
-        missing = min(cost, self._most) - self.level
+        missing = min(cost, self._capacity) - self.level
         return max(held, missing / self.per_s if missing > _EPSILON else 0.0)
 
     def chunk_wait_s(self, first: float, total: float, now: float) -> float:
-        """Seconds until the next request is worth making: at least `first` of `total` can be taken, or a chunk."""
+        """Return the seconds until the next request pays off: `first` of `total` can be taken, or a whole chunk."""
         worth = self.per_s * CHUNK_S if self.per_s < inf else 0.0
         return self.wait_s(max(first, min(total, worth)), now)
 
@@ -65,7 +65,7 @@ class Bucket:
             self.level -= cost
 
     def learn(self, stated: Allowance, now: float) -> None:
-        """Adopt the vendor's limit, its remaining amount, and its reset time if nothing remains."""
+        """Adopt the vendor's limit, the remaining amount, and the reset time if nothing remains."""
         if self.per_s < inf:
             self._refill(now)
         self.vendors = stated.limit
@@ -76,13 +76,13 @@ class Bucket:
 
     def _refill(self, now: float) -> None:
         if self.at is not None:
-            self.level = min(self._most, self.level + (now - self.at) * self.per_s)
+            self.level = min(self._capacity, self.level + (now - self.at) * self.per_s)
         self.at = now
 
 
 @dataclass
 class Window:
-    """How many calls may be in flight. Answers widen it while it is full; a refusal narrows it by a third."""
+    """An adaptive limit on calls in flight. Answers widen it while it is full; a refusal narrows it by a third."""
 
     ceiling: int
     size: float
@@ -92,16 +92,16 @@ class Window:
 
     @classmethod
     def of(cls, ceiling: int, per_s: float) -> Window:
-        """The initial window of a model whose rate is limited to `per_s`, inf where that is not known.
+        """Return the initial window of a model that is limited to `per_s` calls per second, inf if unknown.
 
-        Where it is, the rate protects the vendor: the window begins with what is in flight at that rate.
+        A known rate already protects the vendor: the window starts with the calls in flight at that rate.
         """
         known = 0 if per_s == inf else round(per_s * FIRST_WINDOW_S)
         return cls(ceiling, float(min(max(FIRST_WINDOW, known), ceiling)))
 
     @property
     def free(self) -> int:
-        """How many more calls may be sent now."""
+        """The number of calls that may be sent now."""
         return max(0, int(self.size) - self.in_flight)
 
     def finished(self, count: int, answered: int) -> None:
@@ -112,7 +112,7 @@ class Window:
         self.in_flight = max(0, self.in_flight - count)
 
     def refused(self, now: float) -> None:
-        """Narrow the window: the vendor refused a call with "too fast"."""
+        """Narrow the window after the vendor refused a call as too fast."""
         if now - self.shrunk_at < _SHRINK_EVERY_S:
             return
         self.shrunk_at = now

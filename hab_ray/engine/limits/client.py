@@ -1,15 +1,14 @@
 """An engine's side of the rate limiter: calls wait here for permits, queued by model.
 
-One task exchanges messages with the limiter: it requests permits for all waiting calls of all models at once, and
-delivers the reports on calls that ended since the last exchange. A stop of a model or of the provider takes effect
-here immediately.
+One task exchanges messages with the limiter. Each exchange requests permits for all waiting calls of all models and
+delivers reports on the calls that ended since the last one. Stops of a model or provider take effect immediately.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -35,7 +34,7 @@ MAX_REQUESTED = 2 * LARGEST_CHUNK
 
 @dataclass
 class _Waiter:
-    """A waiting call. `decided` resolves to None when it may be sent, else to the reason why it never may."""
+    """A waiting call. `decided` resolves to None once it may be sent, or to the reason why it never may be."""
 
     tokens: int
     decided: asyncio.Future[str | None]
@@ -45,7 +44,7 @@ class _Waiter:
 class _ModelQueue:
     """The waiting calls of one model.
 
-    Permits are requested at `due`, or sooner if the limiter is `full` and a call in flight ends.
+    Permits are requested at `due`, or earlier if the window is `full` and a call in flight ends.
     """
 
     waiters: deque[_Waiter] = field(default_factory=deque)
@@ -53,11 +52,11 @@ class _ModelQueue:
     full: bool = False
 
     def request(self, model: str) -> PermitRequest:
-        """A request for the calls at the head of the queue."""
+        """Return a request for the calls at the head of the queue."""
         return PermitRequest(model, tuple(waiter.tokens for waiter in islice(self.waiters, MAX_REQUESTED)))
 
     def admit(self, count: int) -> int:
-        """Admit the first `count` calls that still wait; returns how many did."""
+        """Admit the first `count` calls that are still waiting; return how many there were."""
         admitted = 0
         while self.waiters and admitted < count:
             waiter = self.waiters.popleft()
@@ -80,17 +79,17 @@ class _ModelQueue:
 
 
 class RateLimitClient:
-    """Permits for one engine's calls. Used as a context, on one event loop.
+    """Permits for one engine's calls. Used as a context manager, on one event loop. `clock` gives monotonic seconds.
 
-    `closed` is the reason once nothing more may be sent by this engine; `stops` holds the reasons for stopped models,
-    under `WHOLE_PROVIDER` for the provider. `outage` is there while the endpoint cannot be reached.
+    `closed` is the reason why this engine may send nothing more, None while it may. `stops` holds the reasons for
+    stopped models, under `WHOLE_PROVIDER` for the provider. `outage` is set while the endpoint is unreachable.
     """
 
-    def __init__(self, limiter: LimiterClient) -> None:
-        self._limiter = limiter
+    def __init__(self, limiter: LimiterClient, clock: Callable[[], float] = monotonic) -> None:
+        self._limiter, self._clock = limiter, clock
         self._queues: dict[str, _ModelQueue] = {}
         self._reports: dict[str, Report] = {}
-        self._last_exchange = monotonic()
+        self._last_exchange = clock()
         self._is_unreachable = False
         self._wake = asyncio.Event()
         self.closed: str | None = None
@@ -114,10 +113,10 @@ class RateLimitClient:
     async def acquire(self, model: str, tokens: int) -> str | None:
         """Wait for the permit to send a call that counts this many tokens towards rate limits.
 
-        The holder of a permit must end it by a report with `finished=1`.
+        The holder of a permit must return it with a report of `finished=1`.
 
         Returns:
-            None once it may be sent, else the reason why it never may.
+            None once the call may be sent, else the reason why it never may be.
 
         Raises:
             Exception: the exchange with the limiter failed.
@@ -128,12 +127,12 @@ class RateLimitClient:
         queue = self._queues.setdefault(model, _ModelQueue())
         waiter = _Waiter(tokens, asyncio.get_running_loop().create_future())
         queue.waiters.append(waiter)
-        if len(queue.waiters) == 1 or queue.due <= monotonic():
+        if len(queue.waiters) == 1 or queue.due <= self._clock():
             self._wake.set()
         return await waiter.decided
 
     def report(self, report: Report) -> None:
-        """Queue a report for the limiter, and act on what concerns this engine's own calls."""
+        """Queue a report for the limiter, and apply it to this engine's own calls."""
         before = self._reports.get(report.model)
         self._reports[report.model] = before.followed_by(report) if before else report
         queue = self._queues.get(report.model)
@@ -166,7 +165,7 @@ class RateLimitClient:
                 self._wake.clear()
                 requests = self._due_requests()
                 if requests or self._is_report_due():
-                    self._last_exchange = monotonic()
+                    self._last_exchange = self._clock()
                     self._apply(await self._limiter.exchange(self._take_reports(), requests))
                     await asyncio.sleep(self._limiter.gap_s)
                 else:
@@ -174,27 +173,25 @@ class RateLimitClient:
                         async with asyncio.timeout(self._idle_s()):
                             await self._wake.wait()
         except Exception as error:
-            self.closed = self.closed or str(error)
+            self.closed = self.closed or str(error) or type(error).__name__
             for queue in self._queues.values():
                 queue.fail(error)
 
     def _due_requests(self) -> list[PermitRequest]:
-        now = monotonic()
+        now = self._clock()
         return [queue.request(model) for model, queue in self._queues.items() if queue.waiters and queue.due <= now]
 
     def _is_report_due(self) -> bool:
-        silent_s = monotonic() - self._last_exchange
+        silent_s = self._clock() - self._last_exchange
         if not self._reports:
             return silent_s >= self._limiter.silence_s
         return silent_s >= REPORT_EVERY_S or any(report.is_urgent for report in self._reports.values())
 
     def _idle_s(self) -> float | None:
-        """Seconds until the next exchange is due; None if only a wake-up can make one due."""
-        now = monotonic()
-        coming = [queue.due - now for queue in self._queues.values() if queue.waiters]
-        coming.append(self._last_exchange - now + (REPORT_EVERY_S if self._reports else self._limiter.silence_s))
-        wait = min(coming)
-        return None if wait == inf else max(0.0, wait)
+        """Return the seconds until the next exchange is due; None if only a wake-up can make one due."""
+        due = [queue.due for queue in self._queues.values() if queue.waiters]
+        due.append(self._last_exchange + (REPORT_EVERY_S if self._reports else self._limiter.silence_s))
+        return None if min(due) == inf else max(0.0, min(due) - self._clock())
 
     def _take_reports(self) -> list[Report]:
         reports, self._reports = self._reports, {}
@@ -214,7 +211,7 @@ class RateLimitClient:
         if grant.wait_s is None:
             return queue.turn_away(grant.reason)
         queue.full = grant.wait_s == inf
-        queue.due = monotonic() + (FULL_RETRY_S if queue.full else grant.wait_s)
+        queue.due = self._clock() + (FULL_RETRY_S if queue.full else grant.wait_s)
 
     def _apply_stops(self, stops: Mapping[str, str]) -> None:
         self.stops.update(stops)

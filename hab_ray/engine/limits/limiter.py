@@ -1,4 +1,4 @@
-"""How fast a provider may be called: one pure class; every call passes in the time.
+"""The rate limiter of a provider account: one pure class; every call passes in the time.
 
 States of an account and of each of its models:
 
@@ -26,8 +26,6 @@ SHOWN_AFTER_S = 10.0
 
 @dataclass
 class _Model:
-    """The limits and the state of one model."""
-
     requests: Bucket
     tokens: Bucket
     window: Window
@@ -46,8 +44,6 @@ class _Model:
 
 @dataclass
 class _Outage:
-    """When an endpoint became unreachable, and when it is probed next."""
-
     since: float
     next_probe: float
     cause: str
@@ -66,13 +62,13 @@ class Limiter:
     _stopped: str = ""
 
     def grant(self, model: str, tokens: Sequence[int], now: float) -> Grant:
-        """Grant permits for calls of a model; `tokens` holds what each call counts towards rate limits."""
+        """Grant permits for calls of a model; `tokens` holds what each call counts towards the token limit."""
         state = self._model(model)
         if self._stopped or state.stopped:
             return Grant(0, None, self._stopped or state.stopped)
-        wait = self._closed_for_s(state, now)
-        if wait > 0:
-            return Grant(0, wait)
+        opens_at = max(state.paused_until, self._outage.next_probe if self._outage else -inf)
+        if opens_at > now:
+            return Grant(0, opens_at - now)
         room = min(state.window.free, len(tokens))
         count = self._take(state, tokens[: min(room, 1) if self._outage else room], now)
         if count and self._outage:
@@ -80,10 +76,6 @@ class Limiter:
             self._outage.next_probe = now + self._outage.probe_gap
             return Grant(count, self._outage.probe_gap)
         return Grant(count, self._retry_s(state, tokens[count : count + LARGEST_CHUNK], now))
-
-    def _closed_for_s(self, state: _Model, now: float) -> float:
-        probe = self._outage.next_probe if self._outage else -inf
-        return max(0.0, state.paused_until - now, probe - now)
 
     @staticmethod
     def _take(state: _Model, tokens: Sequence[int], now: float) -> int:
@@ -108,7 +100,8 @@ class Limiter:
 
     def report(self, report: Report, now: float) -> None:
         if report.answered:
-            self._answered(report.model)
+            self._outage = None
+            self._model(report.model).refusals = 0
         if report.refused:
             self._refused(report, now)
         if report.unreachable:
@@ -120,12 +113,7 @@ class Limiter:
             self._model(report.model).stopped = report.stop
         self._stopped = self._stopped or report.stop_provider
 
-    def _answered(self, model: str) -> None:
-        self._outage = None
-        self._model(model).refusals = 0
-
     def _unreachable(self, report: Report, now: float) -> None:
-        """Start or continue an outage; stop the provider once `patience_s` is exceeded."""
         if self._outage is None:
             self._outage = _Outage(since=now, next_probe=now + FIRST_PROBE_S, cause=report.unreachable)
         elif now - self._outage.since > self.patience_s:
@@ -134,22 +122,24 @@ class Limiter:
         self._outage.tries += report.tries
 
     def outage(self, now: float) -> Outage | None:
-        """What is known of the present outage; None while the endpoint answers, and once it is given up.
+        """Return the current outage; None while the endpoint answers, and after the provider is stopped.
 
-        A model that has refused every call for `SHOWN_AFTER_S` counts as one.
+        A model that has refused every call for `SHOWN_AFTER_S` counts as an outage.
         """
         if self._stopped:
             return None
         if self._outage:
             return Outage(self._outage.cause, self._outage.tries, self._left_s(self._outage.since, now))
-        refusing = {
-            name: state
+        refusing = [
+            (state.refused_since, name)
             for name, state in self._models.items()
             if state.refusals and not state.stopped and now - state.refused_since >= SHOWN_AFTER_S
-        }
-        for name, state in sorted(refusing.items(), key=lambda item: item[1].refused_since)[:1]:
-            return Outage(f"{name}: {state.refused}", state.refusals, self._left_s(state.refused_since, now))
-        return None
+        ]
+        if not refusing:
+            return None
+        since, name = min(refusing)
+        state = self._models[name]
+        return Outage(f"{name}: {state.refused}", state.refusals, self._left_s(since, now))
 
     def _left_s(self, since: float, now: float) -> float:
         return max(0.0, since + self.patience_s - now)
@@ -157,8 +147,7 @@ class Limiter:
     def _refused(self, report: Report, now: float) -> None:
         """Pause a model for as long as the vendor asks, or for a time that doubles with each refusal.
 
-        The model is stopped if the vendor asks for more than `patience_s`, or if it refuses calls for that long
-        without answering any.
+        Stop it if the vendor asks for more than `patience_s`, or refuses all calls for that long.
         """
         self._outage = None
         state, retry_after_s = self._model(report.model), report.retry_after_s
@@ -185,12 +174,12 @@ class Limiter:
             state.tokens.learn(stated.tokens, now)
 
     def restore(self, model: str, in_flight: int) -> None:
-        """Count calls that were sent under a lost limiter."""
+        """Count calls in flight that a lost limiter had permitted."""
         self._model(model).window.in_flight += in_flight
 
     @property
     def stops(self) -> Mapping[str, str]:
-        """The reasons for stops by model; under `WHOLE_PROVIDER` alone once the provider is stopped."""
+        """The reason for each stopped model; only `WHOLE_PROVIDER` once the provider is stopped."""
         models = {name: state.stopped for name, state in self._models.items() if state.stopped}
         return {WHOLE_PROVIDER: self._stopped} if self._stopped else models
 

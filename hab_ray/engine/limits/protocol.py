@@ -1,7 +1,6 @@
 """Messages between an engine and the rate limiter of a provider account.
 
-One exchange goes both ways: reports on calls that ended since the last exchange, and requests for permits for the
-calls that wait.
+An engine sends reports on the calls that ended since the last exchange, and permit requests for waiting calls.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ WHOLE_PROVIDER = ""
 
 @dataclass(frozen=True, slots=True)
 class PermitRequest:
-    """A request to send calls of one model; `tokens` holds what each of them counts towards rate limits."""
+    """A request to send calls of one model; `tokens` holds what each of them counts towards the token limit."""
 
     model: str
     tokens: tuple[int, ...]
@@ -25,9 +24,9 @@ class PermitRequest:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Permits to send the first `count` of the requested calls, which are in flight from now on.
+    """Permits to send the first `count` of the requested calls, which count as in flight from now on.
 
-    `wait_s` says when to request the rest: inf once a call in flight has ended, None never, for `reason`.
+    Request the rest after `wait_s` seconds: inf means once a call in flight has ended, None means never, for `reason`.
     """
 
     count: int
@@ -39,11 +38,10 @@ class Grant:
 class Report:
     """Outcomes of a model's calls since the last report.
 
-    `finished` calls are no longer in flight; `answered` of them were not refused as too fast or for want of capacity.
-    `refused` holds the vendor's words if some were, and `retry_after_s` is the longest wait that it asked for.
-    `unreachable` is the error if the endpoint could not be reached, in `tries` of them. `limits` are the newest limits
-    from response headers. `stop` and `stop_provider` say why nothing more may be sent to the model or to the whole
-    provider.
+    `finished` calls are no longer in flight. `answered` counts those not refused as too fast or for lack of capacity;
+    `refused` is the vendor's message if some were, `retry_after_s` the longest wait it asked for. `unreachable` is the
+    error if `tries` calls could not reach the endpoint. `limits` come from the newest response headers. `stop` and
+    `stop_provider` say why nothing more may be sent to the model or provider.
     """
 
     model: str
@@ -63,7 +61,7 @@ class Report:
         return bool(self.refused or self.unreachable or self.stop or self.stop_provider)
 
     def followed_by(self, later: Report) -> Report:
-        """This report and a later one of the same model in one."""
+        """Return this report merged with a later one on the same model."""
         waits = [wait for wait in (self.retry_after_s, later.retry_after_s) if wait is not None]
         return Report(
             model=self.model,
@@ -81,10 +79,7 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """That an endpoint cannot be reached, or that a model refuses all calls for want of capacity.
-
-    Why, how often it was tried, and in how many seconds it is given up.
-    """
+    """An unreachable endpoint, or a model that refuses all calls for lack of capacity; given up in `left_s` seconds."""
 
     cause: str
     tries: int
@@ -98,10 +93,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class LimiterReply:
-    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider.
-
-    `outage` is there while the endpoint cannot be reached.
-    """
+    """Grants by model, and the reasons for all stops: by model, under `WHOLE_PROVIDER` for the provider."""
 
     grants: Mapping[str, Grant]
     stops: Mapping[str, str]
@@ -109,9 +101,9 @@ class LimiterReply:
 
 
 class LimiterClient(Protocol):
-    """An engine's connection to the rate limiter of its provider account, in this process or in another one.
+    """An engine's connection to the rate limiter of its provider account, in this process or another.
 
-    At least `gap_s` must pass between two exchanges, and at most `silence_s` may.
+    Leave at least `gap_s` and at most `silence_s` seconds between two exchanges.
     """
 
     gap_s: float
@@ -121,4 +113,4 @@ class LimiterClient(Protocol):
         """Deliver reports and request permits."""
 
     async def close(self) -> None:
-        """Disconnect; everything in flight must have been reported."""
+        """Disconnect. The caller must have reported every call in flight."""

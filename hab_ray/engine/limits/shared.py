@@ -1,10 +1,10 @@
-"""One limiter for several engines: those of all drivers and nodes that use a provider account, or just one engine."""
+"""One limiter for all engines on a provider account, across drivers and nodes, or for a single engine."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.catalog.models import Limits
@@ -25,25 +25,27 @@ def exchange(
 
 
 class LocalLimiterClient:
-    """The connection of the only engine of an account to a limiter in this process."""
+    """The connection of an account's only engine to a limiter in this process. `clock` gives monotonic seconds."""
 
     gap_s = 0.0
     silence_s = float("inf")
 
-    def __init__(self, limits: Mapping[str, Limits], patience_s: float) -> None:
-        self._limiter = Limiter(limits, patience_s)
+    def __init__(
+        self, limits: Mapping[str, Limits], patience_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._limiter, self._clock = Limiter(limits, patience_s), clock
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        return exchange(self._limiter, reports, requests, time.monotonic())
+        return exchange(self._limiter, reports, requests, self._clock())
 
     async def close(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Enrolment:
-    """How an engine joins a limiter: with the limits of its models and the calls it has in flight.
+    """An engine's request to join a limiter, with the limits of its models.
 
-    Calls are in flight at enrolment only if the engine's previous limiter was lost.
+    It has calls `in_flight` only if its previous limiter was lost.
     """
 
     engine: str
@@ -54,9 +56,7 @@ class Enrolment:
 
 @dataclass
 class _Engine:
-    """When an enrolled engine was last heard of, and its calls in flight by model."""
-
-    heard: float
+    last_heard: float
     in_flight: Counter[str]
 
 
@@ -64,7 +64,7 @@ class _Engine:
 class SharedLimiter:
     """The limiter of one provider account and the engines enrolled in it. Times are seconds of one clock.
 
-    The calls of an engine that falls silent count as ended after `LOST_AFTER_S`.
+    The calls of an engine that has been silent for `LOST_AFTER_S` count as ended.
     """
 
     _limits: dict[str, Limits] = field(default_factory=dict)
@@ -72,7 +72,7 @@ class SharedLimiter:
     _limiter: Limiter | None = None
 
     def enrol(self, enrolment: Enrolment, now: float) -> None:
-        """Add an engine. The limits of a model are those given by the first engine that names it."""
+        """Add an engine. The first engine that names a model sets its limits."""
         for model, limits in enrolment.limits.items():
             self._limits.setdefault(model, limits)
         self._limiter = self._limiter or Limiter(self._limits, enrolment.patience_s)
@@ -84,18 +84,18 @@ class SharedLimiter:
     def exchange(
         self, engine: str, reports: Sequence[Report], requests: Sequence[PermitRequest], now: float
     ) -> LimiterReply | None:
-        """None if the engine is not enrolled, or no longer: it has to enrol again."""
+        """Apply reports and answer requests; return None if the engine is not enrolled (any more) and must enrol."""
         enrolled = self._engines.get(engine)
         if enrolled is None or self._limiter is None:
             return None
-        enrolled.heard = now
+        enrolled.last_heard = now
         reply = exchange(self._limiter, reports, requests, now)
         enrolled.in_flight.subtract({report.model: report.finished for report in reports})
         enrolled.in_flight.update({model: grant.count for model, grant in reply.grants.items()})
         return reply
 
     def leave(self, engine: str, now: float) -> None:
-        """Remove an engine and its calls in flight. When the last one leaves, all state is dropped."""
+        """Remove an engine and its calls in flight. When the last one leaves, drop all state."""
         left = self._engines.pop(engine, None)
         if left and self._limiter:
             for model, count in left.in_flight.items():
@@ -104,8 +104,8 @@ class SharedLimiter:
             self._limiter, self._limits = None, {}
 
     def drop_silent(self, now: float) -> None:
-        """Remove engines that were not heard of for `LOST_AFTER_S`."""
-        for name in [name for name, engine in self._engines.items() if now - engine.heard > LOST_AFTER_S]:
+        """Remove engines that have been silent for more than `LOST_AFTER_S`."""
+        for name in [name for name, engine in self._engines.items() if now - engine.last_heard > LOST_AFTER_S]:
             self.leave(name, now)
 
     @property

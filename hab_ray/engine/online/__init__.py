@@ -1,1 +1,1 @@
-"""The online engine: sends calls as they come, under rate limits and a budget, and stores each reply."""
+"""The online engine: sends calls under rate limits and a budget as they come in, and stores each reply."""

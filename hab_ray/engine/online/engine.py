@@ -6,7 +6,7 @@ The life of a job:
     queued ── permit, money ──> in flight ── answer ──> queued for the store ──> written ──> finished
     in flight ── transient error ──> waits, queued again     (at most `retries.ATTEMPTS` times)
     in flight ── row error ──> permanent failure, written like a reply
-    queued, in flight ── anything else that ends it ──> open: named with its reason, sent again by the next run
+    queued, in flight ── any other error ──> open: reported with its reason, sent again by the next run
     in flight ── unanswered at the end of the drain ──> cut off: counts as spent at its bound, sent again next time
 """
 
@@ -17,7 +17,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from math import inf
-from time import monotonic
 from typing import Any, Self
 
 from hab_ray.calls import Call, EmbedCall
@@ -42,11 +41,11 @@ STOPPED = "stopped on request"
 
 
 class OnlineEngine:
-    """Completes the calls of one provider. Used as a context, on one event loop.
+    """Completes the calls of one provider. Used as a context manager, on one event loop.
 
-    `known` holds the keys that have an outcome in the store; keys are added as outcomes are written. `on_durable` is
-    called in a thread with the jobs of all outcomes that were written, before they count as finished. `free_disk_space`
-    releases space kept in reserve, so that paid replies fit on a full disk.
+    `known` holds the keys that have an outcome in the store; the engine adds keys as it writes outcomes. It calls
+    `on_durable` in a thread with the jobs of each outcome it has written, before they count as finished, and
+    `free_disk_space` at the end, to release reserved space so that paid replies fit on a full disk.
 
     Raises:
         ConfigError: a model has no price.
@@ -58,19 +57,19 @@ class OnlineEngine:
         models: Mapping[str, ModelEntry],
         writer: StoreWriter,
         known: AnsweredKeys,
-        around: SharedServices,
+        services: SharedServices,
         patience_s: float,
         free_disk_space: Callable[[], None],
         on_durable: OnDurable | None = None,
     ) -> None:
         self.counters = Counters()
-        self._free_disk_space = free_disk_space
-        self._limits = RateLimitClient(around.limiter)
-        self._budget = BudgetClient(around.budget)
+        self._free_disk_space, self._clock = free_disk_space, services.clock
+        self._limits = RateLimitClient(services.limiter, services.clock)
+        self._budget = BudgetClient(services.budget, clock=services.clock)
         codes = FenceCodes(fence_secret(writer.folder))
-        self._sender = Sender(provider, models, self._limits, self._budget, around.watch, codes, self.counters)
+        self._sender = Sender(provider, models, self._limits, self._budget, services, codes, self.counters)
         self._replies = ReplyWriter(writer, known, self.counters, on_durable)
-        self._retries = RetryLoop(self._sender, self._limits, self._replies, patience_s, self.counters)
+        self._retries = RetryLoop(self._sender, self._limits, self._replies, patience_s, services, self.counters)
         self._queues: dict[str, asyncio.Queue[Call]] = {}
         self._feeders: list[asyncio.Task[None]] = []
         self._requests: set[asyncio.Task[None]] = set()
@@ -83,7 +82,7 @@ class OnlineEngine:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for what is in flight, after `stop` no longer than the drain, and write it."""
+        """Wait for calls in flight, after `stop` no longer than its drain, and write their outcomes."""
         self._limits.close("the engine has ended")
         for feeder in self._feeders:
             feeder.cancel()
@@ -92,7 +91,7 @@ class OnlineEngine:
         self._replies.close()
         await self._flusher
         self._free_disk_space()
-        with suppress(OSError):  # `complete` has raised it, and no space is left
+        with suppress(OSError):  # `complete` has raised it
             await self._replies.flush()
         await self._limits.__aexit__()
         await self._budget.__aexit__()
@@ -100,10 +99,10 @@ class OnlineEngine:
     async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> None:
         """Work until each of these jobs is finished or open. Several streams may run at once.
 
-        Jobs are taken while fewer than `most_queued` calls of all streams are in progress.
+        Read jobs only while fewer than `most_queued` calls of all streams are in progress.
 
         Raises:
-            LeaseLost, Interrupted: spending had to end; leave the context to keep what was paid for by then.
+            LeaseLost, Interrupted: spending had to end; exit the context to keep what has been paid for.
             OSError: the store cannot be written.
         """
         stream = JobStream(most_queued=most_queued)
@@ -116,7 +115,7 @@ class OnlineEngine:
 
     async def stop(self, drain_s: float = inf) -> None:
         """Send no further request; those in flight have `drain_s` seconds to be answered and written."""
-        self._cut_off_at = min(self._cut_off_at, monotonic() + drain_s)
+        self._cut_off_at = min(self._cut_off_at, self._clock() + drain_s)
         self._limits.close(STOPPED)
         for task in (*self._feeders, *(self._requests - self._retries.in_flight)):
             task.cancel()
@@ -124,35 +123,35 @@ class OnlineEngine:
 
     @property
     def in_flight(self) -> int:
-        """The number of requests that wait for an answer right now."""
+        """The number of requests waiting for an answer."""
         return self.counters.in_flight.total()
 
     def snapshot(self) -> Counters:
-        """The counters so far; each open row is listed once only."""
-        self.counters.stops.update(self._limits.stops)
-        self.counters.outage = self._limits.outage
-        self.counters.lost_nanousd, self.counters.spent_nanousd = self._budget.lost, self._budget.spent
-        self.counters.reserved_nanousd = self._budget.reserved
-        self.counters.waits_for_nanousd = self._budget.waiting.smallest
-        snapshot = deepcopy(self.counters)
-        self.counters.open.clear()
+        """Return the counters so far; each open row is listed only once."""
+        counters, budget = self.counters, self._budget
+        counters.stops.update(self._limits.stops)
+        counters.outage = self._limits.outage
+        counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
+        counters.reserved_nanousd, counters.waits_for_nanousd = budget.reserved, budget.waiting.smallest
+        snapshot = deepcopy(counters)
+        counters.open.clear()
         return snapshot
 
     async def _drain(self) -> None:
         while self._requests:
             await asyncio.wait(self._requests, timeout=DRAIN_CHECK_S)
-            if monotonic() >= self._cut_off_at:
+            if self._clock() >= self._cut_off_at:
                 for task in self._requests:
                     task.cancel()
 
     async def _fail(self, error: Exception) -> None:
         await self._replies.fail(error)
-        self._limits.close(str(self._replies.broken))
+        self._limits.close(str(error) or type(error).__name__)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
-        except Exception as error:  # of any kind: jobs would wait for ever
+        except Exception as error:  # of any kind: otherwise jobs would wait for ever
             await self._fail(error)
 
     def _queue(self, model: str) -> asyncio.Queue[Call]:
@@ -163,7 +162,7 @@ class OnlineEngine:
         return self._queues[model]
 
     async def _feed(self, model: str, queue: asyncio.Queue[Call]) -> None:
-        """Start the requests of a model; at most `MAX_WAITING` of them wait for their permits at a time."""
+        """Start the requests of a model; at most `MAX_WAITING` of them wait for permits at a time."""
         waiting = asyncio.Semaphore(MAX_WAITING)
         longest = self._sender.longest_list(model)
         while True:

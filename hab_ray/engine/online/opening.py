@@ -1,4 +1,4 @@
-"""Opens the online engine of one provider account: in the driver's process, in a lane, for a probe."""
+"""Opens the online engine of one provider account, in the driver's process, in a lane or for a probe."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from hab_ray.storage.replies.store import Store, StoreWriter
 
 @dataclass(frozen=True)
 class AccountSetup:
-    """What an engine needs to know about one provider account. Picklable: the key is read where the engine opens.
+    """An engine's settings for one provider account. Picklable: the API key is read where the engine opens.
 
-    `epoch` is that of the lease under which it spends; permanent failures of epochs before `failures_since` count as
-    open calls.
+    The engine spends under the lease of `epoch`. Permanent failures of epochs before `failures_since` count as open
+    calls, so they are sent again.
     """
 
     provider: str
@@ -42,11 +42,11 @@ class AccountSetup:
 
     @property
     def limits(self) -> dict[str, Limits]:
-        """What the account may send, by model."""
+        """The account's rate limits by model."""
         return {name: model.limits or self.entry.limits for name, model in self.models.items()}
 
     def alone(self, budget: BudgetService, watch: Watch) -> SharedServices:
-        """The services of an engine that shares the account's limits with no other."""
+        """Return the services of the only engine on the account, which shares its limits with no other."""
         return SharedServices(LocalLimiterClient(self.limits, self.entry.limits.patience_s), budget, watch)
 
 
@@ -54,16 +54,16 @@ class AccountSetup:
 async def open_engine(
     setup: AccountSetup,
     writer: str,
-    around: SharedServices,
+    services: SharedServices,
     on_durable: OnDurable | None = None,
     also_known: Collection[str] = (),
 ) -> AsyncIterator[OnlineEngine]:
-    """An engine with a connection of its own. `writer` names its files: no other of this epoch may have the same.
+    """Open an engine with its own connection. `writer` names its files and must be unique within the epoch.
 
-    Keys in `also_known` are not asked, though the store has no outcome for them.
+    The engine does not send calls whose keys are in `also_known`, though the store has no outcome for them.
 
     Raises:
-        HabError, OSError: there is no key, the store cannot be read, or there is no room on the disk.
+        HabError, OSError: there is no API key, the store cannot be read, or the disk is full.
     """
     folder = open_folder(setup.store)
     connection = connect(endpoint_of(setup.provider, setup.entry, setup.url))
@@ -75,7 +75,7 @@ async def open_engine(
             setup.models,
             StoreWriter(folder, setup.epoch, writer, Mode.ONLINE),
             known,
-            around,
+            services,
             setup.entry.limits.patience_s,
             Ballast(setup.store, folder_name(setup.provider)).release,
             on_durable,

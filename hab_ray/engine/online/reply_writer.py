@@ -1,4 +1,4 @@
-"""Writes outcomes to the store and finishes the rows that wait for them."""
+"""Writes outcomes to the store, then finishes the rows that wait for them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from hab_ray.storage.replies.store import StoreWriter
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 
-LOOK_EVERY_S = 1.0
+CHECK_EVERY_S = 0.25
 MAX_QUEUED = 20_000
 
 
 @dataclass(frozen=True)
 class OpenReason:
-    """Why a call gets no outcome in this run."""
+    """The reason why a call gets no outcome in this run."""
 
     kind: OpenKind
     reason: str
@@ -29,7 +29,7 @@ class OpenReason:
 
 @dataclass
 class JobStream:
-    """The jobs of one `complete`; `outstanding` of them are neither finished nor left open."""
+    """The jobs of one `complete` call; `outstanding` of them are neither finished nor left open yet."""
 
     outstanding: int = 0
     most_queued: float = MAX_QUEUED
@@ -42,9 +42,9 @@ class _Waiting:
 
 
 class ReplyWriter:
-    """The jobs in progress, and the outcomes that wait to be written.
+    """The jobs in progress, and the outcomes not written yet.
 
-    `known` and `on_durable` are those of the engine. `broken` is the error that ended its work, if any.
+    `known` and `on_durable` are the engine's. `broken` is the error that ended its work, if any.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReplyWriter:
         self.broken: Exception | None = None
 
     async def fail(self, error: Exception) -> None:
-        """End all waiting with an error; the first one is kept."""
+        """Wake everything that waits, with an error; keep the first one."""
         self.broken = self.broken or error
         await self._notify()
 
@@ -68,7 +68,7 @@ class ReplyWriter:
             await self._changed.wait_for(lambda: reached() or self.broken is not None)
 
     async def pause(self, seconds: float) -> None:
-        """Sleep, at most until `fail`."""
+        """Sleep for `seconds`, or until `fail`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.wait_until(lambda: False)
@@ -78,10 +78,10 @@ class ReplyWriter:
             self._changed.notify_all()
 
     async def register(self, job: Job, stream: JobStream) -> bool:
-        """Add a job, once there is room for it.
+        """Add a job as soon as there is room for it.
 
         Returns:
-            Whether its call has to be made: its outcome is neither in the store nor already in progress.
+            Whether its call must be sent: its outcome is not in the store, and the same call is not in progress.
 
         Raises:
             Exception: the error given to `fail`.
@@ -95,12 +95,12 @@ class ReplyWriter:
             self._counters.finished[job.shard] += 1
             return False
         stream.outstanding += 1
-        first = key not in self._waiting
+        is_first = key not in self._waiting
         self._waiting.setdefault(key, []).append(_Waiting(job, stream))
-        return first
+        return is_first
 
     def add(self, call: Call, outcome: Outcome) -> None:
-        """Queue an outcome; its rows are finished once it is written."""
+        """Queue an outcome to be written; its rows finish once it is."""
         self._writer.add(call.model, outcome)
         self._unwritten.append(outcome)
         self._counters.cost_nanousd += outcome.cost_nanousd
@@ -123,37 +123,37 @@ class ReplyWriter:
         return [waiting.job for waiting in waited]
 
     async def flush_regularly(self) -> None:
-        """Write outcomes as they come, until `close`.
+        """Write outcomes at the writer's pace, until `close`.
 
         Raises:
             OSError: the store cannot be written.
         """
         while not self._closing:
-            await self._flush_is_due()
+            await self._wait_for_flush()
             self._flush_now.clear()
             await self.flush()
         await self.flush()
 
-    async def _flush_is_due(self) -> None:
-        """Wait as the writer's pace says, no longer than `LOOK_EVERY_S` once nothing more is on its way."""
+    async def _wait_for_flush(self) -> None:
+        """Wait at the writer's pace, at most `CHECK_EVERY_S` once every call in progress is answered."""
         left_s = self._writer.pace.every_s
         while left_s > 0 and not self._flush_now.is_set():
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, LOOK_EVERY_S)):
+                async with asyncio.timeout(min(left_s, CHECK_EVERY_S)):
                     await self._flush_now.wait()
-            left_s -= LOOK_EVERY_S
+            left_s -= CHECK_EVERY_S
             if len(self._unwritten) >= len(self._waiting) > 0:
                 return
 
     def close(self) -> None:
-        """Have `flush_regularly` write what is left and return."""
+        """Make `flush_regularly` write the remaining outcomes and return."""
         self._closing = True
         self._flush_now.set()
 
     async def flush(self) -> None:
         """Write all queued outcomes, then finish their rows.
 
-        An outcome that no file can hold is written as a failure, which finishes its rows too. If the store cannot be
+        An outcome that cannot be stored is written as a failure, which finishes its rows too. If the store cannot be
         written, all outcomes stay queued for the next attempt.
 
         Raises:

@@ -1,12 +1,10 @@
-"""The way of one request from its first wait to its outcome: admission, attempts, retries."""
+"""Takes one request from admission through attempts and retries to its outcome."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from time import monotonic
 from typing import Any
 
 from hab_ray.calls import Call, Failure
@@ -16,7 +14,7 @@ from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report
 from hab_ray.engine.online.reply_writer import OpenReason, ReplyWriter
-from hab_ray.engine.online.sender import Answered, Request, Sender
+from hab_ray.engine.online.sender import Answered, Request, Sender, SharedServices
 from hab_ray.errors import (
     BadUsage,
     CallError,
@@ -34,18 +32,18 @@ from hab_ray.errors import (
 ATTEMPTS = 6
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 30.0
-MAX_ASKED_S = 600.0
+MAX_RETRY_AFTER_S = 600.0
 
 
 def backoff_s(key: str, attempt: int) -> float:
-    """The wait before the attempt after this one (from 1): it doubles, with jitter that depends on the key alone."""
+    """Return the seconds to wait after the given attempt (from 1): doubling, with jitter that depends on the key."""
     return min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1)) * (0.75 + 0.5 * jitter(key, attempt))
 
 
 class RetryLoop:
-    """Takes requests to their outcomes. `in_flight` holds the tasks that wait for a vendor's answer right now.
+    """Takes requests to their outcomes. `in_flight` holds the tasks that are waiting for a vendor's answer.
 
-    A call that an overloaded model refuses is sent again for `patience_s` seconds.
+    It retries a call that an overloaded model refuses for up to `patience_s` seconds.
     """
 
     def __init__(
@@ -54,16 +52,17 @@ class RetryLoop:
         limits: RateLimitClient,
         replies: ReplyWriter,
         patience_s: float,
+        services: SharedServices,
         counters: Counters,
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
-        self._patience_s, self._counters = patience_s, counters
-        self._alike = AlikeRefusals()
+        self._patience_s, self._services, self._counters = patience_s, services, counters
+        self._refusals = AlikeRefusals()
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
-        """Send an admitted request, again after transient errors, until it has an outcome or is left open."""
-        attempt, started = 0, monotonic()
+        """Send an admitted request, and retry transient errors, until it has an outcome or is left open."""
+        attempt, started = 0, self._services.clock()
         while True:
             try:
                 return self._add_replies(request, await self._send(request))
@@ -72,9 +71,9 @@ class RetryLoop:
                 return self._add_failures(request, error, attempt + 1)
             except RowError as error:
                 if len(request.calls) > 1:
-                    return await self._one_by_one(request)
-                if stopped := self._stop_if_alike(request, error):
-                    return await self.leave_open(request, stopped)
+                    return await self._send_one_by_one(request)
+                if reason := self._stop_if_alike(request, error):
+                    return await self.leave_open(request, reason)
                 return self._replies.add(request.calls[0], _failure(request.calls[0], error, attempt + 1))
             except ModelError as error:
                 self._limits.report(Report(request.model, stop=str(error)))
@@ -85,47 +84,49 @@ class RetryLoop:
             except TransientError as error:
                 transient = error
             except LeaseStale:
-                reason = await self._sender.admit(request)
-                if reason:
-                    return await self._replies.leave_open(request.calls, reason)
+                refusal = await self._sender.admit(request)
+                if refusal:
+                    return await self._replies.leave_open(request.calls, refusal)
                 continue
-            own_fault = not isinstance(transient, Unreachable | RateLimited | Overloaded)
-            attempt += own_fault
-            given_up = _given_up(transient, attempt) if own_fault else self._out_of_patience(transient, started)
+            is_own_fault = not isinstance(transient, Unreachable | RateLimited | Overloaded)
+            attempt += is_own_fault
+            given_up = self._reason_to_give_up(transient, attempt if is_own_fault else 0, started)
             if transient.kind is FailureKind.MALFORMED:
                 given_up = self._stop_if_alike(request, transient) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
-            reason = await self._readmitted(request, transient, attempt if own_fault else 0)
-            if reason:
-                return await self._replies.leave_open(request.calls, reason)
+            refusal = await self._readmit(request, transient, attempt if is_own_fault else 0)
+            if refusal:
+                return await self._replies.leave_open(request.calls, refusal)
 
     def _stop_if_alike(self, request: Request, error: CallError) -> str | None:
-        """Stop a model whose calls are refused in the same words again and again; why, if it is stopped.
+        """Stop a model whose calls keep being refused in the same words; return the reason if it is stopped.
 
-        A text that is too long is its row's fault, however many there are.
+        Texts that are too long are always their rows' fault, however many there are.
         """
-        if (
-            error.kind is FailureKind.TOO_LONG
-            or self._alike.add(request.model, request.calls[0].key, str(error)) < MIN_ALIKE
-        ):
+        row = request.calls[0].key
+        if error.kind is FailureKind.TOO_LONG or self._refusals.add(request.model, row, str(error)) < MIN_ALIKE:
             return None
-        stopped = (
+        reason = (
             f"{MIN_ALIKE} calls in a row, without an answer between them, ended alike: {error}; change the setting at "
             "fault (`params:` in the sweep, the model's or provider's entry) and give the same command again, with "
             "--retry-failed for the calls that have failed"
         )
-        self._limits.report(Report(request.model, stop=stopped))
-        return stopped
+        self._limits.report(Report(request.model, stop=reason))
+        return reason
 
-    def _out_of_patience(self, error: TransientError, started: float) -> str | None:
-        """Why a request that an overloaded model refuses is not sent again, though others are answered."""
-        if isinstance(error, Overloaded) and monotonic() - started > self._patience_s:
+    def _reason_to_give_up(self, error: TransientError, attempt: int, started: float) -> str | None:
+        """Return why not to retry, None to retry. `attempt` is 0 where the limiter times retries, as in `_readmit`."""
+        if isinstance(error, Overloaded) and self._services.clock() - started > self._patience_s:
             return f"{error} (for {self._patience_s:g} s)"
+        if attempt >= ATTEMPTS:
+            return f"{error} (tried {attempt} times)"
+        if attempt and error.retry_after_s and error.retry_after_s > MAX_RETRY_AFTER_S:
+            return f"{error} (the vendor asks to wait {error.retry_after_s:g} s)"
         return None
 
     async def leave_open(self, request: Request, reason: str) -> None:
-        """Give a request up: nothing is known about its outcome, and the next run sends it again."""
+        """Give up a request whose outcome is unknown; the next run sends it again."""
         await self._replies.leave_open(request.calls, OpenReason(OpenKind.UNANSWERED, reason))
 
     async def _send(self, request: Request) -> Answered:
@@ -136,11 +137,10 @@ class RetryLoop:
         finally:
             self.in_flight.discard(task)
 
-    async def _readmitted(self, request: Request, error: TransientError, attempt: int) -> OpenReason | None:
-        """Wait until a request may be sent again; the reason if it may not.
+    async def _readmit(self, request: Request, error: TransientError, attempt: int) -> OpenReason | None:
+        """Wait until a request may be sent again; return the reason if it never may be.
 
-        Backs off if `attempt` says which of its own attempts failed; the limiter times retries after refusals and
-        outages, where `attempt` is 0.
+        Back off after its failed `attempt`; 0 after refusals and outages, for which the limiter times the retry.
         """
         if self._replies.broken:
             return OpenReason(OpenKind.STOPPED, str(self._replies.broken))
@@ -149,8 +149,7 @@ class RetryLoop:
             await self._replies.pause(max(error.retry_after_s or 0.0, backoff_s(request.calls[0].key, attempt)))
         return await self._sender.admit(request)
 
-    async def _one_by_one(self, request: Request) -> None:
-        """Send the members of a refused list alone, to find the one that it was refused for."""
+    async def _send_one_by_one(self, request: Request) -> None:
         for call in request.calls:
             alone = self._sender.request(request.model, [call])
             reason = await self._sender.admit(alone)
@@ -160,35 +159,24 @@ class RetryLoop:
                 await self.complete(alone)
 
     def _add_failures(self, request: Request, error: BadUsage, attempts: int) -> None:
-        """Record calls whose answer came with an impossible bill: they cost all that was reserved for them."""
-        for call, cost in zip(request.calls, _shares(request.bound, len(request.calls)), strict=True):
+        """Record calls whose answer came with an impossible bill: they cost everything reserved for them."""
+        for call, cost in zip(request.calls, _split(request.bound, len(request.calls)), strict=True):
             self._replies.add(call, _failure(call, error, attempts, cost))
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
-        self._alike.answered(request.model)
-        shares = zip(request.calls, _shares(sent.cost, count), _shares(answer.usage.input, count), strict=True)
+        self._refusals.answered(request.model)
+        shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):
-            reply = answer.reply(call.key, cost, request.wire.sha256, datetime.now(UTC), position)
+            reply = answer.reply(call.key, cost, request.wire.sha256, self._services.today(), position)
             usage = replace(answer.usage, input=tokens)
             self._replies.add(call, replace(reply, usage=usage, latency_s=sent.latency_s))
-
-
-def _given_up(error: TransientError, attempt: int) -> str | None:
-    """Why a request is not sent again after its attempts have failed; None if it is."""
-    if attempt >= ATTEMPTS:
-        return f"{error} (tried {attempt} times)"
-    asked_s = error.retry_after_s or 0.0
-    if asked_s > MAX_ASKED_S:
-        return f"{error} (the vendor asks to wait {asked_s:g} s)"
-    return None
 
 
 def _failure(call: Call, error: CallError, attempts: int, cost: int = 0) -> Failure:
     return Failure(call.key, error.kind, attempts=attempts, message=str(error), cost_nanousd=cost)
 
 
-def _shares(total: int, parts: int) -> Sequence[int]:
-    """Splits an integer as evenly as integers allow; the parts add up to it."""
+def _split(total: int, parts: int) -> Sequence[int]:
     whole, rest = divmod(total, parts)
     return [whole + (i < rest) for i in range(parts)]

@@ -1,11 +1,12 @@
-"""Builds requests and sends each one once: with a permit, and with the most that it can cost reserved."""
+"""Builds requests and sends each one once, with a permit and with the most that it can cost reserved."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from datetime import datetime
 from time import monotonic
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
@@ -13,6 +14,7 @@ from hab_ray.catalog.models import ModelEntry
 from hab_ray.catalog.prices import Mode, Price, input_bytes, rate
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
+from hab_ray.engine.clock import utc_now
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import LimiterClient, Report
@@ -29,19 +31,21 @@ _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureK
 
 @dataclass(frozen=True)
 class SharedServices:
-    """What an engine shares with others: limits, budget and lease."""
+    """The rate limits, budget and lease that an engine shares with others. `clock` gives monotonic seconds."""
 
     limiter: LimiterClient
     budget: BudgetService
     watch: Watch
+    clock: Callable[[], float] = monotonic
+    today: Callable[[], datetime] = utc_now
 
 
 @dataclass(frozen=True)
 class Request:
     """One HTTP request: a single call, or a list of texts to embed.
 
-    `tokens` is what rate limits count. The request can use at most `most_input` and `most_output` tokens, and cost at
-    most `bound` nano-dollars.
+    It counts `tokens` towards rate limits, can use at most `most_input` and `most_output` tokens, and can cost at most
+    `bound` nano-dollars.
     """
 
     model: str
@@ -55,7 +59,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer to a request, what it cost in nano-dollars, and how long it took in seconds."""
+    """The answer to a request, with its cost in nano-dollars."""
 
     answer: Answer
     cost: int
@@ -75,12 +79,12 @@ class Sender:
         models: Mapping[str, ModelEntry],
         limits: RateLimitClient,
         budget: BudgetClient,
-        watch: Watch,
+        services: SharedServices,
         codes: FenceCodes,
         counters: Counters,
     ) -> None:
         self._provider, self._models, self._codes, self._counters = provider, models, codes, counters
-        self._limits, self._budget, self._watch = limits, budget, watch
+        self._limits, self._budget, self._watch, self._clock = limits, budget, services.watch, services.clock
         self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
 
     def request(self, model: str, calls: Sequence[Call]) -> Request:
@@ -101,18 +105,18 @@ class Sender:
         )
 
     def requests(self, model: str, calls: Sequence[Call]) -> list[Request]:
-        """Calls of one kind in as few requests as the vendor allows."""
+        """Pack calls of one kind into as few requests as the vendor allows."""
         texts = [call for call in calls if isinstance(call, EmbedCall)]
         if not texts:
             return [self.request(model, [call]) for call in calls]
         return [self.request(model, packed) for packed in self._provider.list_limits.packed(texts)]
 
     def longest_list(self, model: str) -> int:
-        """How many texts one request may hold, by the catalogue and by the vendor."""
+        """Return how many texts one request may hold, by the catalogue and the vendor's own limit."""
         return min(self._models[model].list_size, self._provider.list_limits.texts)
 
     async def admit(self, request: Request) -> OpenReason | None:
-        """Wait for the lease, for a permit and for money; the reason if the request can never have them.
+        """Wait for the lease, a permit and money; return the reason if the request can never be sent.
 
         Raises:
             LeaseLost: nothing may be spent any more.
@@ -121,10 +125,10 @@ class Sender:
         refusal = self._budget.refusal(request.bound)
         if refusal:
             return OpenReason(OpenKind.BUDGET, refusal)
-        started = monotonic()
+        started = self._clock()
         reason = await self._limits.acquire(request.model, request.tokens)
         traffic = self._counters.traffic[request.model]
-        traffic.admitted, traffic.queued_s = traffic.admitted + 1, traffic.queued_s + monotonic() - started
+        traffic.admitted, traffic.queued_s = traffic.admitted + 1, traffic.queued_s + self._clock() - started
         if reason is not None:
             return OpenReason(OpenKind.STOPPED if self._limits.closed else OpenKind.UNANSWERED, reason)
         try:
@@ -141,7 +145,6 @@ class Sender:
         return None
 
     def _withdraw(self, request: Request) -> None:
-        """Return the permit and the money of a request that was not sent."""
         self._return_permit(request)
         self._budget.release(request.bound)
 
@@ -151,13 +154,13 @@ class Sender:
     async def send(self, request: Request) -> Answered:
         """Send an admitted request once.
 
-        A cancellation cuts the request off. It then counts as spent at its bound, since its cost will never be known.
+        A cancelled request counts as spent at its bound, since its cost will never be known.
 
         Raises:
-            BadUsage: it was answered with an impossible bill, and counts as spent at its bound.
+            BadUsage: the answer came with an impossible bill; the request counts as spent at its bound.
             CallError: see Provider.send.
-            LeaseStale: nothing was sent, because nothing may be spent now; it has to be admitted again. Where the
-                lease may change hands, this is asked before the request gets a connection, and again as it is written.
+            LeaseStale: nothing was sent, because nothing may be spent now; admit the request again. If the lease can
+                change hands, it is checked before the request gets a connection, and again as its body is written.
             LeaseLost: nothing was sent, because nothing may be spent any more.
         """
         try:
@@ -170,12 +173,12 @@ class Sender:
         traffic.sent += 1
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
-        started = monotonic()
+        started = self._clock()
         write = None if self._watch.is_locked else WriteCheck(self._watch.check)
         try:
             with write.asked() if write else nullcontext():
                 exchange = await self._provider.send(request.wire)
-            latency_s = monotonic() - started
+            latency_s = self._clock() - started
             answer = self._read(request, exchange)
         except BaseException as error:
             if write and write.refusal is not None:
@@ -211,7 +214,6 @@ class Sender:
         return billing.cost(request.model, answer, self._rates[request.model], request.bound)
 
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
-        """Settle the reservation of a request without a usable answer."""
         if isinstance(error, BadUsage):
             return self._budget.settle(request.bound, request.bound)
         refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _COST_UNKNOWN
@@ -224,7 +226,6 @@ class Sender:
 
 
 def _failure_report(model: str, exchange: Exchange | None, error: BaseException) -> Report:
-    """What an error says about the limits of a model."""
     match error:
         case Unreachable() | Intercepted():
             return Report(model, finished=1, unreachable=str(error), tries=1)

@@ -1,8 +1,8 @@
-"""An online engine in a thread of its own, on an event loop of its own.
+"""Runs an online engine in its own thread, on its own event loop.
 
-The loop of a Ray actor, or of a driver, has other work to do; on its own loop an engine can bunch network events.
-All methods may be called from any thread. They return futures of `concurrent.futures`: wait for them with
-`result()`, or on another event loop with `asyncio.wrap_future()`.
+The event loop of a Ray actor or a driver has other work to do; on its own loop, an engine can bunch network events.
+All methods may be called from any thread. They return `concurrent.futures` futures: wait for them with `result()`, or
+on another event loop with `asyncio.wrap_future()`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ OpenEngine = Callable[[], AbstractAsyncContextManager[OnlineEngine]]
 
 
 class BunchingSelector(selectors.DefaultSelector):
-    """Lets `bunch_s` seconds pass between the events of one wake-up and the next whenever `is_busy()`."""
+    """A selector that leaves at least `bunch_s` seconds between two wake-ups while `is_busy()`."""
 
     def __init__(self, is_busy: Callable[[], bool], bunch_s: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class BunchingSelector(selectors.DefaultSelector):
         self._woken_at = -inf
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """A call with timeout 0 never waits: callbacks are ready to run."""
+        """Wait for events. A timeout of 0 means that callbacks are ready to run, so return at once."""
         if timeout == 0 or not self._is_busy():
             return super().select(timeout)
         pause = min(self._woken_at + self._bunch_s - time.monotonic(), inf if timeout is None else timeout)
@@ -51,11 +51,11 @@ class BunchingSelector(selectors.DefaultSelector):
 
 
 class EngineThread(Generic[R]):
-    """Runs the engine that `open_engine` gives. The context it returns is entered and left on the engine's loop.
+    """Runs the engine of `open_engine`, a context manager that is entered and exited on the engine's loop.
 
-    `opened` is done once the engine is open, or fails as opening it did; what is asked for before waits until then.
-    `report` says, on the engine's loop, what an engine has done. With `MANY_IN_FLIGHT` calls or more in flight, network
-    events are handled in bunches every `BUNCH_S`.
+    `opened` completes once the engine is open, or fails with the error that opening it raised; earlier requests wait
+    until then. `report` runs on the engine's loop and summarises what the engine has done. With `MANY_IN_FLIGHT` or
+    more calls in flight, network events are handled in bunches every `BUNCH_S`.
     """
 
     def __init__(self, name: str, open_engine: OpenEngine, report: Callable[[OnlineEngine], R]) -> None:
@@ -83,10 +83,10 @@ class EngineThread(Generic[R]):
         return self._submit(lambda engine: engine.stop(drain_s))
 
     def close(self) -> Future[R]:
-        """Wait for what is in flight, write it, and end the thread; gives the last report.
+        """Wait for calls in flight, write their outcomes and end the thread; the future holds the last report.
 
-        Jobs that were not begun are abandoned: the futures of their `complete` are cancelled. May be called again.
-        The future fails if the thread ended because opening or closing the engine failed.
+        Jobs not started yet are abandoned: the futures of their `complete` are cancelled. May be called again. The
+        future fails if opening or closing the engine failed.
         """
         with self._submitting:
             if self._accepts:
@@ -119,30 +119,30 @@ class EngineThread(Generic[R]):
         finally:
             with self._submitting:
                 self._accepts = False
-            await asyncio.sleep(0)  # what was submitted before is a task by now, which the runner cancels
+            await asyncio.sleep(0)  # lets earlier submissions become tasks, which the runner cancels
 
     async def _open(self) -> OnlineEngine:
-        """The engine, once it is open; raises the error if opening it failed."""
+        """Wait until the engine is open; raise the error if opening it failed."""
         try:
             return await asyncio.shield(self._opened)
-        except asyncio.CancelledError:  # may come with the end of a thread whose engine could not be opened
+        except asyncio.CancelledError:  # a thread whose engine failed to open cancels its tasks as it ends
             failure = self._opened.exception() if self._opened.done() else None
             if failure:
                 raise failure from None
             raise
 
-    def _submit(self, ask: Callable[[OnlineEngine], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Ask the engine for something on its loop, once it is open.
+    def _submit(self, work: Callable[[OnlineEngine], Coroutine[Any, Any, T]]) -> Future[T]:
+        """Run `work` on the engine's loop once the engine is open.
 
         The future fails with EngineBroke once the thread has ended, or with the error that opening the engine raised.
         """
 
-        async def asked() -> T:
-            return await ask(await self._open())
+        async def run() -> T:
+            return await work(await self._open())
 
         with self._submitting:
             if self._accepts:
-                return asyncio.run_coroutine_threadsafe(asked(), self._loop)
+                return asyncio.run_coroutine_threadsafe(run(), self._loop)
         failure = self._opened.exception() if self._opened.done() else None
         refused: Future[T] = Future()
         refused.set_exception(failure or EngineBroke("the online engine has ended; give the same command again"))

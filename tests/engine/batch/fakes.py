@@ -131,7 +131,7 @@ def broken() -> InDoubt:
 
 @dataclass
 class Time:
-    """A clock that stands still until it is set."""
+    """A clock that only the test moves."""
 
     now: float = 0.0
 
@@ -141,7 +141,7 @@ class Time:
 
 @dataclass
 class Clock:
-    """Wall time that goes on a little at every look."""
+    """Wall time that advances by 2 ms at every reading."""
 
     now: datetime = START
 
@@ -156,7 +156,7 @@ def context_of(
     budget: BudgetService | None = None,
     guard: Callable[[], None] = lambda: None,
 ) -> EngineContext:
-    """The surroundings of epoch 2 of a run whose first epoch was 1."""
+    """The context of epoch 2 of a run whose first epoch was 1."""
     return EngineContext(
         epoch=2,
         guard=guard,
@@ -171,7 +171,7 @@ def context_of(
 def components_of(
     folder: Path, vendor: BatchApi, policy: BatchPolicy = QUICK, context: EngineContext | None = None
 ) -> Components:
-    """What the parts of an engine share, with one model `m`."""
+    """The components of an engine with one model `m`."""
     counters, context = BatchCounters(), context or context_of()
     budget = BatchBudgetClient(context.budget)
     rows = RowsInFlight(counters)
@@ -184,7 +184,7 @@ def components_of(
 def engine_of(
     folder: Path, vendor: Vendor, context: EngineContext | None = None, policy: BatchPolicy = QUICK
 ) -> BatchEngine:
-    """An engine with one model `m` and a store of its own."""
+    """An engine with one model `m` and its own store."""
     place = LocalFolder(folder)
     return BatchEngine(
         provider=connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0)),
@@ -218,5 +218,5 @@ def write_events(folder: Path, number: int, *events: Event) -> None:
 
 
 def told(components: Components) -> list[str]:
-    """The kinds of all events in the ledger, batch after batch."""
+    """The kinds of all events in the ledger, batch by batch."""
     return [event.kind for batch in components.ledger.read() for event in batch.events]

@@ -1,4 +1,4 @@
-"""What a batch's lines come to: outcomes that are filed, rows that stay open, and money that is gone."""
+"""Result lines of a batch: stored outcomes, rows left open, and lost money."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def collected(
     status: BatchStatus = COMPLETED,
     billing: Billing | None = None,
 ) -> Results:
-    """What is read, twice, of the batch of these keys at a vendor, or at one that has these lines."""
+    """Collect a batch of these keys twice, from a vendor or from these lines."""
     api = VendorWithResults(lines=vendor) if isinstance(vendor, Sequence) else vendor
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
@@ -80,7 +80,7 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
 
 
 async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:
-    """It comes without a message, and is billed: asked again it would be paid for at each run."""
+    """It has no message but is billed: retried, it would be paid for in every run."""
     filters = {"content_filter_results": {"violence": {"filtered": True, "severity": "medium"}}}
     body = {**ANSWER, "choices": [{"index": 0, "finish_reason": "content_filter", "logprobs": None, **filters}]}
     record = {"custom_id": KEYS[0], "response": {"status_code": 200, "request_id": "r", "body": body}, "error": None}
@@ -97,7 +97,7 @@ async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path:
 
 
 async def refused_alike(tmp_path: Path, *others: Line) -> tuple[Results, int]:
-    """What becomes of a batch of twelve requests refused in the same words, and of other lines; and what is stored."""
+    """Collect a batch of twelve requests refused alike, and other lines; return the results and the stored count."""
     keys = [f"{n:064x}" for n in range(12 + len(others))]
     refused = RowError(FailureKind.BAD_REQUEST, "verbosity: unknown level")
     lines = [Line(key, None, refused) for key in keys[:12]] + [

@@ -1,4 +1,4 @@
-"""Creating a batch once: what the vendor's list must say before anything is sent again, and whose batch is taken."""
+"""Creating a batch once: what the vendor's list must show before it is sent again, and which batch is adopted."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ FULL = RateLimited("too many batches", 60)
 
 
 async def settled(components: Components, state: BatchState, known: str | None = None) -> BatchInFlight:
-    """A batch of 100 nano-dollars after the creator has done with it."""
+    """A batch with a reservation of 100 nano-dollars, after the creator has settled it."""
     request = Request(LINES, intent("tag"))
     creator, batch = Creator(components, Sender(components)), BatchInFlight("m", state, nanousd=100, request=request)
     if known:
-        creator.know(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
-    creator.let_create()
+        creator.register(Batch("acme", 0, (intent(), submitted().model_copy(update={"batch_id": known}))))
+    creator.allow_new()
     assert await components.budget.reserve(100) is None
     components.ledger.keep(1, LINES)
     await creator.create(batch)
@@ -221,7 +221,7 @@ async def test_an_overloaded_vendor_is_asked_again_with_a_new_intent(components:
 
 @dataclass
 class Blind(Vendor):
-    """A vendor that can be asked for its list no more."""
+    """A vendor whose list can no longer be read."""
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
         raise ProviderError(FailureKind.BAD_KEY, "no such key")

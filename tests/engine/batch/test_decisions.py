@@ -1,4 +1,4 @@
-"""What is done about a batch: every state with every fact that matters, without network, process or sleep."""
+"""The next action for every state and every relevant fact, without network, processes or sleeps."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "the last attempt left nothing at the vendor": (
         unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
         NOW,
-        left("batch acme/000001: 8 requests to make it got no clear answer"),
+        left("batch acme/000001: 8 requests to create it got no clear answer"),
     ),
     "the vendor's list cannot be read": (LookFailed(MEANT, NO_KEY), NOW, left("no such key")),
     "not due yet": (at_vendor(due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),
@@ -264,7 +264,7 @@ def states_at_vendor() -> Iterator[AtVendor | Ended]:
 
 
 def walk() -> Iterator[tuple[Deciding, Now, object]]:
-    """Every state at every time; to batches at the vendor, room and budget say nothing."""
+    """Every state with every `Now`; room and budget do not matter for batches at the vendor."""
     for state in all_states():
         for now in NOWS[::6] if isinstance(state, AtVendor | Ended) else NOWS:
             yield state, now, next_action(state, now, POLICY)

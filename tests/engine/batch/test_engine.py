@@ -1,10 +1,10 @@
-"""The engine's tasks: streams, doubts before anything new, what a stop spares, and how one failure ends all."""
+"""The engine's tasks: streams, doubts settled first, what a stop spares, and one failure that ends all tasks."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
+from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
-from hab_ray.errors import Interrupted, LeaseLost, RateLimited
+from hab_ray.errors import DamagedFile, Interrupted, LeaseLost, RateLimited
 from hab_ray.providers.batching import BadRows, BatchJob
 from hab_ray.storage.folder import LocalFolder
 from tests.engine.batch.fakes import ENDED, KEYS, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
@@ -37,7 +38,7 @@ def told(folder: Path) -> list[list[str]]:
 
 
 def slowly(rows: int) -> BatchPolicy:
-    """Batches of so many rows, not polled within a test."""
+    """A policy for batches of this many rows that are not polled within a test."""
     return QUICK.model_copy(update={"rows": rows, "poll_s": 60.0})
 
 
@@ -48,11 +49,12 @@ async def until(reached: Callable[[], bool]) -> None:
 
 
 async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path) -> None:
-    vendor = Vendor()
-    async with engine_of(tmp_path, vendor, policy=slowly(2)) as engine:
+    vendor, tags = Vendor(), [f"hab-{n}" for n in range(3)]
+    context = replace(context_of(), new_tag=iter(tags).__next__)
+    async with engine_of(tmp_path, vendor, context, slowly(2)) as engine:
         await engine.complete("m", rows(5))
         counters = engine.snapshot()
-        assert [job.rows for job in vendor.submitted] == [2, 2, 1]
+        assert [job.rows for job in vendor.submitted] == [2, 2, 1] and [job.tag for job in vendor.submitted] == tags
         assert (counters.offered[0], counters.calls, counters.in_flight["m"]) == (5, 5, 5)
         assert counters.batches == tuple(records(tmp_path)) and counters.finished[0] == 0
         assert engine.holds([chat("m", "question 3").key]) and not engine.holds([chat("m", "another").key])
@@ -192,7 +194,7 @@ def poor(nanousd: int) -> EngineContext:
 
 
 async def test_rows_wait_for_the_money_that_open_batches_have_reserved(tmp_path: Path) -> None:
-    """None is left open, though at no time the budget pays for all; what costs nothing in the end is there again."""
+    """No row is left open, though the budget never pays for all at once; unspent reservations are released."""
     bound = await bound_of_a_row(tmp_path)
     vendor = Vendor(ended={f"new-{n}": KEYS[0] for n in range(1, 9)})
     async with engine_of(tmp_path / "poor", vendor, poor(2 * bound)) as engine:
@@ -223,8 +225,41 @@ async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
 
 
 @dataclass
+class Closing(Vendor):
+    """A vendor that records whether its connection is closed."""
+
+    is_closed: bool = False
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_connections_are_closed_where_the_ledger_cannot_be_read(tmp_path: Path) -> None:
+    write_events(tmp_path, 1, intent())
+    (tmp_path / "ledger/acme/000001/001-intent.json").write_text("{")
+    vendor = Closing()
+    with pytest.raises(DamagedFile):
+        async with engine_of(tmp_path, vendor):
+            pass
+    assert vendor.is_closed
+
+
+async def test_connections_are_closed_where_the_budget_cannot_be_left(tmp_path: Path) -> None:
+    @dataclass
+    class Unwritable:
+        async def grant(self, request: BudgetRequest) -> BudgetGrant:
+            raise OSError(28, "No space left on device")
+
+    vendor = Closing()
+    with pytest.raises(OSError, match="No space left"):
+        async with engine_of(tmp_path, vendor, context_of(budget=Unwritable())):
+            pass
+    assert vendor.is_closed
+
+
+@dataclass
 class Picky(Vendor):
-    """Takes no batch with one of these rows, and does not say which."""
+    """Refuses batches with any of these rows, and does not say which."""
 
     poison: tuple[bytes, ...] = ()
     tries: int = 0
@@ -267,7 +302,7 @@ async def test_rows_that_are_refused_in_the_same_words_are_found_among_good_ones
 
 @dataclass
 class Hurried:
-    """A clock on which every look takes ten seconds."""
+    """A clock that advances by ten seconds at every reading."""
 
     now: float = 0.0
 

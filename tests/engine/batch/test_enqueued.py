@@ -1,4 +1,4 @@
-"""How much a vendor's queue takes: as told, less after a refusal, slowly more again."""
+"""The limit of a vendor's queue: as configured, lower after a refusal, slowly rising again."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_what_the_account_is_told_to_have_is_kept_to_but_one_batch_alone_may_alw
 
 def test_a_refused_batch_waits_for_those_that_were_taken_and_then_goes_as_small() -> None:
     q, clock = queues()
-    q.overflowed("m", 3000, 4000, FULL)
+    q.note_overflow("m", 3000, 4000, FULL)
     assert q.limit("m") == 3000 and not q.has_room("m", 0, 100)
     clock.now = 300.0
     assert q.has_room("m", 0, 100)
@@ -32,24 +32,24 @@ def test_a_refused_batch_waits_for_those_that_were_taken_and_then_goes_as_small(
 
 def test_the_end_of_a_batch_lets_the_next_go_at_once() -> None:
     q, _ = queues()
-    q.wait("m", RateLimited("too many", 60))
+    q.pause("m", RateLimited("too many", 60))
     assert not q.has_room("m", 0, 1)
-    q.ended("m")
+    q.note_end("m")
     assert q.has_room("m", 0, 1)
 
 
 def test_a_batch_too_large_for_an_empty_queue_is_halved_at_once_until_there_is_little_left() -> None:
     q, _ = queues()
-    q.overflowed("m", 0, 1600, FULL)
+    q.note_overflow("m", 0, 1600, FULL)
     assert q.limit("m") == 800 and q.has_room("m", 0, 800)
-    q.overflowed("m", 0, 400, FULL)
+    q.note_overflow("m", 0, 400, FULL)
     assert q.limit("m") == MIN_TOKENS and not q.has_room("m", 0, 400)
 
 
 def test_what_was_learnt_grows_slowly_with_every_batch_and_never_above_what_was_told() -> None:
     q, _ = queues(1100)
-    q.overflowed("m", 0, 2000, FULL)
-    q.passed("m")
+    q.note_overflow("m", 0, 2000, FULL)
+    q.note_success("m")
     assert q.limit("m") == 1100
-    q.passed("m")
+    q.note_success("m")
     assert q.limit("m") == 1100

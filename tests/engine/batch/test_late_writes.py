@@ -1,4 +1,4 @@
-"""The lease ends just before a create request is written: no batch is made, and none is looked for."""
+"""The lease ends just before a create request is written: no batch is created, and none is searched for."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Lease:
 
 @dataclass
 class Account:
-    """A simulated vendor and the way to it."""
+    """A simulated vendor and its connections."""
 
     api: BatchApi
     lines: Lines
@@ -56,13 +56,13 @@ class Account:
             return len(await answer.json())
 
     async def create(self, folder: Path, lease: Lease) -> tuple[Components, BatchInFlight]:
-        """Carry a batch of one call on as far as the lease lets it; what its errors are is raised."""
+        """Create a batch of one call as far as the lease permits."""
         components = components_of(folder, self.api, context=context_of(guard=lease.guard))
         lease.sender = Sender(components)
         meant = intent("tag").model_copy(update={"wire": "a", "path": self.path, "rows": 1})
         request = Request(self.lines, meant)
         creator, batch = Creator(components, lease.sender), BatchInFlight("m", Funded(), nanousd=100, request=request)
-        creator.let_create()
+        creator.allow_new()
         assert await components.budget.reserve(100) is None
         try:
             await creator.create(batch)
@@ -109,7 +109,7 @@ async def test_a_batch_that_an_interrupt_refuses_at_its_write_is_closed(kind: st
 
 
 async def test_a_lease_that_ends_within_a_create_request_breaks_it_off(tmp_path: Path) -> None:
-    """The rows go up in the create request itself."""
+    """The rows are part of the create request itself."""
     async with account("anthropic") as vendor:
         lease = Lease(LeaseLost("taken over"), ends=True, refused=2)
         components, _ = await vendor.create(tmp_path, lease)

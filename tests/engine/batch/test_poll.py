@@ -1,4 +1,4 @@
-"""From the vendor's hands into the store: what is asked when, what is written, and whose money it was."""
+"""Polling and collecting: which requests are sent when, what is written, and who pays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BUSY = TransientError(FailureKind.SERVER, "overloaded")
 
 @dataclass
 class Scripted(Vendor):
-    """A vendor that answers polls and requests for results as it is told, the last answer again and again."""
+    """A vendor with scripted statuses and results; it repeats the last status."""
 
     statuses: list[BatchStatus | CallError] = field(default_factory=list)
     lines: list[Line | CallError] = field(default_factory=list)
@@ -71,7 +71,7 @@ def status(word: str = "completed", **facts: object) -> BatchStatus:
 
 @dataclass
 class Scene:
-    """A batch of two rows at a vendor, and who polls it."""
+    """A batch of two rows at a vendor, and its poller."""
 
     vendor: Scripted
     components: Components
@@ -80,7 +80,7 @@ class Scene:
     clock: Time
 
     async def at(self, clock: float) -> None:
-        """Let it be this late, and everything that is due be done."""
+        """Set the clock, and perform every action that is due."""
         self.clock.now = clock
         await self.components.advance(self.batch, self.poller)
 
@@ -94,7 +94,7 @@ class Scene:
 
 @pytest.fixture
 def scene_of(tmp_path: Path) -> Callable[..., Scene]:
-    """A scene with this vendor; the batch is `certain` to be ours, and this run's where it `is_own`."""
+    """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
 
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
         clock, today = Time(), START + timedelta(seconds=age_s)
@@ -257,4 +257,4 @@ async def test_an_unknown_state_is_noted_once(scene_of: Callable[..., Scene]) ->
     scene = scene_of(Scripted(statuses=[odd]))
     await scene.at(0.0)
     await scene.at(20.0)
-    assert scene.components.counters.notes == ["batch acme/000001 is in a state that is not known here: in_progress"]
+    assert scene.components.counters.notes == ["batch acme/000001 is in an unknown state: in_progress"]

@@ -1,4 +1,4 @@
-"""Which rows are where: asked by the driver's thread while the engine's own opens and closes batches."""
+"""Rows in flight: the driver's thread asks while the engine's thread opens and closes batches."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def test_a_batch_may_open_while_another_thread_asks() -> None:
 
 
 def test_of_rows_that_are_at_the_vendor_only_the_keys_are_kept() -> None:
-    """A sweep of any size fits in memory: the lines of its rows go once the vendor has them."""
+    """A sweep of any size fits in memory: lines are dropped once the vendor has them."""
     rows, row = RowsInFlight(BatchCounters()), packed_row(KEYS[0])
     packing = BatchInFlight("m", later=BatchInFlight("m"))
     rows.pack(row, packing)
-    assert rows.holds(KEYS[:1]) and rows.joins(row, {}) and packing.waiting == {7: 2}
+    assert rows.holds(KEYS[:1]) and rows.join(row, {}) and packing.waiting == {7: 2}
     rows.open(packing, SENT, KeySet(KEYS[:1]))
     assert rows.holds(KEYS[:1]) and not packing.pack.rows and packing.later is None
     rows.close(packing, unanswered=KEYS[:1])
@@ -53,7 +53,7 @@ def test_rows_that_move_to_another_batch_are_waited_for_there() -> None:
     rows, whole = RowsInFlight(BatchCounters()), BatchInFlight("m")
     for key in KEYS:
         rows.pack(packed_row(key), whole)
-    apart = rows.part(whole, [1])
+    apart = rows.split(whole, [1])
     assert (whole.pack.keys(), apart.pack.keys()) == (KEYS[:1], KEYS[1:])
     rows.give_back(whole)
     assert (rows.holds(KEYS[:1]), rows.holds(KEYS[1:]), +apart.waiting) == (False, True, {7: 1})

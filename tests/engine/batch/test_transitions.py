@@ -1,4 +1,4 @@
-"""What outcomes make of a batch: when it is polled next, how long its counters are watched, what a crash has left."""
+"""Outcomes and the next state: poll times, unchanged counters, and states recovered after a crash."""
 
 from __future__ import annotations
 

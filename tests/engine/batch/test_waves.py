@@ -1,4 +1,4 @@
-"""Rows that go out in waves, each reserving what the ones before say, against the simulator and its prices."""
+"""Waves of rows, each reserving a bound computed from the earlier ones, against the simulator and its prices."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MAX_TOKENS = 2000
 
 
 def shuffled_jobs(rows: int = ROWS) -> list[Job]:
-    """Calls whose answers are short and may be long, in a random order."""
+    """Calls in random order whose answers are short but may be long."""
     calls = [replace(chat("m", f"question {n}"), params=Params(MAX_TOKENS)) for n in range(rows)]
     calls.sort(key=lambda call: sha256(call.key.encode()).digest())
     return [Job(0, str(n), call) for n, call in enumerate(calls)]
@@ -44,7 +44,7 @@ def shuffled_jobs(rows: int = ROWS) -> list[Job]:
 
 @dataclass(frozen=True)
 class Sent:
-    """What came of a run: its counters with all open rows, its batches, and the most that they could cost."""
+    """The result of a run: its counters with all open rows, and its batches."""
 
     counters: BatchCounters
     batches: list[Batch]
@@ -64,7 +64,7 @@ async def send(
     keep: Callable[[Progress], None] = lambda _: None,
     before: Progress | None = None,
 ) -> Sent:
-    """Bring these calls to a simulator of its own, with this risk or with none."""
+    """Complete these calls at a new simulator, in waves if there is a `risk`."""
     settings = {"batch": {"turnaround": {"kind": "fixed", "value_s": 0.05}}, "seed": 3}
     async with simulator(Profile.model_validate(settings)) as url:
         endpoint = Endpoint("sim", "openai", f"{url}/openai/v1", "a-key", 10.0)
@@ -175,7 +175,7 @@ async def test_rows_that_cost_more_than_the_sample_said_end_the_run_at_its_budge
     sent = await send(tmp_path, budget_of(7 * 10**8), 1e-6, jobs, cap=5_000_000)
     first, second = sorted(sent.batches, key=lambda batch: batch.intent.at)
     assert first.intent.rows == 100 and second.harvested and second.harvested.nanousd > 2 * second.intent.nanousd
-    assert [note for note in sent.counters.notes if "which the rows before it made as good as impossible" in note]
+    assert [note for note in sent.counters.notes if "after the rows before it, that was all but impossible" in note]
     assert {row.kind for row in sent.counters.open} == {OpenKind.BUDGET}
     assert len(sent.counters.open) == ROWS - 100 - second.intent.rows > 0
 
@@ -185,7 +185,7 @@ class Killed(Exception):
 
 
 async def test_a_process_goes_on_with_the_sample_of_the_one_before(tmp_path: Path) -> None:
-    """It ends as the third wave is about to go out, and not one wave more is needed."""
+    """The first process ends before its third wave, and the second needs no extra wave."""
     jobs = shuffled_jobs()
     free = await send(tmp_path / "free", budget_of(10**15), None, jobs)
     limit = free.cost * 19 // 10
@@ -237,7 +237,7 @@ LEFT: dict[str, tuple[tuple[str, ...], Progress | None]] = {
 def test_what_was_seen_holds_where_chance_alone_has_left_the_others(
     unsent: tuple[str, ...], goes_on: Progress | None
 ) -> None:
-    """What follows a wave that went out in part is a population of its own."""
+    """The rows after a partly sent wave become a new population."""
     assert BEFORE.resumed(unsent, 5000, 0.1) == goes_on
 
 
@@ -246,7 +246,7 @@ def test_another_size_of_batches_needs_other_bounds() -> None:
 
 
 async def test_a_sample_that_ends_where_no_wave_may_is_of_no_use(tmp_path: Path) -> None:
-    """It was kept by a version of this program with other waves."""
+    """A version of this program with other waves kept it."""
     jobs = shuffled_jobs(FEW)
     before = Progress(("seen", *(job.call.key for job in jobs)), 5000, 1.0, costs=(1,), sent=1)
     sent = await send(tmp_path, budget_of(10**15), 1e-6, jobs, before=before)

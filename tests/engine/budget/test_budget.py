@@ -1,4 +1,4 @@
-"""The budget is hard by the vendor's own count, and a row that it leaves open is asked later and paid for once."""
+"""The budget is hard by the vendor's own count, and a row left open is sent later and paid for once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def profile(**fields: Any) -> Profile:
 async def run(
     url: str, folder: Path, budget: Budget, calls: list[Call], epoch: int = 1, limits: Limits = LIMITS
 ) -> tuple[Counters, dict[str, Any]]:
-    """Ask what is not stored yet; what the engine says and what the meter says."""
+    """Complete the calls that are not stored yet; return the engine's counters and the meter."""
     known = Store(LocalFolder(folder)).known(["a", "b"])
     async with engine_at(url, folder, "a", "b", limits=limits, budget=budget, epoch=epoch, known=known) as b:
         async with b.engine:
@@ -223,8 +223,7 @@ def test_collected_before_first_report() -> None:
 
 
 async def test_idle_money() -> None:
-    """No call waits for money that is not released in this process."""
-    """Batches of models that are not used here, and of a provider that was stopped, keep what is set aside for them."""
+    """No call waits for money that open batches of unused models or stopped providers keep reserved."""
     budget = Budget(1000, OpeningBalance(committed=300, out_of_reach=200), keep=lambda _: None)
     async with BatchBudgetClient(LocalBudget(budget)) as stopped, BatchBudgetClient(LocalBudget(budget)) as other:
         stopped.take_up(300)
@@ -255,7 +254,7 @@ def test_restarted_budget() -> None:
 
 
 def test_dead_engine() -> None:
-    """What an engine holds that is heard of no more is waited for only so long, and never granted to another."""
+    """Money held by a silent engine is waited for only for a time, and never granted to another engine."""
     now = [0.0]
     budget = Budget(1000, OpeningBalance(), keep=lambda _: None, clock=lambda: now[0])
     assert budget.grant(BudgetRequest("dies", 0, EngineTotals(), least=600, want=600)).granted == 600
@@ -270,7 +269,7 @@ def test_dead_engine() -> None:
 
 
 async def test_waiting_for_a_dead_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call that waits for money of a dead engine is refused; a living one that waits for an answer is waited for."""
+    """A call waiting for a dead engine's money is refused; money of a living engine is waited for."""
     monkeypatch.setattr("hab_ray.engine.budget.budget.SILENT_S", 0.4)
     monkeypatch.setattr("hab_ray.engine.budget.client.ALIVE_EVERY_S", 0.05)
     monkeypatch.setattr("hab_ray.engine.budget.client.REBALANCE_EVERY_S", 0.05)
@@ -288,7 +287,7 @@ async def test_waiting_for_a_dead_engine(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 class CountingBudget:
-    """A budget that counts how often it is asked."""
+    """A budget that counts requests."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget, self.asked = budget, 0
@@ -299,7 +298,7 @@ class CountingBudget:
 
 
 async def test_requests_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Money is requested for many calls at once, and what is not needed is returned."""
+    """Money is requested for many calls at once, and unneeded money is returned."""
     service = CountingBudget(budget_of(10_000))
     async with BudgetClient(service) as client:
         for _ in range(20):
@@ -311,7 +310,7 @@ async def test_requests_in_bulk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class StaleBudget(CountingBudget):
-    """A budget that may not be drawn from for the first requests, because the lease is stale."""
+    """A budget that refuses the first requests because the lease is stale."""
 
     refuses = 3
 
@@ -332,8 +331,33 @@ async def test_stale_lease() -> None:
     assert (service.budget.spent, service.budget.held) == (60, 0)
 
 
+class UnwritableMark(CountingBudget):
+    """A budget whose next request fails, because the mark cannot be written."""
+
+    fails = False
+
+    async def grant(self, request: BudgetRequest) -> BudgetGrant:
+        if self.fails:
+            self.fails = False
+            raise OSError(28, "No space left on device")
+        return await super().grant(request)
+
+
+async def test_failed_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client whose report fails once reports again: others wait for the money that it returns."""
+    monkeypatch.setattr("hab_ray.engine.budget.client.REBALANCE_EVERY_S", 0.02)
+    service = UnwritableMark(budget_of(100))
+    async with BudgetClient(service) as client:
+        assert await client.reserve(60) is None
+        service.fails = True
+        client.settle(60, 20)
+        async with asyncio.timeout(5):
+            while service.budget.spent != 20 or service.budget.held:
+                await asyncio.sleep(0.01)
+
+
 async def test_waits_for_released_money() -> None:
-    """A call waits for money that others release, and is refused once there can be none."""
+    """A call waits for money that others release, and is refused once no money can be released any more."""
     service = CountingBudget(budget_of(100))
     async with BudgetClient(service, waits_after_s=0.02) as client:
         assert await client.reserve(70) is None and client.waiting.smallest == 0

@@ -1,4 +1,4 @@
-"""A budget holds while processes are killed again and again: what was in flight is never forgotten."""
+"""A budget holds while processes are killed repeatedly: calls in flight are never forgotten."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def before(folder: Path, epoch: int) -> OpeningBalance:
 
 
 def spend(url: str, folder: Path, limit: int) -> None:
-    """One process of a run: it holds the store and asks what is open, as far as the budget goes."""
+    """One process of a run: it holds the store's lease and sends open calls as far as the budget goes."""
     asyncio.run(_spend(url, folder, limit))
 
 

@@ -1,4 +1,4 @@
-"""The smallest budget that finishes a sweep, as the plan has it, against the batch engine and the simulator."""
+"""The plan's smallest sufficient budget for a sweep, against the batch engine and the simulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ POLICY = BatchPolicy(poll_s=0.01, longest_poll_s=0.01, still_s=0.0)
 
 
 async def run(folder: Path, budget: BudgetService) -> tuple[BatchCounters, int]:
-    """Bring all calls to a simulator of its own by batch: the counters at the end, and the largest reservation."""
+    """Complete all calls by batch; return the final counters and the largest reservation."""
     settings = {"batch": {"turnaround": {"kind": "fixed", "value_s": 0.05}}, "seed": 3}
     async with simulator(Profile.model_validate(settings)) as url:
         endpoint = Endpoint("sim", "openai", f"{url}/openai/v1", "a-key", 10.0)
@@ -60,7 +60,7 @@ async def run(folder: Path, budget: BudgetService) -> tuple[BatchCounters, int]:
 
 
 async def test_the_smallest_budget_finishes_in_rounds_and_less_does_not(tmp_path: Path) -> None:
-    """One model at a time: each round is one batch, as many as the plan says. The hard budget is never exceeded."""
+    """One model at a time: each round is one batch, and there are as many as planned. The budget is never exceeded."""
     free, largest = await run(tmp_path / "free", unlimited())
     cost = free.spent_nanousd
     assert free.finished[0] == len(CALLS) and cost > largest

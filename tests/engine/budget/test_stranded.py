@@ -1,4 +1,4 @@
-"""What a crash would strand, at any moment of a steady flow of calls."""
+"""The money that a crash would strand at any moment of a steady flow of calls."""
 
 import asyncio
 
@@ -34,7 +34,7 @@ def granted(budget: Budget, engine: str, sequence: int, totals: EngineTotals, in
 
 
 def test_a_keeper_that_dies_strands_nothing_of_engines_that_live() -> None:
-    """One has returned money since the mark was written; one died with it, and counts for what it may hold."""
+    """One engine has returned money since the mark was written; the other died, and counts for all that it may hold."""
     marks: list[HighWaterMark] = []
     before = Budget(10_000, OpeningBalance(), marks.append)
     for engine in ("lives", "returns", "dies"):

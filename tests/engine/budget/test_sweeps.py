@@ -1,4 +1,4 @@
-"""Whole sweeps with likely budgets that end near or below their cost; `benchmarks/likely_budgets.py` draws 20,000."""
+"""Whole sweeps with likely budgets close to or below their cost; `benchmarks/likely_budgets.py` draws 20,000."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An engine's calls waiting for permits, before a limiter that answers as the test says."""
+"""Calls of an engine that wait for permits of a scripted limiter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, LimiterReply, 
 
 
 class ScriptedLimiter:
-    """Grants `free` permits per exchange and keeps what it was sent."""
+    """Grants `free` permits in total and records reports and requests."""
 
     gap_s = 0.0
     silence_s = inf
@@ -123,11 +123,15 @@ async def test_never_granted() -> None:
         assert await client.acquire("m", 1) == "retired"
 
 
-async def test_failed_exchange() -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [(ConnectionError("the limiter is gone"), "the limiter is gone"), (TimeoutError(), "TimeoutError")],
+)
+async def test_failed_exchange(error: Exception, reason: str) -> None:
     """If the exchange fails, waiting calls raise its error and later ones are turned away."""
     limiter = ScriptedLimiter(free=0)
-    limiter.error = ConnectionError("the limiter is gone")
+    limiter.error = error
     async with client_of(limiter) as client:
-        with pytest.raises(ConnectionError):
+        with pytest.raises(type(error)):
             await client.acquire("m", 1)
-        assert await client.acquire("m", 1) == "the limiter is gone"
+        assert await client.acquire("m", 1) == reason

@@ -1,4 +1,4 @@
-"""The limiter under a clock that the test turns."""
+"""The limiter under a clock that the test controls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_concurrency() -> None:
 
 
 def test_retry_after() -> None:
-    """A wait asked for by the vendor pauses that model alone."""
+    """A wait requested by the vendor pauses only that model."""
     tested = limiter()
     ask(tested, "a", 0.0)
     refuse(tested, "a", 7.5, 0.0)
@@ -126,7 +126,7 @@ def test_stopped_model() -> None:
 def exchanges(
     tested: Limiter, cost: int, start: float, end_s: float, late_s: float = 0.0
 ) -> Iterator[tuple[float, int]]:
-    """When so many calls pass that always wait, each answered at once; the asker comes back late by `late_s`."""
+    """Yield how many always-waiting calls pass when, each answered at once; requests come `late_s` late."""
     now = start
     while now < end_s:
         lease = tested.grant("a", [cost] * 128, now)
@@ -137,12 +137,12 @@ def exchanges(
 
 
 def pull(tested: Limiter, cost: int, start: float, end_s: float, late_s: float = 0.0) -> list[float]:
-    """When each call passes."""
+    """The times at which calls pass."""
     return [now for now, count in exchanges(tested, cost, start, end_s, late_s) for _ in range(count)]
 
 
 def busiest_minute(passed: list[float]) -> int:
-    """The most in any 60 s."""
+    """Return the most calls in any 60 s."""
     first, most = 0, 0
     for last, at in enumerate(passed):
         while at - passed[first] >= 60:

@@ -1,4 +1,4 @@
-"""Several engines on one limiter, under a clock that the test turns."""
+"""Several engines on one limiter, under a clock that the test controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that are refused, or answered malformed, in the same way again and again stop their model."""
+"""Calls that keep being refused, or answered with malformed bodies, in the same way stop their model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def refusal(words: str) -> dict[str, Any]:
 
 @dataclass
 class Asked:
-    """What came of some questions: how many requests were made, what the engine counted, what is in the store."""
+    """The result of some calls: the number of requests, the engine's counters and the stored outcomes."""
 
     requests: int
     counters: Counters
@@ -36,7 +36,7 @@ class Asked:
 async def asked(
     folder: Path, questions: int, script: Callable[[int], tuple[int, Any]], limits: Limits = ONE_AT_A_TIME
 ) -> Asked:
-    """Ask a vendor that answers the n-th request (from 0) as `script` says: a status and a body."""
+    """Send calls to a vendor that answers the n-th request (from 0) with the status and body of `script`."""
     requests = 0
 
     def answering(_: dict[str, Any]) -> Told:
@@ -50,7 +50,7 @@ async def asked(
 
 
 async def test_calls_refused_alike_stop_the_model(tmp_path: Path) -> None:
-    """Words that differ in ids and numbers alone are alike; the vendor's words and the remedy are told."""
+    """Messages that differ only in ids and numbers are alike; the reason names the vendor's message and the remedy."""
     words = "tools.0: unexpected field in req_{0}ab, {0} bytes"
     of = await asked(tmp_path, 40, lambda n: (400, refusal(words.format(n))))
     assert of.requests == MIN_ALIKE
@@ -84,7 +84,7 @@ async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) ->
 
 
 async def test_an_overloaded_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many more refusals than a server error is tried again, then an answer; the pauses are the limiter's."""
+    """Many more refusals than the retries of a server error, then an answer; the limiter times the pauses."""
     monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
     monkeypatch.setattr("hab_ray.engine.limits.limiter.SLOWEST_PROBE_S", 0.01)
     limits = Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -109,6 +109,6 @@ def test_what_is_alike() -> None:
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:
-    """Two rows with six malformed replies each, at the end of a run, are no reason to stop a model."""
+    """Two rows with six malformed replies each do not stop a model."""
     alike = AlikeRefusals()
     assert {alike.add("a", f"row-{n % 2}", "not as documented") for n in range(12)} == {1, 2}

@@ -52,7 +52,7 @@ async def test_known_reply(tmp_path: Path) -> None:
 
 
 async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No row is lost in a storm of faults, and lost answers are counted at what they cost."""
+    """No row is lost in a storm of faults, and lost answers are counted at their cost."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.01)
     faults = [
         {"kind": "status", "status": 429, "retry_after_s": 0.05, "probability": 0.05},
@@ -186,7 +186,7 @@ async def test_latency_by_model(tmp_path: Path) -> None:
 
 
 async def test_lost_lease(tmp_path: Path) -> None:
-    """A lost lease ends spending; what was paid for is written."""
+    """A lost lease ends spending; paid replies are written."""
     lease, latency = HeldLease(), {"kind": "fixed", "value_s": 0.3}
     limits = Limits(concurrent=10, patience_s=5)
     async with bench(tmp_path, "a", limits=limits, lease=lease, latency=latency) as b:
@@ -201,7 +201,7 @@ async def test_lost_lease(tmp_path: Path) -> None:
 
 
 async def test_stale_lease(tmp_path: Path) -> None:
-    """While the lease is stale nothing is sent, and nothing is given up: it goes on when the lease was renewed."""
+    """While the lease is stale nothing is sent and nothing given up; work continues once the lease is renewed."""
     lease, latency = HeldLease(), {"kind": "fixed", "value_s": 0.2}
     limits = Limits(concurrent=10, patience_s=5)
     async with bench(tmp_path, "a", limits=limits, lease=lease, latency=latency) as b, b.engine:
@@ -220,7 +220,7 @@ async def test_stale_lease(tmp_path: Path) -> None:
 
 
 async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
-    """Calls that wait for the lease are let go at once, and none of them is sent when it is renewed."""
+    """Calls waiting for the lease are released at once, and none of them is sent once it is renewed."""
     lease = HeldLease(LeaseStale("not renewed"))
     async with bench(tmp_path, "a", lease=lease) as b:
         async with b.engine:

@@ -1,4 +1,4 @@
-"""When the selector waits for further events, and when it does not."""
+"""When the selector waits for more events, and when it does not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wake(tested: BunchingSelector, pairs: list[tuple[socket.socket, socket.socke
 
 @pytest.mark.parametrize(("busy", "events"), [(True, 2), (False, 1)])
 def test_bunches(pairs: list[tuple[socket.socket, socket.socket]], busy: bool, events: int) -> None:
-    """Soon after a wake-up, only a busy selector waits for the event that comes a little later."""
+    """Right after a wake-up, only a busy selector waits for an event that comes slightly later."""
     with selector(pairs, busy) as tested:
         wake(tested, pairs)
         timer = send_later(pairs)

@@ -1,4 +1,4 @@
-"""What is paid for is written, whatever the store is doing when the end comes."""
+"""Paid replies are written, whatever the store is doing when the engine ends."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
+from hab_ray.storage.replies import store
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.bench import chat, stored
 from tests.folders import Through
+from tests.forking import ON_DISK
 
 
 class SlowFolder(LocalFolder):
-    """A disk that takes as long as it is told to."""
+    """A disk whose writes the test delays."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -56,8 +60,25 @@ async def test_close_during_write(tmp_path: Path) -> None:
     assert stream.outstanding == 0 and counters.finished[0] == 2
 
 
+async def test_the_last_reply_waits_for_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once every call in progress is answered, the replies are written well before the writer's second has passed."""
+    monkeypatch.setattr(store, "ON_DISK", ON_DISK)
+    writer, stream = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), JobStream()
+    replies = ReplyWriter(writer, AnsweredKeys(), Counters())
+    writing, took = asyncio.create_task(replies.flush_regularly()), list[float]()
+    for call in (chat("a", f"{number}") for number in range(5)):
+        assert await replies.register(Job(0, call.key, call), stream)
+        began = time.monotonic()
+        replies.add(call, reply(call))
+        await replies.wait_until(lambda: stream.outstanding == 0)
+        took.append(time.monotonic() - began)
+    replies.close()
+    await asyncio.wait_for(writing, 10)
+    assert min(took) < 0.7, took
+
+
 class Timed(Through):
-    """A bucket that notes when what was put into it is durable."""
+    """A bucket that records when each object became durable."""
 
     def __init__(self, inner: Folder) -> None:
         super().__init__(inner)
@@ -69,7 +90,7 @@ class Timed(Through):
 
 
 async def test_a_reply_waits_two_seconds_for_its_bucket_at_most(bucket: str) -> None:
-    """What a kill repeats is what was answered in that time; each request more is charged for."""
+    """A kill repeats the calls answered in that time, and each further request is charged for."""
     folder, stream = Timed(open_folder(Location.of(f"{bucket}/store"))), JobStream()
     replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), AnsweredKeys(), Counters())
     calls = [chat("a", f"{number}") for number in range(101)]

@@ -1,4 +1,4 @@
-"""An engine in a thread of its own, used from this one."""
+"""An engine in its own thread, used from the test's thread."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def profile(**fields: Any) -> Profile:
 
 
 def test_completes_calls(tmp_path: Path) -> None:
-    """Several streams from this thread, counted while they run; all is in the store once it is closed."""
+    """Several streams from this thread, counted while they run; every outcome is stored once the engine is closed."""
     calls = [chat("a", f"question {n}") for n in range(200)]
     with SimulatorProcess.start(profile()) as simulator:
         thread = thread_at(simulator.url, tmp_path)
@@ -72,7 +72,7 @@ async def test_on_another_loop(tmp_path: Path) -> None:
 
 
 def test_stop_and_close(tmp_path: Path) -> None:
-    """A stop ends waiting streams with Interrupted; what is in flight is answered and written."""
+    """A stop ends waiting streams with Interrupted; calls in flight are answered and written."""
     with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.5})) as simulator:
         thread = thread_at(simulator.url, tmp_path)
         work = thread.complete(questions(500))
@@ -107,7 +107,7 @@ def test_rate_while_bunching(tmp_path: Path) -> None:
 
 
 def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
-    """A stream that has not ended is cancelled when the thread ends, and nobody waits for it."""
+    """An unfinished stream is cancelled when the thread ends, and does not delay the end."""
     never = threading.Event()
 
     async def endless() -> AsyncIterator[Any]:
@@ -127,7 +127,7 @@ def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
 
 
 def test_engine_that_cannot_be_opened() -> None:
-    """Whatever waits for the engine ends with the error that opening it raised."""
+    """All waiting futures fail with the error that opening the engine raised."""
 
     @asynccontextmanager
     async def refused() -> AsyncIterator[OnlineEngine]:
