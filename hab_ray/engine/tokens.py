@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-BYTES_PER_TOKEN = 4
+from hab_ray.catalog.prices import BYTES_PER_TOKEN
+
 TOKENS_PER_REQUEST = 10  # roles and separators around the texts
 
 

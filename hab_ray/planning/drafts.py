@@ -7,10 +7,9 @@ from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
 from hab_ray.catalog.models import Purpose, Thinking
-from hab_ray.catalog.prices import Mode, input_bytes, rate
+from hab_ray.catalog.prices import BYTES_PER_TOKEN, Mode, input_bytes, rate
 from hab_ray.planning.figures import Figures, PlanLine
 from hab_ray.stages.base import CallStage
-from hab_ray.stages.forecasts import BYTES_PER_TOKEN
 from hab_ray.work import Shard, Work
 
 WIRE_BYTES = 4096  # names and brackets around the texts of a request
