@@ -76,7 +76,7 @@ class ShownTexts:
         return copied in self._words and copied not in self._repeatable
 
     def _may_be_copied(self, line: str, prefix: Sequence[str]) -> bool:
-        """Whether a line with this prefix of more than `_RUN_WORDS` words can be a copy: a fast check for most lines."""
+        """Whether a line with this prefix (over `_RUN_WORDS` words) can be a copy; rules out most lines fast."""
         first = _first_word(prefix)
         if not first or first in self._first_words:
             return True

@@ -84,7 +84,7 @@ class Listed:
 def loose_verdict(text: str, key: str, allowed: Collection[str]) -> Listed:
     """Read a verdict as the published code does: the JSON between the first and the last brace of a text.
 
-    The names `assessment` and `key` may be in single quotes. Unknown letters are ignored; of equal names the last counts.
+    `assessment` and `key` may be in single quotes. Unknown letters are ignored, and the last of equal names counts.
 
     Raises:
         Unreadable: there is no JSON object, or its value under `key` is not a list.
