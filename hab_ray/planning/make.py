@@ -16,6 +16,7 @@ from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_u
 from hab_ray.planning.likely import likely_rounds
 from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
 from hab_ray.stages import wiring
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard, Work, wants_batch
@@ -26,14 +27,15 @@ TOKENS_A_SECOND = 60.0
 Latencies = Mapping[tuple[str, str], float]
 
 
-def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> Plan:
-    """What a run of this sweep still has to do; nothing is written, and nothing asked of a vendor.
+def make_plan(work: Work, latencies: Latencies | None = None) -> Plan:
+    """Plan what a run of this sweep still has to do. Writes nothing and calls no vendor.
 
-    `latencies` are the seconds that a call of a stage to a model takes, where they were measured.
+    `latencies` are measured seconds per call, by stage and model.
 
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
+    store = Store(open_folder(work.sweep.store))
     counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
     lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))
