@@ -1,4 +1,4 @@
-"""From a resolved sweep and its store to the plan: lines, times, budgets."""
+"""Makes the plan of a resolved sweep: lines, times, budgets."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def make_plan(work: Work, latencies: Latencies | None = None) -> Plan:
 
 
 def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
-    """The lines, each by batch or online as the sweep's modes have it."""
+    """Set for each line whether the sweep's modes send it by batch."""
     together: Counter[tuple[str, str]] = Counter()
     for line in lines:
         together[line.stage, line.model] += line.figures.to_pay
@@ -84,7 +84,7 @@ def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
 
 
 def _spent(work: Work, store: Store) -> int:
-    """What the run has spent before, and what batches have reserved that it no longer waits for."""
+    """Return what the run has spent, plus reservations of batches that it no longer waits for."""
     registry = Registry(work.sweep.store)
     epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
     opening = opening_balance(store.folder, epochs, released, work.models)
@@ -107,10 +107,10 @@ def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Itera
 
 
 def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> tuple[float, float]:
-    """How long a model's open calls take, by whichever of its limits is reached first, and by its tokens of a minute.
+    """Return the seconds that a model's open calls take by its tightest limit, and by tokens per minute alone.
 
-    The latter is 0 without such a limit. A call takes its input and the most that it may answer, as the engine counts
-    it: OpenAI does so when a request comes, whatever it answers then.
+    The latter is 0 without such a limit. A call counts its input plus its output limit, as in the engine: OpenAI counts
+    so when a request arrives, whatever the answer.
     """
     if not sums.to_pay:
         return 0.0, 0.0
@@ -127,7 +127,7 @@ def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> tuple[f
 
 
 def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:
-    """What is estimated, plus the reservations of as many calls of each model as may be in flight at once."""
+    """Return the estimate plus the reservations of as many calls per model as may be in flight."""
     total = 0
     for name, model in work.models.items():
         mine = [line for line in lines if line.model == name]
@@ -139,7 +139,7 @@ def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:
 
 
 def _batch_budget(work: Work, lines: Sequence[PlanLine]) -> int:
-    """Batches reserve all their calls at once; models that are asked online reserve as they do there."""
+    """Return the budget by batch, where a batch reserves all its calls; other models reserve as online."""
     batched = [line for line in lines if work.models[line.model].entry.batch]
     others = [line for line in lines if not work.models[line.model].entry.batch]
     return sum(line.figures.most_batch for line in batched) + _online_budget(work, others)
