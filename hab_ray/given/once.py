@@ -21,8 +21,8 @@ class ReadOnce:
         """Return the value of a key, and read it first if necessary. Errors are not cached."""
         if key not in self._read:
             self._read[key] = read()
-        found: T = self._read[key]
-        return found
+        value: T = self._read[key]
+        return value
 
     def forget(self) -> None:
         """Free the memory."""

@@ -165,13 +165,13 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
         ConfigError: nothing would be left, or tests cannot be made without one of the models.
     """
     errors = [p for p in problems if p.severity is Severity.ERROR]
-    gone = {name for problem in errors for name in problem.models}
+    failing = {name for problem in errors for name in problem.models}
     making = [(key, name) for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))]
-    needed = [f"{key}: {name}" for key, name in making if name in gone]
+    needed = [f"{key}: {name}" for key, name in making if name in failing]
     if needed:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
-    subjects = tuple(s for s in sweep.subjects if s.model not in gone)
-    judges = tuple(j for j in sweep.judges if j.model not in gone)
+    subjects = tuple(s for s in sweep.subjects if s.model not in failing)
+    judges = tuple(j for j in sweep.judges if j.model not in failing)
     for key, left in (("subjects", subjects), ("judges", judges)):
         if not left:
             listed = "\n".join(f"  {p}" for p in errors)
@@ -311,8 +311,8 @@ def _batches(work: Work) -> Iterator[Problem]:
     """Find models with `mode: batch` whose vendor is not known to accept batches of them."""
     for key, name, mode in work.sweep.modes_by_key():
         entry = work.models[name].entry
-        told = work.catalog.providers[entry.provider].models.get(entry.wire)
-        if mode == "batch" and name not in work.catalog.models and not (told and told.batch):
+        listed = work.catalog.providers[entry.provider].models.get(entry.wire)
+        if mode == "batch" and name not in work.catalog.models and not (listed and listed.batch):
             cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
