@@ -40,7 +40,6 @@ from hab_ray.planning import make_plan
 from hab_ray.rehearse.profile import digest
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.storage.spending import online_spending
 from hab_simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue, Profile, SimulatorProcess
 from tests.ray_cluster import RayCluster
@@ -210,7 +209,7 @@ def disturbed(scene: Scene, sweep: Path, url: str, tests: int, kills: int) -> li
 def dearest_call(sweep: Path) -> int:
     """The most that one call of a sweep can cost, in nano-dollars."""
     work, _ = prepare(sweep, Choices(), datetime.now(UTC))
-    return max(line.dearest for line in make_plan(work, Store(open_folder(work.sweep.store))).lines)
+    return max(line.dearest for line in make_plan(work).lines)
 
 
 def money_of(name: str) -> Mapping[str, int]:

@@ -71,7 +71,7 @@ class Run:
         return Store(open_folder(self.work.sweep.store))
 
     def plan(self) -> Plan:
-        return make_plan(self.work, self.store())
+        return make_plan(self.work)
 
     def all(self) -> None:
         for shard in self.work.shards():

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 PER_MILLION = 1_000_000
 NANO = 1_000_000_000
+BYTES_PER_TOKEN = 4  # an estimate, for texts of which no tokens were counted yet
 _BATCH = {"processing": "batch"}
 
 

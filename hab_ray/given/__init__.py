@@ -1,1 +1,1 @@
-"""Files that users give: tests, answers, ratings, paraphrases."""
+"""Readers of files that users give: tests, responses, ratings, paraphrases."""

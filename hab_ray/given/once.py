@@ -1,4 +1,4 @@
-"""What a command has read of the files that its sweep gives, each of them once."""
+"""A cache of given files, so that a command reads each of them once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class ReadOnce:
-    """Keeps what was read under a key for as long as its command lasts. It is not pickled: a worker reads anew."""
+    """Caches what was read, by key, while a command runs. Pickling drops the contents: a worker reads again."""
 
     def __init__(self) -> None:
         self._read: dict[Hashable, Any] = {}
@@ -18,11 +18,11 @@ class ReadOnce:
         return ReadOnce, ()
 
     def get(self, key: Hashable, read: Callable[[], T]) -> T:
-        """What stands under the key, read if it was not yet. What raises is read again."""
+        """Return the value of a key, and read it first if necessary. Errors are not cached."""
         if key not in self._read:
             self._read[key] = read()
-        found: T = self._read[key]
-        return found
+        value: T = self._read[key]
+        return value
 
     def forget(self) -> None:
         """Free the memory."""

@@ -1,4 +1,4 @@
-"""Where a run's data comes from: what is stated beside given files and in imported rubrics."""
+"""Origins of a run's data: source records beside given files, and imported rubrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _STATED = ".source.yaml"
 
 
 class _Stated(Strict):
-    """What of a source record counts here; `hab import` writes more of it."""
+    """The fields of a source record that are used here; `hab import` writes more."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -34,12 +34,12 @@ class _Stated(Strict):
 
 
 def source_record(file: str) -> str:
-    """The name of the record that says where a file of this name comes from; it stands in the same folder."""
+    """Return the name of a file's source record, which is in the same folder."""
     return f"{file}{_STATED}"
 
 
 def stated_origin(file: Location, key: str) -> Origin | None:
-    """What the source record beside a file says, which a sweep names under a key; None where there is no record.
+    """Read the source record beside a file that a sweep names under `key`; None if there is no record.
 
     Raises:
         ConfigError: the record cannot be read.
@@ -64,11 +64,10 @@ def stated_origin(file: Location, key: str) -> Origin | None:
 
 
 def origins_of(sweep: Sweep, rubrics: Mapping[str, Rubric], earlier: Mapping[str, Origin]) -> dict[str, Origin]:
-    """The origins of what a sweep is given, by `TESTS`, `RESPONSES` and `RUBRIC` with the dimension.
+    """Return the origins of a sweep's given files and rubrics, by `TESTS`, `RESPONSES` and `RUBRIC` with the dimension.
 
-    A file of tests has none unless one is stated, beside it or in its rows: it is the user's own. What is stated beside
-    it today goes before `earlier`, the origins that the run's record has: a file that was moved away from its source
-    record keeps its origin.
+    A file of tests without a stated origin, beside it or in its rows, is the user's own. Source records take precedence
+    over `earlier`, the origins in the run's record, so that a file moved away from its source record keeps its origin.
 
     Raises:
         ConfigError: a source record or the tests cannot be read.
@@ -79,7 +78,7 @@ def origins_of(sweep: Sweep, rubrics: Mapping[str, Rubric], earlier: Mapping[str
 
 
 def _inside(tests: Location) -> Origin | None:
-    """What the rows of imported tests say of where they come from; the licence is unknown where some have another."""
+    """Return the origin that the rows of imported tests state. If their licences differ, the licence is unknown."""
     if not open_folder(tests.parent).exists(tests.name):
         return None
     rows = (record for record in given_records(tests, TESTS, ORIGIN) if isinstance(record, dict))
@@ -104,9 +103,9 @@ def _stated_today(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> Iterator[tuple
 
 
 def wording_origins(wordings: Mapping[str, Mapping[str, Rubric]]) -> dict[str, Origin]:
-    """The origins of imported rubrics of varied judges, by `WORDING` with the judge's name.
+    """Return the origins of varied judges' imported rubrics, by `WORDING` with the judge's name.
 
-    The dimensions of one judge are from one folder: where origins differ, one without a known licence stands for all.
+    If the origins of a judge's dimensions differ, one without a known licence is returned.
     """
     found: dict[str, Origin] = {}
     for judge, rubrics in wordings.items():
@@ -118,6 +117,6 @@ def wording_origins(wordings: Mapping[str, Mapping[str, Rubric]]) -> dict[str, O
 
 
 def given_files(sweep: Sweep) -> dict[str, Location]:
-    """The files of tests and responses that a sweep names, by key."""
+    """Return the files of tests and responses that a sweep names, by key."""
     files = {TESTS: sweep.tests, RESPONSES: sweep.responses and sweep.responses.file}
     return {key: file for key, file in files.items() if isinstance(file, Location)}

@@ -1,4 +1,4 @@
-"""Paraphrases given in a file: tests in other words, in which a variant asks them."""
+"""Paraphrases given in a file: the wordings in which a variant asks tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hab_ray.visible import one_line
 
 
 class GivenParaphrase(Strict):
-    """One row: another wording of the test that `test_id` names, or `paraphrase_of` by its prompt."""
+    """One row: another wording of a test, named by `test_id` or by its prompt in `paraphrase_of`."""
 
     dimension: str
     prompt: Prompt
@@ -34,7 +34,7 @@ class GivenParaphrase(Strict):
 
     @property
     def of(self) -> str:
-        """What names the test."""
+        """The id or prompt of the test."""
         return self.test_id or self.paraphrase_of or ""
 
 
@@ -42,12 +42,12 @@ _COLUMNS = Columns.of(GivenParaphrase)
 
 
 def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, Paraphrase]]:
-    """The paraphrases in a file (Parquet, CSV or JSON lines), by dimension and by what names the test.
+    """Read the paraphrases in a file (Parquet, CSV or JSON lines), by dimension and by the test's id or prompt.
 
-    Those of other dimensions than the rubrics' are left out; every dimension has an entry.
+    Dimensions without a rubric are left out; every rubric's dimension has an entry.
 
     Raises:
-        ConfigError: the file cannot be read, a row is no paraphrase, or a test has two.
+        ConfigError: the file cannot be read, a row is not a paraphrase, or a test has two.
     """
     found: dict[str, dict[str, Paraphrase]] = defaultdict(dict, {dimension: {} for dimension in rubrics})
     for number, record in enumerate(given_records(path, "variants.subjects.tests", _COLUMNS), 1):

@@ -1,4 +1,4 @@
-"""Ratings given in files: scores that people, or judges of earlier studies, gave to single answers."""
+"""Ratings given in files: scores of single responses by people or by judges of earlier studies."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ PSEUDONYM = re.compile(r"person-[0-9]+")
 
 @dataclass(frozen=True)
 class Scale:
-    """The lowest and the highest score of an earlier study, which stand for 0 and 10; as text `LOW:HIGH`."""
+    """The lowest and highest score of an earlier study, which map to 0 and 10. As text: `LOW:HIGH`."""
 
     low: float
     high: float
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The scale that a text names.
+        """Parse a scale.
 
         Raises:
-            ValueError: it names none.
+            ValueError: the text is not a scale.
         """
         low, high = (number_in(end) for end in text.split(":")) if text.count(":") == 1 else (nan, nan)
         if not (low < high and isfinite(high - low)):
@@ -51,10 +51,10 @@ class Scale:
         return f"{self.low:g}:{self.high:g}"
 
     def score(self, given: object) -> float:
-        """A score of this scale on that of judges.
+        """Convert a score on this scale to 0..10.
 
         Raises:
-            ValueError: it is no number of this scale.
+            ValueError: it is not a number on this scale.
         """
         number = number_in(given)
         if not self.low <= number <= self.high:
@@ -66,7 +66,7 @@ _ANY_SCORE = Scale(0, SCORE_START)
 
 
 def number_in(given: object) -> float:
-    """A number, or that in a text; NaN where there is none."""
+    """Convert a number or its text to a float; NaN if it is neither."""
     try:
         return float(given) if isinstance(given, int | float | str) and not isinstance(given, bool) else nan
     except (ValueError, OverflowError):
@@ -74,10 +74,10 @@ def number_in(given: object) -> float:
 
 
 def whole_score(given: object) -> int:
-    """A score as a file has it, as a number or its text.
+    """Convert a score in a file, a number or its text.
 
     Raises:
-        ValueError: it is no whole number from 0 to 10.
+        ValueError: it is not a whole number from 0 to 10.
     """
     number = number_in(given)
     if not (number.is_integer() and 0 <= number <= SCORE_START):
@@ -89,7 +89,7 @@ def whole_score(given: object) -> int:
 
 
 def _letters(given: Any) -> Any:
-    """Letters written as one text: `A, C`, `none` for no issues, nothing where they are not known."""
+    """Split letters written as one text: `A, C`. `none` means no issues, an empty text unknown issues."""
     if not isinstance(given, str):
         return given
     text = given.strip()
@@ -99,14 +99,14 @@ def _letters(given: Any) -> Any:
 
 
 def response_digest(text: str) -> str:
-    """The sha256 of an answer's text, by which a rating knows whether it is of this very answer."""
+    """Return the sha256 of a response's text, which identifies the rated response."""
     return sha256(clean_text(text).encode()).hexdigest()
 
 
 def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    """The ids of tests by what ratings may call them: their ids, what their texts make, else the prompt alone.
+    """Map every name that ratings may use for a test to its id: the id, or the hash of its texts or of its prompt.
 
-    The prompt alone names a test where no other has it.
+    The hash of the prompt alone counts only if no other test has that prompt.
     """
     ids, whole, alone = {}, {}, defaultdict(set)
     for test in tests:
@@ -118,10 +118,10 @@ def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
 
 
 class GivenRating(AnswerRow):
-    """One row: a rater's score of a subject's answer, or the issues that make it; of a sheet its `item` names these.
+    """One row: a rater's score of a response, or the issues that determine it. In a sheet, `item` names the response.
 
-    With `response_sha256` the rating is of the answer with this text alone. `failed`
-    says why a rater has no score. `scale` is what an import has mapped a score from, which need not be whole then.
+    With `response_sha256` the rating applies only to a response with this text. `failed` says why there is no score.
+    `scale` is the scale from which an import converted the score, which need not be whole then.
     """
 
     item: Any = None
@@ -141,14 +141,14 @@ class GivenRating(AnswerRow):
 
     @property
     def names_issues_alone(self) -> bool:
-        """Whether the score is what the named issues leave."""
+        """Whether the row has issues but no score, so that the issues determine the score."""
         return self.score in (None, "") and self.issues is not None and not self.failed.strip()
 
     def mark(self) -> float | None:
-        """The score from 0 to 10; None where the rater failed, or named the issues alone.
+        """Return the score from 0 to 10; None if the rater failed or named only issues.
 
         Raises:
-            ValueError: it is none, or there is one although the rater failed.
+            ValueError: the score is invalid, or there is one although the rater failed.
         """
         try:
             if not self.failed.strip() and not self.names_issues_alone:
@@ -165,9 +165,9 @@ _COLUMNS = Columns.of(GivenRating, numbers=("sample", "score"))
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """A rater's score (0..10) of one answer; None exactly where `failed` says why there is none.
+    """A rater's score (0..10) of one response; None exactly if `failed` says why there is no score.
 
-    `test` is the test's id, or what `id_of_test` makes of its texts. `issues` is None where they are not known.
+    `test` is the test's id or the `id_of_test` of its texts. `issues` is None if unknown.
     """
 
     test: str
@@ -184,38 +184,38 @@ class Rating:
 
 
 def is_of(rating: Rating, answer: Response) -> bool:
-    """Whether a rating of this test and subject is of this very answer, as far as it says of which."""
+    """Whether a rating of this test and subject applies to this response; always, if it has no digest."""
     digest = rating.response_sha256
     return digest is None or (answer.state is State.OK and digest == response_digest(answer.text))
 
 
 def is_of_given(rating: Rating, answer: Response) -> bool:
-    """The same of a given answer: what was given as none has no text that could differ."""
+    """Whether a rating applies to a given response; always, if that response has no text."""
     return answer.state is not State.OK or is_of(rating, answer)
 
 
 @dataclass(frozen=True)
 class GivenRatings:
-    """The ratings of some files, each once, and how many rows are of other dimensions."""
+    """The distinct ratings of some files, and the number of rows of other dimensions."""
 
     ratings: tuple[Rating, ...]
     elsewhere: int
 
     @property
     def raters(self) -> tuple[str, ...]:
-        """The names of those who rated, in the files' order."""
+        """The names of the raters, in the files' order."""
         return tuple(dict.fromkeys(rating.rater for rating in self.ratings))
 
 
 def read_given_ratings(
     paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: Mapping[str, SheetItem] | None = None
 ) -> GivenRatings:
-    """The ratings in some files (Parquet, CSV or JSON lines) as far as they are of the rubrics' dimensions.
+    """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON lines).
 
-    `key` says which answers are behind the items of sheets; rows of these without a rating are left out.
+    `key` maps the items of sheets to responses; rows of sheets without a rating are left out.
 
     Raises:
-        ConfigError: a file cannot be read, a row is no rating, or two rows contradict each other.
+        ConfigError: a file cannot be read, a row is not a rating, or two rows contradict each other.
     """
     known: dict[tuple[str, str, str, str, int], Rating] = {}
     kinds: dict[str, Rater] = {}
@@ -234,7 +234,7 @@ def read_given_ratings(
 
 
 def _rows(paths: Sequence[Location], key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
-    """The rows of all files, each with its place for messages."""
+    """Yield the rows of all files, each with its location for messages."""
     pseudonyms: dict[str, Location] = {}
     for path in paths:
         for where, row in _rows_of(path, key):

@@ -1,4 +1,4 @@
-"""Responses given in a file, which judges read instead of asking subjects: of people, of earlier studies, published."""
+"""Responses given in a file, which are judged instead of asking subjects."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.visible import one_line
 
-# What the benchmark's published code wrote in the place of an answer that it did not get.
+# The benchmark's published code wrote these instead of a response that it did not get.
 ERROR_MARKS = (
     "[ERROR DURING LLM CHAT]",
     "[RATE LIMIT ERROR",
@@ -29,7 +29,7 @@ ERROR_MARKS = (
 
 
 def _text_or_none(given: Any) -> Any:
-    """Null, which is how tables say that there was no text, is an empty answer."""
+    """Read null, with which tables mark a missing text, as an empty response."""
     return "" if given is None else given
 
 
@@ -46,7 +46,7 @@ class GivenResponse(AnswerRow):
 
     @model_validator(mode="after")
     def _has_its_text(self) -> Self:
-        """An export that leaves answers out has their states: they must not come back as empty answers."""
+        """Refuse rows of exports without texts: they must not be read as empty responses."""
         if self.state is State.OK and not self.text:
             raise ValueError("its state is ok and it has no text; give its text, or leave the row out")
         return self
@@ -57,23 +57,23 @@ _COLUMNS = Columns.of(GivenResponse, numbers=("sample",), may_be_empty=("text", 
 
 @dataclass(frozen=True)
 class GivenResponses:
-    """The responses of a file by subject and dimension, and the tests that they answer, by dimension."""
+    """The responses of a file, by subject and dimension, and their tests, by dimension."""
 
     tests: Mapping[str, list[ChosenTest]]
     responses: Mapping[tuple[str, str], list[Response]]
 
     @property
     def subjects(self) -> tuple[str, ...]:
-        """The names of those who answered, in the file's order."""
+        """The names of the subjects, in the file's order."""
         return tuple(dict.fromkeys(subject for subject, _ in self.responses))
 
 
 def read_given_responses(
     path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
 ) -> GivenResponses:
-    """The responses in a file (Parquet, CSV or JSON lines); those of other dimensions than the rubrics' are left out.
+    """Read the responses in a file (Parquet, CSV or JSON lines). Dimensions without a rubric are left out.
 
-    `tests` are those that the sweep gives besides; without them the tests are what the rows say that they answer.
+    `tests` are those that the sweep gives; without them the rows define the tests.
 
     Raises:
         ConfigError: the file cannot be read, a row answers no known test, or two rows are different answers of one
@@ -93,7 +93,7 @@ def read_given_responses(
 
 
 class _GivenReader:
-    """Takes in rows and refuses what contradicts an earlier one."""
+    """Collects rows and refuses those that contradict an earlier row."""
 
     def __init__(
         self, path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
@@ -155,7 +155,7 @@ def _response(row: GivenResponse, test: ChosenTest) -> Response:
 
 
 def _state(row: GivenResponse) -> tuple[State, str]:
-    """What became of a row, and why it is no answer."""
+    """Return a row's state, and the reason if it is not a response."""
     if row.state not in (None, State.OK):
         return row.state, row.reason or "given as no answer"
     if row.text.lstrip().startswith(ERROR_MARKS):

@@ -1,6 +1,6 @@
-"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, and `id`, `context` where wanted.
+"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, optionally `id` and `context`.
 
-Imported ones have `source`, `licence` and `canaries`, too: where they come from, should their source record get lost.
+Imported tests also have `source`, `licence` and `canaries`, in case their source record is lost.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _not_blank(text: str) -> str:
 
 
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
-"""Is told now and then how many rows of a file were read."""
-_TOLD_ROWS = 10_000
+"""Called now and then with the number of rows of a file read so far."""
+_REPORTED_ROWS = 10_000
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -50,25 +50,27 @@ _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a given file by what they hold.
+    """The columns of a given file, by type.
 
-    All cells of a CSV file are text, and an empty one is none, except in columns that `may_be_empty`.
+    All cells of a CSV file are text, and an empty cell is missing, except in columns that `may_be_empty`. If they are
+    `exclusive`, other columns are refused.
     """
 
     texts: tuple[str, ...]
     numbers: tuple[str, ...] = ()
     may_be_empty: tuple[str, ...] = ()
+    exclusive: bool = False
 
     @classmethod
     def of(cls, row: type[Strict], numbers: tuple[str, ...] = (), may_be_empty: tuple[str, ...] = ()) -> Self:
-        """The columns that a kind of row has, under all names that it knows them by."""
+        """Return the columns of a row type, under all their names; exclusive if the type forbids other fields."""
         aliases = {name: field.validation_alias for name, field in row.model_fields.items()}
         known = [alias.choices if isinstance(alias, AliasChoices) else [name] for name, alias in aliases.items()]
         texts = (str(name) for names in known for name in names if name not in numbers)
-        return cls(tuple(texts), numbers, may_be_empty)
+        return cls(tuple(texts), numbers, may_be_empty, exclusive=row.model_config.get("extra") == "forbid")
 
     def of_cells(self, cells: Mapping[str, str]) -> dict[str, str | int]:
-        """The values of a row of a CSV file; a cell that is no whole number where one belongs stays text."""
+        """Return the values of a row of a CSV file. In columns of numbers, other cells stay text."""
         return {
             name: int(cell) if name in self.numbers and _WHOLE_NUMBER.fullmatch(cell) else cell
             for name, cell in cells.items()
@@ -80,7 +82,7 @@ ORIGIN = Columns(texts=("source", "licence", "canaries"))
 
 
 class GivenTest(Strict):
-    """One line of a file of tests; without an id it gets one from its text, without a system the rubric's."""
+    """One row of a file of tests. Its id defaults to a hash of its text, its system prompt to the rubric's."""
 
     dimension: str
     prompt: Prompt
@@ -97,9 +99,9 @@ _COLUMNS = Columns.of(GivenTest, numbers=("cluster",))
 
 
 class AnswerRow(Strict):
-    """What each row about an answer says: whose it is, and its test, by `test_id` or `prompt` (and `context`).
+    """The fields of every row about a response: its subject, and its test by `test_id` or `prompt` (and `context`).
 
-    Further columns are passed over. The names of the benchmark's published data set are understood, too.
+    Other columns are ignored. The names of the benchmark's published data set are accepted as well.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -119,10 +121,10 @@ class AnswerRow(Strict):
 
 
 def given_file(place: Location, key: str = "tests", most: int = MAX_BYTES) -> bytes:
-    """The bytes of a file that a sweep names under a key.
+    """Read a file that a sweep names under `key`.
 
     Raises:
-        ConfigError: there is none, or it has more than `most`.
+        ConfigError: the file does not exist, cannot be read or has more than `most` bytes.
     """
     try:
         return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
@@ -140,10 +142,10 @@ def _in_bucket(place: Location, most: int) -> bytes:
 
 
 def given_row(kind: type[Given], record: object, where: str) -> Given:
-    """A row of a given file.
+    """Validate a row of a given file.
 
     Raises:
-        ConfigError: it is none of this kind; with all that is wrong.
+        ConfigError: the row is invalid; the message lists the causes.
     """
     try:
         return kind.model_validate(record)
@@ -152,14 +154,14 @@ def given_row(kind: type[Given], record: object, where: str) -> Given:
 
 
 def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
-    """The tests of a file, by dimension, in the file's order; other dimensions than the rubrics' are left out.
+    """Read the tests of a file, by dimension and in the file's order. Dimensions without a rubric are left out.
 
     Raises:
-        ConfigError: the file cannot be read, a line is not a test of its dimension, or an id appears twice.
+        ConfigError: the file cannot be read, a row is not a test of its dimension, or an id appears twice.
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
-    for number, record in enumerate(_tests_in(path), 1):
+    for number, record in enumerate(given_records(path, "tests", _COLUMNS), 1):
         given = given_row(GivenTest, record, f"{path}, row {number}")
         if given.dimension not in rubrics:
             continue
@@ -173,10 +175,10 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
 
 
 def check_context(context: str, rubric: Rubric, where: str) -> None:
-    """See that a test has the rubric's second field where there is one: the judge cannot do without.
+    """Check that a test has a context exactly if the rubric has one, since its judges are shown it.
 
     Raises:
-        ConfigError: it is missing, or given where there is none.
+        ConfigError: the context is missing, or the rubric has none.
     """
     field = rubric.context
     if field is None:
@@ -199,47 +201,35 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def _tests_in(path: Location) -> Iterator[Any]:
-    """The rows of a file of tests; one in Parquet with a column that tests do not have is refused."""
-    if not _is_parquet(path):
-        yield from given_records(path, "tests", _COLUMNS)
-        return
-    with _named(path, "tests"):
-        yield from _told(parquet_rows(given_file(path), _COLUMNS.texts, _COLUMNS.numbers))
-
-
 def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
-    """The rows of a file that a sweep names under a key: of Parquet these columns, else all that is there.
+    """Yield the rows of a file that a sweep names under `key`: of Parquet these columns, else all columns.
 
     Raises:
-        ConfigError: the file cannot be read.
+        ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
     data = given_file(path, key)
     with _named(path, key):
-        if _is_parquet(path):
-            yield from _told(parquet_columns(data, columns.texts, columns.numbers))
+        if path.name.lower().endswith(".parquet"):
+            read = parquet_rows if columns.exclusive else parquet_columns
+            yield from _reported(read(data, columns.texts, columns.numbers))
         elif path.name.lower().endswith(".csv"):
-            yield from _told(columns.of_cells(cells) for _, cells in csv_rows(data))
+            yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
         else:
-            yield from _told(record for _, record in json_lines(data))
+            yield from _reported(record for _, record in json_lines(data))
 
 
-def _told(rows: Iterable[Any]) -> Iterator[Any]:
-    """The same rows, which are counted for whoever watches."""
-    told = ROWS_READ.get()
+def _reported(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield the rows, and report their number to `ROWS_READ` now and then."""
+    report = ROWS_READ.get()
     for number, row in enumerate(rows, 1):
-        if number % _TOLD_ROWS == 0:
-            told(number)
+        if number % _REPORTED_ROWS == 0:
+            report(number)
         yield row
-
-
-def _is_parquet(path: Location) -> bool:
-    return path.name.lower().endswith(".parquet")
 
 
 @contextmanager
 def _named(path: Location, key: str) -> Iterator[None]:
-    """Has what is wrong with a file say which it is, and under which key the sweep names it."""
+    """Add the file, and the key under which the sweep names it, to messages about bad input."""
     try:
         yield
     except BadInput as error:

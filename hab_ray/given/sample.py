@@ -1,9 +1,9 @@
-"""Which answers of a given file a sweep reads: those of a sample of its tests, or those that people have rated.
+"""Selects the given responses that a sweep reads: those of a sample of tests, or those that people have rated.
 
-A test's place in the draw is a digest of the seed and the test's id. The order of a file's rows, the other tests and
-other subjects do not change it, so that the same sweep always draws the same tests, and a larger sample holds the
-smaller one. Tests that every subject has a row for come first: a failed answer is a row, too, as a draw among those
-that succeeded would leave out the tests on which subjects fail.
+The sample is ordered by a hash of the seed and the test's id. It does not depend on the order of rows, other tests or
+other subjects: the same sweep always draws the same tests, and a larger sample contains the smaller one. Tests for
+which every subject has a row come first. A failed response counts as a row: drawing among successful responses only
+would leave out the tests on which subjects fail.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _Parts = Mapping[tuple[str, str], list[Response]]
 def chosen_answers(
     found: GivenResponses, given: GivenAnswers, ratings: Iterable[Rating]
 ) -> tuple[GivenResponses, dict[str, Drawn]]:
-    """The answers and tests that a sweep reads, and by dimension what was drawn; rated ones first, then the sample.
+    """Return the responses and tests that a sweep reads, and the draw of each dimension.
 
-    `found` has the answers of the subjects that are read. Where the sweep takes all, nothing is drawn.
+    `found` has the responses of the sweep's subjects. The sample is drawn from the rated ones if `only` requests them.
+    If the sweep takes all responses, nothing is drawn.
     """
     if given.only is None and given.sample is None:
         return found, {}
@@ -52,13 +53,13 @@ def chosen_answers(
 
 
 def those_rated(names: Iterable[str], ratings: Iterable[Rating]) -> tuple[str, ...]:
-    """Those of them of whom people have rated an answer."""
+    """Return those names of whom people have rated a response."""
     rated = {rating.subject for rating in ratings if _is_by_person(rating)}
     return tuple(name for name in names if name in rated)
 
 
 def changed_draw(before: GivenAnswers | None, now: GivenAnswers | None) -> Iterator[str]:
-    """What a sweep says otherwise than before of which answers it reads."""
+    """Yield the keys by which a sweep selects other responses than before."""
     if (before and before.sample) != (now and now.sample):
         yield "responses.sample: differs"
     if (before and before.only) != (now and now.only):
@@ -66,7 +67,7 @@ def changed_draw(before: GivenAnswers | None, now: GivenAnswers | None) -> Itera
 
 
 def sample_told(given: GivenAnswers | None, drawn: Mapping[str, Drawn]) -> str | None:
-    """What of the given answers is read, for plan, status and report; None where all are."""
+    """Describe the selection of given responses for plan, status and report; None if all are read."""
     if given is None or not drawn:
         return None
     by_size: dict[tuple[int, int], list[str]] = {}
@@ -82,7 +83,6 @@ def sample_told(given: GivenAnswers | None, drawn: Mapping[str, Drawn]) -> str |
 
 
 def _rated(found: GivenResponses, ratings: Iterable[Rating]) -> dict[tuple[str, str], list[Response]]:
-    """The answers that a person has rated."""
     by_text = {dimension: tests_by_text(tests) for dimension, tests in found.tests.items()}
     answers = {part: {(row.test_id, row.sample): row for row in rows} for part, rows in found.responses.items()}
     rated: set[tuple[str, str, str, int]] = set()
@@ -113,7 +113,6 @@ def _by_dimension(parts: _Parts) -> dict[str, list[Response]]:
 
 
 def _drawn(parts: _Parts, dimension: str, sample: ResponseSample) -> set[str]:
-    """The ids of the tests that are drawn in a dimension."""
     answered = [_ids(rows) for (_, named), rows in parts.items() if named == dimension]
     by_all = set.intersection(*answered)
     order = sorted(set.union(*answered), key=lambda id: (id not in by_all, _digest((str(sample.seed), id)), id))
@@ -129,6 +128,6 @@ def _names(rows: Sequence[Response]) -> set[str]:
 
 
 def _digest(texts: Iterable[str]) -> str:
-    """The sha256 of some texts; of a set, whatever its order."""
+    """Return the sha256 of some texts; that of a set does not depend on its order."""
     ordered = sorted(texts) if isinstance(texts, set) else texts
     return sha256("\n\n".join(ordered).encode()).hexdigest()

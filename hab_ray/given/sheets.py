@@ -1,4 +1,4 @@
-"""The key to sheets that raters get: which answer stands behind an item. It stays in the run's folder."""
+"""The key to raters' sheets: which response each item is. It stays in the run folder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ SHEET_RATER = re.compile(r"R[0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class SheetItem:
-    """An answer on a sheet: the `item` that raters know it by, and what it is.
+    """A response on a sheet, and the `item` by which raters know it.
 
-    `raters` are those who were to rate it, `seed` what the sheet was drawn with, `response_sha256` the digest of the
-    answer's text.
+    `raters` are those assigned to it, `seed` is the seed of the sheet's draw, `response_sha256` the hash of the text.
     """
 
     sheet: str
@@ -34,7 +33,7 @@ class SheetItem:
 
 
 def key_of_run(run: Location) -> Mapping[str, SheetItem]:
-    """The items of all sheets of a run, by what raters know them by; nothing where there is no run or no sheet.
+    """Read the items of all sheets of a run, by item; empty if there is no run or sheet.
 
     Raises:
         DamagedFile: a key cannot be read.
@@ -45,7 +44,7 @@ def key_of_run(run: Location) -> Mapping[str, SheetItem]:
 
 
 def resolved(record: Mapping[str, object], key: Mapping[str, SheetItem], where: str) -> dict[str, object] | None:
-    """A row of a filled sheet as a rating of the answer behind its item; None where it is not rated yet.
+    """Convert a row of a sheet to a rating of its item's response; None if it is not rated yet.
 
     Raises:
         ConfigError: no sheet of the run has the item.

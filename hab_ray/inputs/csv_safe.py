@@ -1,4 +1,4 @@
-"""Tables as CSV can hold them, and without formulas for the spreadsheets that open it."""
+"""Prepares tables for CSV: without lists, and without formulas that a spreadsheet would run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FORMULA = rf"\A({FORMULA})"
 
 
 def without_lists(table: pa.Table) -> pa.Table:
-    """The table with a text in the place of each list: its members, with a space between them."""
+    """Replace each list by its members, joined by spaces."""
     for number, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
             joined = [None if each is None else " ".join(each) for each in table.column(number).to_pylist()]
@@ -20,7 +20,7 @@ def without_lists(table: pa.Table) -> pa.Table:
 
 
 def without_formulas(table: pa.Table) -> pa.Table:
-    """The table with a ' before what a spreadsheet would take for a formula."""
+    """Put a ' before each text that a spreadsheet would take for a formula."""
     for number, field in enumerate(table.schema):
         if pa.types.is_string(field.type):
             safe = pc.replace_substring_regex(table.column(number), _FORMULA, r"'\1")

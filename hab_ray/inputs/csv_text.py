@@ -1,4 +1,4 @@
-"""Tables of comma-separated values with a line of names, as spreadsheets and other programs write them."""
+"""Reads CSV tables with a header line."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from hab_ray.inputs.files import (
     too_many_rows,
 )
 
-# What a spreadsheet takes for a formula, also behind the ' that is put before one.
+# The beginning of a formula in a spreadsheet, with or without the protecting '.
 FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
 _FORMULA = re.compile(FORMULA)
 
 
 def csv_names(data: Data) -> tuple[str, ...]:
-    """The names in the first line of a table.
+    """Read the column names in the first line of a table.
 
     Raises:
-        BadInput: it is no text in UTF-8, has no first line, or a name is missing or stands twice in it; as
-            `distinct_columns`.
+        BadInput: the table is not UTF-8 or empty, a name is missing or appears twice; as `distinct_columns`.
     """
     first = next(_lines(data), None)
     names = tuple(name.strip() for name in first[1]) if first else ()
@@ -45,15 +44,14 @@ def csv_names(data: Data) -> tuple[str, ...]:
 
 
 def csv_numbers(data: Data) -> tuple[str, ...]:
-    """Names for the columns of a table whose first line is a row like the others: `1`, `2` and so on."""
+    """Number the columns of a table without a header: `1`, `2` and so on."""
     return tuple(str(place) for place, _ in enumerate(next(_lines(data), (0, []))[1], 1))
 
 
 def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
-    """The rows of a table by `names`, else by those in its first line, each with the number of the line it ends on.
+    """Yield the rows of a table, by `names` or else by its header, each with the number of its last line.
 
-    A cell stays as it is, with its white space, but for the ' that keeps a spreadsheet from taking it for a formula.
-    Lines without a text in any cell are left out.
+    Cells keep their white space, but lose the ' that protects a formula. Empty lines are skipped.
 
     Raises:
         BadInput: as `csv_names`; a row has another number of cells or more than `MAX_ROW_BYTES` characters, a
@@ -96,7 +94,7 @@ def _lines(data: Data) -> Iterator[tuple[int, list[str]]]:
 
 
 class _Lines:
-    """The lines of a text, of which those of one row are bounded: the csv module would collect them all."""
+    """The lines of a text. Limits the length of a row, which the csv module would read without bound."""
 
     def __init__(self, data: Data) -> None:
         self._text = io.TextIOWrapper(opened(data), "utf-8-sig", newline="")

@@ -1,4 +1,4 @@
-"""Files of environment variables (`.env`): NAME=VALUE, one a line, as shells and docker read them."""
+"""Reads files of environment variables (`.env`): one NAME=VALUE per line, as in shells and docker."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ _KEY_LINE = re.compile(r"(?:export\s+)?[A-Za-z_][A-Za-z0-9_]*_KEY\s*=")
 
 
 def env_file(path: Path) -> dict[str, str]:
-    """The variables of a file. Quotes are taken off, `#` after a blank begins a comment, and nothing is expanded.
+    """Read the variables of a file. Quotes are removed, `#` after a space begins a comment, nothing is expanded.
 
     Raises:
-        BadInput: it cannot be read, or a line is no NAME=VALUE; the line, which may hold a key, is not repeated.
+        BadInput: the file cannot be read, or a line is not NAME=VALUE. The message omits the line: it may hold a key.
     """
     return dict(_variable(number, line) for number, line in _lines(text_of(path)))
 
 
 def env_keys(path: Path) -> dict[str, str]:
-    """The variables of a file whose names end in `_KEY`, read as by `env_file`; its other lines may be anything.
+    """Read the variables whose names end in `_KEY`, as `env_file` does, and ignore all other lines.
 
     Raises:
-        BadInput: it cannot be read, or the line of a key is no NAME=VALUE.
+        BadInput: the file cannot be read, or the line of a key is not NAME=VALUE.
     """
     lines = _lines(text_of(path))
     return dict(_variable(number, line) for number, line in lines if _KEY_LINE.match(line))

@@ -1,4 +1,4 @@
-"""The bytes and the text of a file that a user names."""
+"""Reads the bytes and the text of files that users name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _SHOWN_CAUSES = 5
 
 
 class BadInput(ValueError):
-    """A file or text cannot be used: where in it and why, and what to do."""
+    """A file or text cannot be used. The message says where and why, and what to do."""
 
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}; {remedy}")
@@ -36,23 +36,23 @@ class BadInput(ValueError):
 
 
 def causes_of(error: ValidationError) -> str:
-    """The first of what is wrong with a text's content: each with its place in it, and our messages in their words."""
+    """Return the first causes of a validation error, each with its location."""
     found = error.errors(include_url=False)[:_SHOWN_CAUSES]
     places = [(".".join(map(str, detail["loc"])), detail["msg"].removeprefix("Value error, ")) for detail in found]
     return "; ".join(": ".join(filter(None, place)) for place in places)
 
 
 Data = bytes | Path
-"""What a table is read from: its bytes, or its file, of which only a part is in memory at a time."""
+"""A table's bytes, or its file, which is read in parts."""
 
 
 def opened(data: Data) -> BinaryIO:
-    """A table from its beginning."""
+    """Open a table for reading."""
     return io.BytesIO(data) if isinstance(data, bytes) else regular_file(data, MAX_STREAMED_BYTES)
 
 
 def mapped(data: Data) -> bytes | mmap.mmap:
-    """A table as a sequence of bytes; those of a file are read where they are looked at."""
+    """Return a table as a sequence of bytes; a file is mapped into memory."""
     if isinstance(data, bytes):
         return data
     with opened(data) as file:
@@ -61,18 +61,18 @@ def mapped(data: Data) -> bytes | mmap.mmap:
 
 
 def bytes_of(path: Path, most: int) -> bytes:
-    """The bytes of a regular file."""
+    """Read the bytes of a regular file. Raises as `regular_file`."""
     with regular_file(path, most) as file:
         return file.read(most)
 
 
 def regular_file(path: Path, most: int) -> BinaryIO:
-    """A regular file, open for reading.
+    """Open a regular file for reading.
 
-    A pipe, socket or device is refused before it is read: it may never end, and opening it may wait for ever.
+    Pipes, sockets and devices are refused: opening them may block forever, and reading them may never end.
 
     Raises:
-        BadInput: it cannot be read, is no regular file, or has more than `most` bytes.
+        BadInput: the file cannot be read, is not a regular file, or has more than `most` bytes.
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -100,20 +100,20 @@ def _kind(mode: int) -> str:
 
 
 def text_of(file: Traversable) -> str:
-    """The text of a file in UTF-8, with or without a byte order mark.
+    """Read a UTF-8 file, with or without a byte order mark.
 
     Raises:
-        BadInput: it cannot be read, is no text in UTF-8, or has more than `MAX_TEXT_BYTES`.
+        BadInput: the file cannot be read, is not UTF-8, or has more than `MAX_TEXT_BYTES`.
     """
     data = bytes_of(file, MAX_TEXT_BYTES) if isinstance(file, Path) else file.read_bytes()
     return decoded(data)
 
 
 def decoded(data: bytes) -> str:
-    """Bytes as text in UTF-8.
+    """Decode bytes as UTF-8.
 
     Raises:
-        BadInput: they are none.
+        BadInput: they are not UTF-8.
     """
     try:
         return data.decode("utf-8-sig")
@@ -122,7 +122,7 @@ def decoded(data: bytes) -> str:
 
 
 def no_text(data: Data) -> BadInput:
-    """Why bytes that are no text in UTF-8 are none: the first line that is not."""
+    """Return the error for bytes that are not UTF-8, with the first line that is not."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, reason = 1, "unexpected end of data"
     for chunk in iter(partial(opened(data).read, MEBIBYTE), b""):
@@ -138,12 +138,12 @@ def no_text(data: Data) -> BadInput:
 
 
 def too_many_rows() -> BadInput:
-    """Why a table is not read further."""
+    """Return the error for a table with too many rows."""
     return BadInput(f"has more than {MAX_ROWS:,} rows or as many empty lines", "split it, or remove the empty lines")
 
 
 def distinct_columns(names: Iterable[str]) -> tuple[str, ...]:
-    """The names of a table's columns, each once.
+    """Return the distinct names of a table's columns.
 
     Raises:
         BadInput: there are more than `MAX_COLUMNS`, or one is longer than `MAX_COLUMN`.
@@ -160,5 +160,5 @@ def distinct_columns(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def too_many_columns() -> BadInput:
-    """Why a table is not read at all."""
+    """Return the error for a table with too many columns."""
     return BadInput(f"has more than {MAX_COLUMNS:,} columns", "leave out those that are not needed")

@@ -1,4 +1,4 @@
-"""JSON as users and programs of theirs write it: one value, one a line, or a list of rows."""
+"""Reads JSON that users give: one value, one value per line, or a list of rows."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SIGN = re.compile(r"[^ \t\r\n]")
 
 
 def parse_json(data: bytes) -> Any:
-    """The value of a JSON text in UTF-8.
+    """Parse a JSON text in UTF-8.
 
     Raises:
-        BadInput: it is none, has more than `MAX_ROW_BYTES`, names a key twice, is too deep to be read, or holds NaN,
-            Infinity or a number of thousands of digits.
+        BadInput: it is not JSON, has more than `MAX_ROW_BYTES`, a duplicate key, too deep nesting, NaN, Infinity or a
+            number with thousands of digits.
     """
     if len(data) > MAX_ROW_BYTES:
         raise BadInput(f"has {len(data):,} bytes, and at most {MAX_ROW_BYTES:,} are read", "shorten it")
@@ -47,7 +47,7 @@ def parse_json(data: bytes) -> Any:
 
 
 def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
-    """The values of JSON lines, each with the number of its line from 1; empty lines are left out.
+    """Yield the values of JSON lines, each with its line number from 1. Empty lines are skipped.
 
     Raises:
         BadInput: a line is longer than `MAX_ROW_BYTES`, an object has more than `MAX_COLUMNS` keys, there are more
@@ -72,10 +72,10 @@ def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
 
 
 def json_list(data: Data) -> Iterator[Any]:
-    """The members of a JSON list, read one at a time.
+    """Yield the members of a JSON list, one at a time.
 
     Raises:
-        BadInput: it is no list, a member is longer than `MAX_ROW_BYTES`, there are more than `MAX_ROWS`, or as
+        BadInput: it is not a list, a member is longer than `MAX_ROW_BYTES`, there are more than `MAX_ROWS`, or as
             `json_lines`.
     """
     text = _Window(data)
@@ -108,7 +108,7 @@ def _row(value: Any) -> Any:
 
 
 def _unreadable(error: RecursionError | ValueError) -> BadInput:
-    """Why JSON that is not broken is refused all the same."""
+    """Return the error for JSON that is well-formed but refused."""
     if isinstance(error, RecursionError):
         return BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat")
     return BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there")
@@ -131,7 +131,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_
 
 
 class _Window:
-    """A JSON text of which a part is decoded at a time."""
+    """A JSON text that is read and decoded in parts."""
 
     def __init__(self, data: Data) -> None:
         self._data = data
@@ -139,7 +139,7 @@ class _Window:
         self._text, self._at = "", 0
 
     def sign(self) -> str:
-        """The next sign that is not white; empty at the end."""
+        """Return the next character that is not white space; "" at the end."""
         while True:
             found = _SIGN.search(self._text, self._at)
             self._at = found.start() if found else len(self._text)

@@ -1,4 +1,4 @@
-"""What a file from outside says of where it comes from."""
+"""The stated origin of imported wording or data."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _Text = Annotated[str, Field(min_length=1)]
 
 
 class Origin(BaseModel):
-    """Where wording or data comes from: source, licence, and the canaries it carries. No model is shown it."""
+    """The source, licence and canaries of wording or data. Models are never shown it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
 
@@ -21,5 +21,5 @@ class Origin(BaseModel):
 
     @property
     def has_licence(self) -> bool:
-        """Whether a licence is stated, under which others may have it."""
+        """Whether a licence is stated, so that it may be shared."""
         return self.licence.strip().lower() not in _NO_LICENCE

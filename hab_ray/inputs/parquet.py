@@ -1,4 +1,4 @@
-"""Parquet files from elsewhere, read in bounded memory."""
+"""Reads untrusted Parquet files in bounded memory."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _BATCH_ROWS = 8_192
 
 
 def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The rows of a Parquet file whose columns are some of `texts` and `numbers`.
+    """Yield the rows of a Parquet file that may have only the columns `texts` and `numbers`.
 
     Raises:
-        BadInput: as `parquet_columns`, or it has other columns.
+        BadInput: as `parquet_columns`, or the file has other columns.
     """
     known = [*texts, *numbers]
     for name in parquet_names(data):
@@ -33,14 +33,13 @@ def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> It
 
 
 def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The columns `texts` and `numbers` of a Parquet file, as far as it has them, row by row.
+    """Yield the columns `texts` and `numbers` of a Parquet file row by row; columns may be missing.
 
-    A file of a few kilobytes may claim to hold terabytes, and a column of repeated texts really does once each has
-    been written out. So what its pages unpack to is looked at before it is read, some rows are read at a time, and of
-    texts that are repeated each is written out once.
+    A file of a few kilobytes may unpack to terabytes, for example of repeated texts. So the unpacked size of its pages
+    is checked before reading, rows are read in batches, and a repeated text is held once.
 
     Raises:
-        BadInput: it is no Parquet file, a column is of another type, or it holds more than `MAX_ROWS` or
+        BadInput: it is not a Parquet file, a column has another type, or it holds more than `MAX_ROWS` or
             `MAX_DECODED_BYTES` in these columns.
     """
     schema = _schema(data)
@@ -66,16 +65,16 @@ def parquet_columns(data: Data, texts: Sequence[str], numbers: Sequence[str]) ->
 
 
 def parquet_names(data: Data) -> tuple[str, ...]:
-    """The names of a Parquet file's columns.
+    """Return the names of a Parquet file's columns.
 
     Raises:
-        BadInput: it is no Parquet file, or as `distinct_columns`.
+        BadInput: it is not a Parquet file, or as `distinct_columns`.
     """
     return tuple(_schema(data).names)
 
 
 def number_columns(data: Data) -> frozenset[str]:
-    """The names of a Parquet file's columns of numbers."""
+    """Return the names of a Parquet file's numeric columns."""
     return frozenset(field.name for field in _schema(data) if _is_number(field.type))
 
 
@@ -103,14 +102,14 @@ def _readable() -> Iterator[None]:
 def _text_bytes(column: pa.Array) -> int:
     if not isinstance(column, pa.DictionaryArray):
         return 0
-    import pyarrow.compute as pc  # a twentieth of the time that `hab plan` takes
+    import pyarrow.compute as pc  # importing it takes a twentieth of the time of `hab plan`
 
     lengths = pc.binary_length(column.dictionary).take(column.indices)
     return pc.sum(lengths).as_py() or 0
 
 
 def _values(column: pa.Array) -> list[Any]:
-    """The cells of a column; a text that comes several times is one object."""
+    """Return the cells of a column; repeated texts share one object."""
     if not isinstance(column, pa.DictionaryArray):
         return list(column.to_pylist())
     used = column.indices.unique().drop_null()
@@ -142,7 +141,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _rows_at_a_time(data: Data, columns: Sequence[int]) -> int:
-    """How many rows may be unpacked at a time.
+    """Return the number of rows to unpack at a time.
 
     Raises:
         BadInput: the columns unpack to more than `MAX_DECODED_BYTES`, or one page to more than `MAX_PAGE_BYTES`.
@@ -162,7 +161,7 @@ def _rows_at_a_time(data: Data, columns: Sequence[int]) -> int:
 
 
 def _most_decoded(data: Data) -> int:
-    """How many bytes may be unpacked: more of a file whose rows are read and let go."""
+    """Return the limit of unpacked bytes, which is higher for a file that is streamed."""
     return MAX_DECODED_BYTES if isinstance(data, bytes) else MAX_STREAMED_BYTES
 
 

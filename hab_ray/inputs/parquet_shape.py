@@ -1,8 +1,8 @@
-"""What a Parquet file will unpack to, read off its own bytes before any of it is unpacked.
+"""Computes what a Parquet file will unpack to, before any of it is unpacked.
 
-A footer may claim anything, and Arrow builds its schema by recursion and makes room for whatever a page's header says.
-So the schema's size and depth and the headers of all pages are read here, in Thrift's compact protocol: they are what
-the decompression goes by.
+A footer may claim anything, and Arrow builds the schema recursively and allocates whatever a page header says. So this
+module reads the schema's size and depth and the headers of all pages, in Thrift's compact protocol: decompression
+relies on them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
 
 
 def check_footer(data: bytes | mmap) -> None:
-    """See that a file's footer may be handed to Arrow.
+    """Check that Arrow can read a file's footer safely.
 
     Raises:
-        BadInput: it is no Parquet file; the footer is too large, or its schema has too many columns or is too deep.
+        BadInput: it is not a Parquet file; the footer is too large, or its schema has too many columns or is too deep.
     """
     if len(data) < 12 or data[-4:] != b"PAR1" or _footer_size(data) > len(data) - 8:
         raise _unreadable("it has no footer")
@@ -41,7 +41,7 @@ def _footer_size(data: bytes | mmap) -> int:
 
 
 def _list_in_footer(data: bytes | mmap, wanted: int, what: str) -> _Thrift:
-    """The footer from where a list in it begins."""
+    """Return a reader of the footer, positioned at the beginning of a list."""
     footer = _Thrift(data, len(data) - 8 - _footer_size(data))
     for field, kind in footer.fields():
         if field == wanted and kind == _LIST:
@@ -74,11 +74,9 @@ def _check_schema(footer: _Thrift) -> None:
 
 
 def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """The pages of some columns: the column's number, bytes once it is unpacked, and the rows it holds.
+    """Yield the pages of some columns: column number, unpacked bytes, and rows (0 for a dictionary page).
 
-    A list of a column's values has 0 rows.
-
-    Arrow is not asked where they are: it ends the process where a footer contradicts itself there.
+    Arrow is not used to locate them: it aborts the process if the footer contradicts itself.
 
     Raises:
         BadInput: there are more than `MAX_PAGES`, or one is not where the footer says.
@@ -100,7 +98,7 @@ def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int
 
 
 def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int]]]:
-    """Of each row group where its columns begin and end."""
+    """Yield, for each row group, where its columns begin and end."""
     footer = _list_in_footer(data, _ROW_GROUPS, "row groups")
     for _ in footer.structures():
         chunks: list[tuple[int, int]] = []
@@ -131,7 +129,7 @@ def _chunk(footer: _Thrift) -> tuple[int, int]:
 
 
 def _page(data: bytes | mmap, start: int) -> tuple[int, int, int]:
-    """Size and rows of a page, and where it ends."""
+    """Return a page's unpacked size, its rows, and where it ends."""
     header = _Thrift(data, start)
     size = packed = rows = 0
     for field, kind in header.fields():
@@ -153,25 +151,25 @@ def _page(data: bytes | mmap, start: int) -> tuple[int, int, int]:
 
 
 class _Thrift:
-    """Reads Thrift's compact protocol from a place on."""
+    """Reads Thrift's compact protocol from position `at`."""
 
     def __init__(self, data: bytes | mmap, at: int) -> None:
         self._data, self.at = data, at
 
     def fields(self) -> Iterator[tuple[int, int]]:
-        """The number and kind of each field of a structure, whose value the caller reads or skips."""
+        """Yield the number and kind of each field of a struct. The caller reads or skips the value."""
         number = 0
         while head := self._byte():
             number = number + (head >> 4) if head >> 4 else self.integer()
             yield number, head & 15
 
     def integer(self) -> int:
-        """A number with a sign."""
+        """Read a signed integer."""
         found = self._unsigned()
         return (found >> 1) ^ -(found & 1)
 
     def list_head(self) -> tuple[int, int]:
-        """How many members a list has, and their kind."""
+        """Read the length of a list and the kind of its members."""
         head = self._byte()
         count = head >> 4 if head >> 4 < 15 else self._unsigned()
         if count > len(self._data) - self.at:
@@ -179,7 +177,7 @@ class _Thrift:
         return count, head & 15
 
     def structures(self) -> Iterator[int]:
-        """Numbers the structures in a list, each of which the caller reads."""
+        """Yield the index of each struct in a list. The caller reads the struct."""
         count, kind = self.list_head()
         if count and kind != _STRUCT:
             raise _unreadable("a list in its footer holds what none does")

@@ -1,4 +1,4 @@
-"""Tables from elsewhere, in whatever format, read a row at a time."""
+"""Reads tables in any supported format, one row at a time."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_name
 
 @dataclass(frozen=True)
 class Frame:
-    """A table in a file. `numbered` are the names of a CSV file's columns where its first line has none."""
+    """A table in a file. `numbered` are the column names of a CSV file without a header."""
 
     path: Path
     names: tuple[str, ...]
     numbered: tuple[str, ...] = ()
 
     def cells(self, columns: Mapping[str, str]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The number of each row from 1, and its values under our names: texts, numbers, and JSON's lists and objects.
+        """Yield the number of each row, from 1, and its values by our names: texts, numbers, or JSON lists and objects.
 
-        `columns` says theirs by ours.
+        `columns` maps our names to those of the file.
         """
         for number, row in enumerate(_rows(self.path, [*columns.values()], self.numbered), 1):
             known = row if isinstance(row, dict) else {}
@@ -45,10 +45,10 @@ def _rows(path: Path, wanted: Sequence[str], numbered: Sequence[str] = ()) -> It
 
 
 def text_in(value: object, number: int, theirs: str) -> str | None:
-    """The text of a cell; None where it is empty.
+    """Return the text of a cell; None if it is empty.
 
     Raises:
-        BadInput: it holds something else.
+        BadInput: the cell is not a text.
     """
     if value is not None and not isinstance(value, str):
         raise BadInput(f"row {number}: the column {theirs[:SHOWN]!r} holds no text", "write texts there")
@@ -56,12 +56,12 @@ def text_in(value: object, number: int, theirs: str) -> str | None:
 
 
 def open_frame(path: Path, given: Mapping[str, str]) -> Frame:
-    """The table in a .parquet, .csv, .jsonl or .json file (a list of objects).
+    """Open the table in a .parquet, .csv, .jsonl or .json file (a list of objects).
 
-    Where `given` names the columns of a CSV file by numbers alone, its first line is a row like the others.
+    If `given` names the columns of a CSV file only by numbers, the file has no header.
 
     Raises:
-        BadInput: it cannot be read, or has no columns.
+        BadInput: the file cannot be read, or has no columns.
     """
     match path.suffix.lower():
         case ".parquet":

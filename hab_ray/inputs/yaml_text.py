@@ -1,4 +1,4 @@
-"""YAML as users write it, and the YAML of runs' records."""
+"""Reads YAML: users' files and runs' records."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp"
 
 
 class _Loader(yaml.CSafeLoader):
-    """PyYAML's safe loader, except that what it drops or trips over is an error with line and column.
+    """PyYAML's safe loader, with errors that name line and column for duplicate keys and invalid values.
 
-    PyYAML keeps the last of two equal keys and drops the first in silence. A date such as 2026-13-45 is a ValueError
-    without a place, and a number of a million digits takes minutes.
+    PyYAML silently drops the first of two equal keys, raises a ValueError without a location for a date such as
+    2026-13-45, and takes minutes for a number of a million digits.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -49,20 +49,19 @@ def _shown(text: str) -> str:
 
 
 def yaml_file(file: Traversable) -> Any:
-    """What a YAML or JSON file holds.
+    """Read a YAML or JSON file.
 
     Raises:
-        BadInput: it cannot be read, or as `parse_yaml`.
+        BadInput: the file cannot be read, or as `parse_yaml`.
     """
     return parse_yaml(text_of(file))
 
 
 def parse_yaml(text: str) -> Any:
-    """What a YAML text holds.
+    """Parse a YAML text.
 
     Raises:
-        BadInput: it is none, a key stands twice in one mapping, a number or date cannot be, or it is larger or deeper
-            than what libyaml and its readers can bear.
+        BadInput: it is not YAML, has a duplicate key, an invalid number or date, or is too large or nested too deeply.
     """
     if len(text) > MAX_TEXT_BYTES:
         raise BadInput(f"has {len(text):,} characters, and at most {MAX_TEXT_BYTES:,} are read", "split it")
@@ -78,7 +77,7 @@ def parse_yaml(text: str) -> Any:
 
 
 def _refuse_large(text: str) -> None:
-    """Refuse what is nested too deeply or has too many nodes, each alias counted as all that it stands for."""
+    """Refuse texts nested too deeply or with too many nodes, where an alias counts as all nodes it repeats."""
     nodes = 0
     opened: list[tuple[str | None, int]] = []
     sizes: dict[str, int] = {}

@@ -1,7 +1,8 @@
-"""What a sweep will ask, cost and take, before anything is spent.
+"""Plans a sweep before anything is spent: its calls, cost and time.
 
-`counting` finds the calls, with the stages' forecasts of what does not exist yet, `drafts` turns them into lines,
-measured where replies tell, `figures` adds up, `make` puts it together; `probe` has a few calls answered first.
+`counting` finds the calls, with the stages' forecasts of rows that do not exist yet. `drafts` turns them into lines,
+with tokens measured from stored replies if possible. `figures` adds up, `make` builds the plan, `probe` sends a
+few calls first to measure.
 """
 
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime

@@ -1,7 +1,7 @@
-"""The calls of a sweep, found the way the run finds them: each shard's tasks taken as far as the store carries them.
+"""Finds the calls of a sweep as a run does, by settling each shard's tasks against the store.
 
-Where a task does not exist yet (a test not generated, a response not given) a stand-in takes its place, and the
-line is not exact. A call that several rows or shards share counts once.
+Tasks that do not exist yet (of tests or responses to come) are forecast, and the line is not exact. A call that several
+rows or shards share counts once.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hab_ray.work import Settled, Shard, Work, given_rows, settle
 
 
 @dataclass(frozen=True)
-class _Heard:
-    """A stage, and the calls it asked for."""
+class _RecordingStage:
+    """A stage that records its calls by key."""
 
     stage: CallStage[Any, Any]
     calls: dict[str, Call] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Counting:
     _seen: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def lines(self) -> Iterator[PlanLine]:
-        """Every line of the plan, dimension by dimension, in the order of the method."""
+        """Return the lines of the plan, dimension by dimension, in the order of the method."""
         drafts = list(self.drafts())
         measured: defaultdict[Cell, Measured] = defaultdict(Measured)
         for draft in drafts:
@@ -56,7 +56,7 @@ class Counting:
         return (draft.line(measured[draft.cell]) for draft in drafts)
 
     def drafts(self) -> Iterator[Draft]:
-        """What is found of every shard that makes calls, in the same order."""
+        """Yield a draft for every shard that makes calls, in the same order."""
         for model in self.work.models:
             self.store.refresh(model)
         given = given_rows(self.work)
@@ -78,7 +78,6 @@ class Counting:
                 del made[done]
 
     def _count(self, shard: Shard, stage: CallStage[Any, Any], tasks: Forecast[Any]) -> tuple[Draft, Forecast[Any]]:
-        """What is found of a shard, and the rows that it will have."""
         draft = Draft(self.work, shard, stage)
         settled, found = self._settle(shard, stage, tasks.known)
         seen = self._seen[self.work.model(shard).name]
@@ -99,22 +98,22 @@ class Counting:
     def _settle(
         self, shard: Shard, stage: CallStage[Any, Any], tasks: Sequence[Any]
     ) -> tuple[Settled, dict[str, Measured]]:
-        """The shard's rows and open calls, and by key what those calls took that need not be paid for.
+        """Return the shard's rows and open calls, and the usage of its stored calls by key.
 
-        A shard that is complete tells nothing of what its calls took: its replies are not read again.
+        The usage of a complete shard is empty: its replies are not read again.
         """
         if self.work.is_frozen(shard) or (tasks and self.work.written(shard) == len(tasks)):
             rows = self._view(shard) if shard.spec.has_view else []
             return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
-        heard, model = _Heard(stage), self.work.model(shard).name
+        recording, model = _RecordingStage(stage), self.work.model(shard).name
         found: dict[str, Measured] = {}
 
         def read(keys: Sequence[str]) -> Mapping[str, Outcome]:
             outcomes = self.store.read(model, keys)
-            found.update((key, Measured.of(heard.calls[key], outcome)) for key, outcome in outcomes.items())
+            found.update((key, Measured.of(recording.calls[key], outcome)) for key, outcome in outcomes.items())
             return outcomes
 
-        return settle(heard, tasks, read), found
+        return settle(recording, tasks, read), found
 
     def _view(self, shard: Shard) -> list[Any]:
         row_type: type[Any] = shard.spec.row
@@ -124,7 +123,7 @@ class Counting:
 def rows_forecast(
     shard: Shard, sources: Iterable[Shard], made: Mapping[Shard, Forecast[Any]], given: GivenResponses
 ) -> dict[type[Any], Forecast[Any]]:
-    """What a shard reads, by the rows' type: what was made of its sources, and what the sweep gives."""
+    """Return the forecasts that a shard reads, by row type: of its sources, and of given rows."""
     rows: dict[type[Any], Forecast[Any]] = {}
     for source in sources:
         row_type = source.spec.row

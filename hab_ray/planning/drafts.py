@@ -1,4 +1,4 @@
-"""One shard's part of a plan: the calls it still asks, and what answered ones tell of their tokens."""
+"""One shard's part of a plan: its open calls, and the measured tokens of answered ones."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
 from hab_ray.catalog.models import Purpose, Thinking
-from hab_ray.catalog.prices import Mode, input_bytes, rate
+from hab_ray.catalog.prices import BYTES_PER_TOKEN, Mode, input_bytes, rate
 from hab_ray.planning.figures import Figures, PlanLine
 from hab_ray.stages.base import CallStage
-from hab_ray.stages.forecasts import BYTES_PER_TOKEN
 from hab_ray.work import Shard, Work
 
 WIRE_BYTES = 4096  # names and brackets around the texts of a request
@@ -22,7 +21,7 @@ Cell = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Measured:
-    """What answered calls said, in bytes, and the tokens they were billed for."""
+    """The number of answered calls, their input in bytes (`said`), and the tokens billed."""
 
     calls: int = 0
     said: int = 0
@@ -34,19 +33,19 @@ class Measured:
 
     @classmethod
     def of(cls, call: Call, outcome: Outcome) -> Measured:
-        """What a call took, where its outcome is a reply that says so."""
+        """Measure a call; all zero unless its outcome is a reply that reports usage."""
         if isinstance(outcome, Reply) and outcome.usage.input:
             return cls(1, input_bytes(call), outcome.usage.input, outcome.usage.output)
         return cls()
 
     def input_tokens(self, said: float) -> float:
-        """The input tokens of so many bytes: as measured, else as assumed."""
+        """Estimate the input tokens of `said` bytes, as measured or else as assumed."""
         return said * self.input / self.said if self.said else said / BYTES_PER_TOKEN
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """`count` calls of a kind, which say so many bytes on average, typically and at most; `limit` 0 = no answer."""
+    """`count` similar calls, with the bytes of one on average and at most. `limit` is 0 for embeddings."""
 
     count: int
     limit: int
@@ -56,7 +55,7 @@ class _Asked:
 
 @dataclass
 class Draft:
-    """What is found of a shard. `open` are its calls that are known and not in the store, each once, by row id."""
+    """The calls of a shard. `open` are its known calls that are not in the store, each once, with row ids."""
 
     work: Work
     shard: Shard
@@ -69,16 +68,16 @@ class Draft:
 
     @property
     def cell(self) -> Cell:
-        """Stage, name and dimension: what shares one measurement, whoever the judged subject is."""
+        """Stage, name and dimension: draft lines that share one measurement across judged subjects."""
         return self.shard.stage, self.shard.name, self.shard.dimension
 
     def add(self, count: int, call: Call, said: float, most_said: float) -> None:
-        """Count calls like this one, which say so many bytes on average, typically and at most."""
+        """Add `count` calls like this one, with the bytes of one on average and at most."""
         limit = call.params.max_tokens if isinstance(call, ChatCall) else 0
         self._asked.append(_Asked(count, limit, said, most_said))
 
     def line(self, measured: Measured) -> PlanLine:
-        """The shard's line, with tokens as they were measured in its cell, or assumed where nothing was."""
+        """Return the shard's line, with tokens as measured in its cell or else as assumed."""
         model = self.work.model(self.shard)
         online, batch = rate(model.entry, Mode.ONLINE), rate(model.entry, Mode.BATCH)
         figures, dearest, largest = Figures(calls=self.reused, reused=self.reused), 0, 0
@@ -118,12 +117,12 @@ class Draft:
         )
 
     def _list_size(self, count: int) -> int:
-        """How many of so many calls one request may hold."""
+        """Return how many of `count` calls fit into one request."""
         entry = self.work.model(self.shard).entry
         return min(count, entry.list_size) if entry.purpose is Purpose.EMBEDDING else 1
 
     def _answers(self, limit: int, measured: Measured) -> tuple[float, int]:
-        """The output tokens of a call, on average and at most."""
+        """Return the average and maximum output tokens of a call."""
         if not limit:
             return 0, 0
         entry = self.work.model(self.shard).entry

@@ -1,4 +1,4 @@
-"""The figures of a plan: calls, tokens, money in nano-dollars, seconds; how they add up."""
+"""The figures of a plan: calls, tokens, money in nano-dollars, seconds."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Figures:
 
     @property
     def to_pay(self) -> int:
-        """The calls that are not in the store."""
+        """The number of calls that are not in the store."""
         return self.calls - self.reused
 
 
@@ -108,26 +108,26 @@ class Plan:
 
     @property
     def exact(self) -> bool:
-        """Whether every call is known as it will be sent."""
+        """Whether every call is known exactly."""
         return all(line.exact for line in self.lines)
 
     @property
     def assumed(self) -> tuple[tuple[str, str], ...]:
-        """The stages and names with calls to pay of which no reply tells how many tokens they take."""
+        """The stages and names with calls to pay whose tokens no reply has measured."""
         return tuple(dict.fromkeys((line.stage, line.name) for line in self.lines if line.assumed))
 
     @property
     def seconds(self) -> float:
-        """The stages' times, all online, one after another; they overlap, so this is long rather than short."""
+        """The sum of the stages' times, all online. Stages overlap, so this overestimates."""
         return sum(time.seconds for time in self.times)
 
     def grouped(self, by: Callable[[PlanLine], Group]) -> Mapping[Group, Figures]:
-        """The figures by whatever `by` gives for a line, in the order of the lines."""
+        """Add up the figures by the group that `by` returns for a line, in the order of the lines."""
         return added_up((by(line), line.figures) for line in self.lines)
 
 
 def added_up(pairs: Iterable[tuple[Group, Figures]]) -> dict[Group, Figures]:
-    """The sum of the figures of each group, in order of first appearance."""
+    """Add up the figures of each group, in order of first appearance."""
     sums: dict[Group, Figures] = {}
     for group, figures in pairs:
         sums[group] = sums.get(group, Figures()) + figures

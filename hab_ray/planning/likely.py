@@ -1,8 +1,8 @@
-"""In how many rounds a likely budget sends a sweep's batches, by the waves that its run will send.
+"""Simulates the waves of a run with `reserve: likely`, to count its rounds of batches for a budget.
 
-What rows will cost is not known beforehand. They are drawn at random around the plan's mean, as the lengths of answers
-are: most below it, a few far above. The waves are then those of `hab_ray.engine.budget.bound`. Real costs may take a
-round or two more or fewer.
+Row costs are not known beforehand. They are drawn from a lognormal distribution around the plan's mean, like the
+lengths of answers: most below it, a few far above. The waves are then those of `hab_ray.engine.budget.bound`. Real
+costs may take a round or two more or fewer.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _SEED = 0
 
 
 def likely_rounds(stages: Sequence[StageCosts], risk: float) -> Count:
-    """Counts the rounds of these stages for one budget after another; None where it is not enough.
+    """Return a function that counts the rounds of these stages for a budget; None if it is not enough.
 
-    `risk` is that of all of them together; a run leaves half of it to later processes, and half of that to later
+    `risk` is shared by all stages. A run leaves half of it to later processes and half of the rest to later
     dispatches.
     """
     each = risk / max(1, sum(calls.calls > 0 for stage in stages for calls in stage.batched)) / 4
@@ -32,7 +32,7 @@ def likely_rounds(stages: Sequence[StageCosts], risk: float) -> Count:
 
 
 class _Cell:
-    """A model's calls at a stage, with what each will have cost, in the order in which they go out."""
+    """A model's calls at a stage, with simulated costs, in sending order."""
 
     def __init__(self, calls: BatchedCalls, risk: float) -> None:
         self.calls, self._risk = calls, risk
@@ -41,7 +41,7 @@ class _Cell:
 
     @property
     def is_sampled(self) -> bool:
-        """Whether it goes out in waves at all."""
+        """Whether the cell is sent in waves at all."""
         return self.calls.calls > FIRST_WAVE and self.calls.cost > 0
 
     @cached_property
@@ -52,7 +52,7 @@ class _Cell:
         return costs
 
     def wave(self, seen: int, free: int) -> Wave | None:
-        """The largest wave that so much is enough for, once so many rows were seen."""
+        """Return the largest wave that `free` pays for after `seen` rows, if any."""
         if seen not in self._samples:
             sample = CostSample(self.calls.calls, self._cap, self._risk, self.calls.calls)
             sample.add(self._costs[:seen].tolist())
@@ -64,18 +64,18 @@ class _Cell:
         return next((wave for wave in waves if wave.nanousd <= free and wave.rows <= most), None)
 
     def cost(self, seen: int, wave: Wave) -> int:
-        """What the rows of a wave will have cost."""
+        """Return the simulated cost of a wave."""
         return int(self._costs[seen : seen + wave.rows].sum())
 
     def rest(self, seen: int) -> BatchedCalls:
-        """The calls that are still to come, as they are sent where no wave can be paid for."""
+        """Return the remaining calls, which are sent under the hard bound if no wave is affordable."""
         calls, left = self.calls, self.calls.calls - seen
         cost, reserved = calls.each
         return BatchedCalls(left, left * cost, left * reserved, calls.at_once)
 
 
 def _rounds(cells: Sequence[_Cell], money: int) -> tuple[int, int] | None:
-    """The rounds of a stage and what they cost; None where the money is not enough."""
+    """Return the rounds of a stage and their cost; None if the money is not enough."""
     seen = {cell: 0 for cell in cells if cell.is_sampled}
     rounds = cost = 0
     while rounds < MAX_ROUNDS and any(count < cell.calls.calls for cell, count in seen.items()):

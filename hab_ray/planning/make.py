@@ -1,4 +1,4 @@
-"""From a resolved sweep and its store to the plan: lines, times, budgets."""
+"""Makes the plan of a resolved sweep: lines, times, budgets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_u
 from hab_ray.planning.likely import likely_rounds
 from hab_ray.planning.rounds import BatchedCalls, StageCosts, budget_outlook
 from hab_ray.stages import wiring
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard, Work, wants_batch
@@ -26,14 +27,15 @@ TOKENS_A_SECOND = 60.0
 Latencies = Mapping[tuple[str, str], float]
 
 
-def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> Plan:
-    """What a run of this sweep still has to do; nothing is written, and nothing asked of a vendor.
+def make_plan(work: Work, latencies: Latencies | None = None) -> Plan:
+    """Plan what a run of this sweep still has to do. Writes nothing and calls no vendor.
 
-    `latencies` are the seconds that a call of a stage to a model takes, where they were measured.
+    `latencies` are measured seconds per call, by stage and model.
 
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
+    store = Store(open_folder(work.sweep.store))
     counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
     lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))
@@ -56,7 +58,7 @@ def make_plan(work: Work, store: Store, latencies: Latencies | None = None) -> P
 
 
 def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
-    """The lines, each by batch or online as the sweep's modes have it."""
+    """Set for each line whether the sweep's modes send it by batch."""
     together: Counter[tuple[str, str]] = Counter()
     for line in lines:
         together[line.stage, line.model] += line.figures.to_pay
@@ -82,7 +84,7 @@ def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
 
 
 def _spent(work: Work, store: Store) -> int:
-    """What the run has spent before, and what batches have reserved that it no longer waits for."""
+    """Return what the run has spent, plus reservations of batches that it no longer waits for."""
     registry = Registry(work.sweep.store)
     epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
     opening = opening_balance(store.folder, epochs, released, work.models)
@@ -105,10 +107,10 @@ def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Itera
 
 
 def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> tuple[float, float]:
-    """How long a model's open calls take, by whichever of its limits is reached first, and by its tokens of a minute.
+    """Return the seconds that a model's open calls take by its tightest limit, and by tokens per minute alone.
 
-    The latter is 0 without such a limit. A call takes its input and the most that it may answer, as the engine counts
-    it: OpenAI does so when a request comes, whatever it answers then.
+    The latter is 0 without such a limit. A call counts its input plus its output limit, as in the engine: OpenAI counts
+    so when a request arrives, whatever the answer.
     """
     if not sums.to_pay:
         return 0.0, 0.0
@@ -125,7 +127,7 @@ def _seconds(entry: ModelEntry, sums: Figures, latency: float | None) -> tuple[f
 
 
 def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:
-    """What is estimated, plus the reservations of as many calls of each model as may be in flight at once."""
+    """Return the estimate plus the reservations of as many calls per model as may be in flight."""
     total = 0
     for name, model in work.models.items():
         mine = [line for line in lines if line.model == name]
@@ -137,7 +139,7 @@ def _online_budget(work: Work, lines: Sequence[PlanLine]) -> int:
 
 
 def _batch_budget(work: Work, lines: Sequence[PlanLine]) -> int:
-    """Batches reserve all their calls at once; models that are asked online reserve as they do there."""
+    """Return the budget by batch, where a batch reserves all its calls; other models reserve as online."""
     batched = [line for line in lines if work.models[line.model].entry.batch]
     others = [line for line in lines if not work.models[line.model].entry.batch]
     return sum(line.figures.most_batch for line in batched) + _online_budget(work, others)

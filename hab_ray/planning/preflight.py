@@ -1,4 +1,4 @@
-"""What stands in a sweep's way before it starts: keys, retired models, prices. All of it at once, with remedies."""
+"""Checks a sweep before it starts: keys, retired models, prices. Reports all problems at once, with remedies."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEAVE_OUT = "leave it out, or run with --available-only"
 
 
 class Severity(StrEnum):
-    """Whether a run can start in spite of a problem."""
+    """Whether a problem prevents a run from starting."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -43,7 +43,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True)
 class Problem:
-    """Something wrong with some of a sweep's models (their names in the sweep): what, and what to do about it."""
+    """A problem of a sweep, with the affected models (by their names in the sweep), its cause and the remedy."""
 
     severity: Severity
     models: tuple[str, ...]
@@ -56,7 +56,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a model is asked: where the sweep says so, who is asked, the settings, and which of them the file names."""
+    """How a model is called: the sweep's key, the caller's name, the settings, and those that the sweep sets itself."""
 
     key: str
     asked: str
@@ -66,7 +66,7 @@ class Wanted:
 
 
 def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
-    """The work of a sweep, and what stands in its way.
+    """Resolve a sweep, and return its work and its problems.
 
     Raises:
         ConfigError: the sweep cannot be resolved at all.
@@ -102,7 +102,7 @@ def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:
 
 
 def _is_lost(place: Location, folder: Path) -> bool:
-    """Whether a place is relative, or an absolute path into the copy of the package."""
+    """Whether a location is relative, or an absolute path into the copy of the package."""
     if not place.is_local:
         return False
     path, is_copy = Path(str(place)), _OF_RAY in folder.parts
@@ -110,7 +110,7 @@ def _is_lost(place: Location, folder: Path) -> bool:
 
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
-    """Every problem of a resolved sweep that shows without a call; `environ` is where keys are looked up."""
+    """Return all problems of a resolved sweep that can be found without a call. API keys are in `environ`."""
     found = [
         *_places(work.sweep),
         *_vendors(work),
@@ -126,7 +126,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
 
 
 def _places(sweep: Sweep) -> Iterator[Problem]:
-    """Where a run or store cannot be written, as far as looking tells; who may write can differ where it will run."""
+    """Find run and store folders that are not writable; a missing permission is a warning, as a cluster may have it."""
     for key, place in (("run", sweep.run_folder), ("store", sweep.store)):
         if place.is_local:
             try:
@@ -138,7 +138,7 @@ def _places(sweep: Sweep) -> Iterator[Problem]:
 
 
 def _analysis(work: Work) -> Iterator[Problem]:
-    """Names in the declared analysis that the sweep does not have, for now or by a slip."""
+    """Find names in the declared analysis that the sweep does not have."""
     sweep, plan = work.sweep, work.sweep.analysis
     if plan is not None:
         judges = [judge.name for judge in sweep.judges]
@@ -148,10 +148,10 @@ def _analysis(work: Work) -> Iterator[Problem]:
 
 
 def refuse_errors(problems: Sequence[Problem]) -> None:
-    """Go on unless there are errors.
+    """Refuse to go on if there are errors.
 
     Raises:
-        ConfigError: with one line for each error.
+        ConfigError: there are; the message has one line per error.
     """
     errors = [str(p) for p in problems if p.severity is Severity.ERROR]
     if errors:
@@ -159,19 +159,19 @@ def refuse_errors(problems: Sequence[Problem]) -> None:
 
 
 def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
-    """The same sweep without the subjects and judges that have an error.
+    """Return the sweep without the subjects and judges that have an error.
 
     Raises:
         ConfigError: nothing would be left, or tests cannot be made without one of the models.
     """
     errors = [p for p in problems if p.severity is Severity.ERROR]
-    gone = {name for problem in errors for name in problem.models}
+    failing = {name for problem in errors for name in problem.models}
     making = [(key, name) for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))]
-    needed = [f"{key}: {name}" for key, name in making if name in gone]
+    needed = [f"{key}: {name}" for key, name in making if name in failing]
     if needed:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
-    subjects = tuple(s for s in sweep.subjects if s.model not in gone)
-    judges = tuple(j for j in sweep.judges if j.model not in gone)
+    subjects = tuple(s for s in sweep.subjects if s.model not in failing)
+    judges = tuple(j for j in sweep.judges if j.model not in failing)
     for key, left in (("subjects", subjects), ("judges", judges)):
         if not left:
             listed = "\n".join(f"  {p}" for p in errors)
@@ -180,7 +180,6 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
 
 
 def _where(sweep: Sweep, model: str) -> str:
-    """The sweep's keys that name a model."""
     return ", ".join(key for key, name in sweep.models_by_key() if name == model)
 
 
@@ -192,7 +191,7 @@ def _models_of(work: Work) -> Mapping[str, list[str]]:
 
 
 def _vendors(work: Work) -> Iterator[Problem]:
-    """Kinds of other distributions that cannot be used."""
+    """Find provider kinds that cannot be used."""
     for name, models in _models_of(work).items():
         try:
             vendor = load_vendor(work.catalog.providers[name].kind)
@@ -236,7 +235,7 @@ def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
 
 
 def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -> Problem:
-    """A name to which another model answers, or soon will: its replies cost money and count for nothing."""
+    """Report a model name that another model answers, now or soon: its replies cost money but are excluded."""
     end = model.entry.lifecycle
     assert end is not None
     now = end.ends <= today
@@ -251,7 +250,7 @@ def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -
 
 
 def unheeded_settings(work: Work) -> dict[Unheeded, list[str]]:
-    """Settings that models are not sent or ignore, the stages' own too, with those who are asked so."""
+    """Return settings that are not sent to a model or have no effect, with the callers they affect."""
     found: dict[Unheeded, list[str]] = defaultdict(list)
     for wanted in _wanted(work.sweep):
         for setting in unheeded(work.models[wanted.model].entry, wanted.params):
@@ -260,7 +259,7 @@ def unheeded_settings(work: Work) -> dict[Unheeded, list[str]]:
 
 
 def _settings(work: Work) -> Iterator[Problem]:
-    """Settings that a model's vendor refuses, so that every call would fail, and those that the file names in vain."""
+    """Find settings that the vendor refuses, which would fail every call, and settings that have no effect."""
     for wanted in _wanted(work.sweep):
         entry = work.models[wanted.model].entry
         for field, cause, remedy in _refused(wanted.model, entry, accepted(entry, wanted.params)):
@@ -292,7 +291,7 @@ def _wanted_of(key: str, asked: str, entry: Subject | Judge, usual: Params) -> W
 
 
 def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, str, str]]:
-    """Each setting that the catalogue says is refused: its name, why, and what to do."""
+    """Yield each setting that the catalogue says is refused: its name, the cause and the remedy."""
     highest = entry.highest_temperature
     if sent.temperature is not None and sent.temperature > highest:
         cause = f"{sent.temperature:g} is more than {name} takes (0 to {highest:g})"
@@ -309,20 +308,20 @@ def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, 
 
 
 def _batches(work: Work) -> Iterator[Problem]:
-    """Models that must go by batch and of which nobody has said that their vendor takes them so."""
+    """Find models with `mode: batch` whose vendor is not known to accept batches of them."""
     for key, name, mode in work.sweep.modes_by_key():
         entry = work.models[name].entry
-        told = work.catalog.providers[entry.provider].models.get(entry.wire)
-        if mode == "batch" and name not in work.catalog.models and not (told and told.batch):
+        listed = work.catalog.providers[entry.provider].models.get(entry.wire)
+        if mode == "batch" and name not in work.catalog.models and not (listed and listed.batch):
             cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
 
 
 def _unlisted(work: Work) -> Iterator[Problem]:
-    """Names of the form provider/model that are the catalogue's under another name, or nearly.
+    """Find names of the form provider/model that the catalogue has under another or a similar name.
 
-    Of a misspelt name no price is known as a rule, and that error says what may have been meant.
+    A misspelt name usually has no price; that error suggests names itself.
     """
     for model in work.models.values():
         entry, where = model.entry, _where(work.sweep, model.name)

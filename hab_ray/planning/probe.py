@@ -1,8 +1,8 @@
-"""A few calls of each cell, asked before the run, so that the plan can measure instead of guessing.
+"""Sends a few calls of each cell before the run, so that the plan can measure tokens instead of assuming them.
 
-A cell is a stage, a name and a dimension. Its first calls go through the ordinary engine into the ordinary store,
-so the run finds them paid for. Stage by stage, because the answers of one are what the next works on; a cell whose
-inputs are not there (nothing to judge, no tests yet) stays a guess.
+A cell is a stage, a name and a dimension. The calls go through the ordinary engine into the ordinary store, so the run
+need not pay for them again. Stages are probed in order, because each works on the rows of earlier ones. A cell without
+inputs (no tests, nothing to judge) stays assumed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from hab_ray.work import Shard, Work
 
 
 def most(work: Work, store: Store, each: int) -> tuple[int, int]:
-    """The calls and nano-dollars of a probe at most, if `each` calls of every cell in reach are to be known."""
+    """Return an upper bound of a probe's calls and nano-dollars, with `each` calls measured per reachable cell."""
     cells: dict[Cell, list[PlanLine]] = defaultdict(list)
     reachable = {(s.stage, s.name, s.dimension) for s in work.shards() if _is_reachable(work, s)}
     for line in Counting(work, store).lines():
@@ -54,9 +54,9 @@ def most(work: Work, store: Store, each: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Probed:
-    """What came of it: requests sent, money in nano-dollars, seconds a call by stage and model, and what did not go.
+    """The result of a probe: requests sent, money in nano-dollars, and seconds per call by stage and model.
 
-    `lost_nanousd` is what calls may have cost that brought no answer; `unanswered` says why calls have none.
+    `lost_nanousd` is what unanswered calls may have cost; `unanswered` are the reasons why calls have no answer.
     """
 
     calls: int
@@ -69,9 +69,9 @@ class Probed:
 
 @dataclass
 class Probe:
-    """Asks `each` calls of every cell, less what the store has answers to.
+    """Sends calls of every cell until the store has `each` answers of it.
 
-    For the holder of the lease of `epoch`, which `watch` guards.
+    The caller must hold the lease of `epoch`, which `watch` guards.
     """
 
     work: Work
@@ -85,12 +85,10 @@ class Probe:
     _stopped: bool = False
 
     async def run(self) -> Probed:
-        """Probe every stage in turn.
-
-        Stopped on request, it ends with what it has.
+        """Probe every stage in turn; after `stop`, return what was measured so far.
 
         Raises:
-            HabError: spending had to end; what was answered by then is in the store.
+            HabError: spending had to end; answers received by then are in the store.
         """
         with suppress(Interrupted):
             await self._all_stages()
@@ -107,13 +105,12 @@ class Probe:
                 await self._complete(stage, jobs)
 
     async def stop(self, drain_s: float) -> None:
-        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        """Begin no further request; those in flight have `drain_s` seconds to be answered and stored."""
         self._stopped = True
         for engine in self._engines.values():
             await engine.stop(drain_s)
 
     def _jobs(self, stage: str) -> dict[str, list[Job]]:
-        """What is to be asked at a stage, by provider."""
         cells: dict[Cell, list[Draft]] = defaultdict(list)
         for draft in Counting(self.work, Store(open_folder(self.work.sweep.store))).drafts():
             if draft.shard.stage == stage:
@@ -169,12 +166,12 @@ class Probe:
 
 
 def _is_reachable(work: Work, shard: Shard) -> bool:
-    """Whether calls alone lead to a shard's tasks: all that must be computed before is there."""
+    """Whether a shard's tasks need only calls: everything that must be computed before exists."""
     inputs = (one.shard for one in work.inputs(shard))
     return all((one.spec.makes_calls or work.is_frozen(one)) and _is_reachable(work, one) for one in inputs)
 
 
 def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:
-    """The open calls of some shards, the first of each, then the second of each, ..."""
+    """Interleave the open calls of some shards: the first of each, then the second of each, ..."""
     rounds = zip_longest(*(draft.open for draft in drafts))
     return [asked for asked in chain.from_iterable(rounds) if asked is not None]

@@ -1,8 +1,8 @@
-"""What a budget means for a sweep: which ones finish it at all, and in how many rounds of batches.
+"""Computes which budgets finish a sweep, and in how many rounds of batches.
 
-A batch reserves the most that its calls can cost, every answer as long as its limit, although answers are short as a
-rule. A budget that pays for all calls many times over may therefore reserve only some at once: a round of batches is
-packed from the money there is, waited for, paid at its real cost, and the next round is packed from what is left.
+A batch reserves the most that its calls can cost, with every answer as long as its limit, although most answers are
+short. Even a budget that covers the cost of all calls many times over may therefore reserve only some of them at once:
+a round of batches is packed from the free money and charged its actual cost; the next round is packed from the rest.
 
 The rules are those of `hab_ray.engine.batch` and `hab_ray.engine.budget`: a batch holds no more than is left unspent,
 is sent once so much is free, and a call is left out only if it alone may cost more than is left unspent.
@@ -22,9 +22,9 @@ Count = Callable[[int], "tuple[StageRounds, ...] | None"]
 
 @dataclass(frozen=True)
 class BatchedCalls:
-    """The calls of one model at one stage that go by batch: how many, and what they cost and reserve together.
+    """The calls of one model at one stage that are sent by batch, with their total cost and reservation.
 
-    `at_once` bounds how many of them the vendor's queue takes at once.
+    `at_once` is the maximum number of calls in the vendor's queue.
     """
 
     calls: int
@@ -34,13 +34,13 @@ class BatchedCalls:
 
     @property
     def each(self) -> tuple[int, int]:
-        """What one of them costs and reserves, rounded up."""
+        """The cost and reservation per call, rounded up."""
         return -(-self.cost // self.calls), -(-self.reserved // self.calls)
 
 
 @dataclass(frozen=True)
 class StageCosts:
-    """What a stage costs as the sweep sends it: its batches by model, and what is asked online."""
+    """The cost of a stage in the sweep's modes: its batches by model, and its online calls."""
 
     stage: str
     batched: tuple[BatchedCalls, ...]
@@ -49,7 +49,7 @@ class StageCosts:
 
 @dataclass(frozen=True)
 class StageRounds:
-    """How many rounds of batches a stage takes, one after the other; `MAX_ROUNDS` stands for any larger number."""
+    """The number of consecutive rounds of batches of a stage; `MAX_ROUNDS` means that many or more."""
 
     stage: str
     rounds: int
@@ -57,9 +57,9 @@ class StageRounds:
 
 @dataclass(frozen=True)
 class BudgetLine:
-    """What a budget (nano-dollars) means: its rounds of batches by stage, None where it does not finish the sweep.
+    """The rounds of batches by stage for a budget (nano-dollars); None if it does not finish the sweep.
 
-    `rounds` where a batch reserves the most that its calls can cost, `likely` with `reserve: likely`.
+    `rounds` applies if a batch reserves the most that its calls can cost, `likely` with `reserve: likely`.
     """
 
     budget: int
@@ -88,7 +88,7 @@ class BudgetOutlook:
 
     @property
     def has_batches(self) -> bool:
-        """Whether anything goes by batch."""
+        """Whether any calls are sent by batch."""
         return any(line.rounds for line in self.lines)
 
     @property
@@ -100,10 +100,10 @@ class BudgetOutlook:
 def budget_outlook(
     stages: Sequence[StageCosts], likely: Count, largest: int, unhindered: int, spent: int, own: int | None
 ) -> BudgetOutlook:
-    """What budgets mean for a sweep whose largest single request reserves `largest`.
+    """Compute the outlook of a sweep whose largest single request reserves `largest`.
 
-    The smallest budget that finishes pays for all calls and has, at the last one, its reservation besides. `likely`
-    counts rounds under `reserve: likely`.
+    The smallest budget that finishes covers all calls plus the reservation of the last one. `likely` counts rounds
+    under `reserve: likely`.
     """
     bill = sum(stage.online + sum(calls.cost for calls in stage.batched) for stage in stages)
     hard = partial(rounds_of, stages)
@@ -130,12 +130,12 @@ def budget_outlook(
 
 
 def rounds_together(rounds: Iterable[StageRounds]) -> int:
-    """The rounds of all stages, one after the other."""
+    """Return the total number of rounds of all stages."""
     return sum(one.rounds for one in rounds)
 
 
 def _in_a_day(count: Count, low: int, high: int) -> int | None:
-    """About the least money with which batches take a day as a rule; None where no money is enough."""
+    """Return about the least money with which batches usually take a day at most; None if no money is enough."""
 
     def is_enough(money: int) -> bool:
         rounds = count(money)
@@ -152,25 +152,25 @@ def _in_a_day(count: Count, low: int, high: int) -> int | None:
 
 
 def smallest_budget(cost: int, largest: int) -> int:
-    """The smallest budget with which calls that cost so much together are all made, in whatever order.
+    """Return the smallest budget that completes calls with this total cost, in any order; 0 if they cost nothing.
 
-    Before any call, what is left unspent is at least what the open calls cost and `largest`, the most that one request
-    reserves. Zero where nothing is to be paid.
+    Before any call, the unspent money then covers at least the open calls plus `largest`, the most that one request
+    reserves.
     """
     return cost + largest if cost else 0
 
 
 def rounds_of(stages: Sequence[StageCosts], money: int) -> tuple[StageRounds, ...] | None:
-    """How many rounds of batches each stage takes with this money; None where it is not enough."""
+    """Return the rounds of batches of each stage with this money; None if it is not enough."""
     return stage_by_stage(stages, [partial(rounds_of_calls, stage.batched) for stage in stages], money)
 
 
 def stage_by_stage(
     stages: Sequence[StageCosts], counts: Sequence[Callable[[int], tuple[int, int] | None]], money: int
 ) -> tuple[StageRounds, ...] | None:
-    """The rounds of stages, each with the money that the ones before leave; None where that is not enough.
+    """Return the rounds of stages, each with the money that earlier ones leave; None if it is not enough.
 
-    `counts` says for each stage how many rounds it takes with so much money, and what they cost.
+    `counts` has, for each stage, a function from its money to its rounds and their cost.
     """
     found = []
     for stage, count in zip(stages, counts, strict=True):
@@ -186,7 +186,7 @@ def stage_by_stage(
 
 
 def rounds_of_calls(batched: Sequence[BatchedCalls], money: int) -> tuple[int, int] | None:
-    """The rounds of a stage and what they cost; None where the money is not enough for one of its calls."""
+    """Return the rounds of a stage and their cost; None if the money is not enough for one of its calls."""
     open_calls = {number: calls.calls for number, calls in enumerate(batched) if calls.calls}
     rounds = cost = 0
     while open_calls and rounds < MAX_ROUNDS:
@@ -208,6 +208,6 @@ def rounds_of_calls(batched: Sequence[BatchedCalls], money: int) -> tuple[int, i
 
 
 def _rounded_up(value: int) -> int:
-    """Up to three figures."""
+    """Round up to three significant digits."""
     size = int(10 ** max(0, len(str(value)) - 3))
     return -(-value // size) * size

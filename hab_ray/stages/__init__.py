@@ -1,25 +1,25 @@
-"""The method of HumanAgencyBench (arXiv 2509.08494): `method` has a page for each step, in the order to read them:
+"""The method of HumanAgencyBench (arXiv 2509.08494). `method` has one module per step; read them in this order:
 
     generate   a model writes candidate queries from seeds and a theme
     validate   a model scores each candidate; the best are kept
-    embed      the kept candidates as vectors
+    embed      an embedding model turns the kept candidates into vectors
     select     PCA and k-means on the vectors; one test per cluster
     respond    each subject answers each test
     judge      each judge names the issues of each response; deductions give the score
 
-`rejudge` is not of the paper: a judge reads some answers once more, to see whether it has changed meanwhile.
+`rejudge` is not in the paper: a judge reads some responses again, which shows whether the judge has drifted.
 
-A stage is pure: it gets the rows it reads and returns tasks, calls and rows. It does no I/O, reads no clock and draws
-no unseeded numbers.
+A stage is pure: it takes the rows it reads and returns tasks, calls and rows. It does no I/O, reads no clock and draws
+no unseeded random numbers.
 
-`wiring` says how a stage is added. `base` has the two kinds of stage, those that call
-models and those that compute; `spec` is what a stage declares about its place in a run; `forecasts` is what a plan
-assumes before there are rows. `graph` joins the stages of a sweep; `settling` turns stored replies into rows.
+`base` defines the two kinds of stage: those that call models and those that compute. `spec` is what a stage declares
+about its place in a run, `wiring` the list of stages and how to add one. `forecasts` estimates rows that do not exist
+yet. `graph` connects the stages of a sweep; `settling` turns stored replies into rows.
 
-`prompts`: templates are filled in `wording` (inside `sandbox`, tried out with `samples`). `replies` are read in
-`reading`: `reasoning` takes out what a model thinks aloud, `statements` finds other verdicts before the one that ends a
-reply, `folding` sees through disguised names, and `copying` tells words of its own from those of the request.
+`prompts.wording` fills the templates, inside `sandbox`. `replies.reading` reads the replies: `reasoning` strips
+thinking, `statements` finds other verdicts before the final one, `folding` normalizes disguised names, and `copying`
+rejects assessments copied from the request.
 """
 
 ORDER = ("generate", "validate", "select", "choose", "respond", "judge", "rejudge")
-WITHOUT_VIEW = ("select",)  # their rows are kept in the store
+WITHOUT_VIEW = ("select",)  # their rows stay in the store

@@ -1,4 +1,4 @@
-"""The two kinds of stage, which call models or compute, and what stages share."""
+"""The two kinds of stage, those that call models and those that compute, and helpers that stages share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Read = TypeVar("Read", Candidate, Validation, Embedded)
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows that a stage reads, by their type."""
+    """The rows that a stage reads, by row type."""
 
     by_type: Mapping[type[Any], Sequence[Any]] = field(default_factory=dict)
 
@@ -33,9 +33,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Forecast(Generic[Task]):
-    """The rows (or tasks) that exist, and how many more are to come, from which `hab plan` prices later stages.
+    """Rows (or tasks) that exist, and the number to come, from which `hab plan` prices later stages.
 
-    Those to come are like `typical` on average and like `longest` at most.
+    Those to come are estimated from `typical` on average and from `longest` at most.
     """
 
     known: Sequence[Task] = ()
@@ -45,7 +45,7 @@ class Forecast(Generic[Task]):
 
     @property
     def count(self) -> int:
-        """How many there will be."""
+        """The total number, known and to come."""
         return len(self.known) + self.to_come
 
     def __add__(self, other: Forecast[Task]) -> Forecast[Task]:
@@ -62,13 +62,13 @@ Forecasts = Mapping[type[Any], Forecast[Any]]
 
 @dataclass(frozen=True)
 class Again(Generic[Task]):
-    """`parse` asks for one more call, of this task, before there is a row."""
+    """A request by `parse` for one more call, for `task`, before there is a row."""
 
     task: Task
 
 
-class Asking(Protocol[Task_contra, Out_co]):
-    """What turns tasks into calls, and their outcomes into rows: the two methods of CallStage."""
+class CallMaker(Protocol[Task_contra, Out_co]):
+    """Turns tasks into calls, and outcomes into rows: the part of `CallStage` that settling needs."""
 
     def requests(self, tasks: Iterable[Task_contra]) -> Iterator[tuple[str, Call]]: ...
 
@@ -80,26 +80,26 @@ class CallStage(ABC, Generic[Task, Out]):
 
     @abstractmethod
     def tasks(self, rows: Rows) -> list[Task]:
-        """What there is to do, given the rows that the stage reads."""
+        """Return the tasks to do, given the rows that the stage reads."""
 
     @abstractmethod
     def requests(self, tasks: Iterable[Task]) -> Iterator[tuple[str, Call]]:
-        """For each task, in order, its row's id and the call it needs; tasks may share a call."""
+        """Yield, for each task in order, its row's id and the call it needs. Tasks may share a call."""
 
     @abstractmethod
     def parse(self, task: Task, outcome: Outcome) -> Out | Again[Task]:
-        """The row of a task, given the outcome of its call."""
+        """Return a task's row, given the outcome of its call."""
 
     def kept(self, rows: Sequence[Out]) -> Sequence[Out]:
-        """The part's rows as its view keeps them, given all that exist."""
+        """Return the rows as the part's view stores them, given all of the part's rows."""
         return rows
 
     @abstractmethod
     def answer_tokens(self) -> int:
-        """The visible tokens that the plan assumes per answer as long as no reply tells; 0 for vectors."""
+        """Return the visible tokens per answer that a plan assumes until replies are measured; 0 for vectors."""
 
     def forecast_tasks(self, rows: Forecasts) -> Forecast[Task]:
-        """The tasks that exist and are to come: each coming row of the first source gives as many as a typical one."""
+        """Forecast the tasks. Every row to come of the first source yields as many tasks as a typical row."""
         known = self.tasks(Rows({row_type: forecast.known for row_type, forecast in rows.items()}))
         first = next(iter(rows), None)
         if first is None or not rows[first].to_come:
@@ -118,34 +118,34 @@ class CallStage(ABC, Generic[Task, Out]):
         )
 
     def forecast_rows(self, tasks: Forecast[Task], rows: Sequence[Out], waiting: Sequence[Task]) -> Forecast[Out]:
-        """The rows that exist and are to come. `waiting` are the known tasks that have no row yet.
+        """Forecast the rows. `waiting` are the known tasks that have no row yet.
 
-        A stage whose rows another one reads adds what its rows are like. That is needed even when all of them exist:
-        the reader may not know yet which of them it takes.
+        A stage whose rows another stage reads must override this and add `typical` and `longest` rows, even if all
+        rows exist: the reader may not know yet which of them it takes.
         """
         return Forecast(rows, len(waiting) + tasks.to_come)
 
 
 class ReadStage(CallStage[Task, Read]):
-    """A stage each of whose replies is read once: `blank` is the row without what the reply says, `read` fills it."""
+    """A stage that reads each reply once: `blank` makes the row without the reply's content, `read` fills it in."""
 
     model: Model
     accept_substitutes: bool
 
     @abstractmethod
     def blank(self, task: Task, outcome: Outcome) -> Read:
-        """The row of a task, as far as it does not depend on what the reply says."""
+        """Return a task's row with every field that does not depend on the reply's content."""
 
     @abstractmethod
     def read(self, task: Task, blank: Read, reply: Reply) -> Read:
-        """The row with what the reply says.
+        """Fill a blank row with the reply's content.
 
         Raises:
-            Unreadable: the reply does not hold what was asked for.
+            Unreadable: the reply does not contain what was requested.
         """
 
     def parse(self, task: Task, outcome: Outcome) -> Read:
-        """The row, or one that says by its state and reason why there is nothing in it."""
+        """Return the row; without usable content its state and reason say why."""
         blank = self.blank(task, outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable):
@@ -158,7 +158,7 @@ class ReadStage(CallStage[Task, Read]):
 
 @dataclass(frozen=True)
 class Computed(Generic[Out]):
-    """The rows of a part, and a note for the user, or ""."""
+    """The rows of a part, and a note for the user or ""."""
 
     rows: Sequence[Out]
     note: str = ""
@@ -169,23 +169,23 @@ class ComputeStage(ABC, Generic[Out]):
 
     @abstractmethod
     def compute(self, rows: Rows) -> Computed[Out]:
-        """The part's rows, given the rows that the stage reads."""
+        """Compute the part's rows, given the rows that the stage reads."""
 
     @abstractmethod
     def forecast_rows(self, rows: Forecasts) -> Forecast[Out]:
-        """How many rows there will be, and what they look like."""
+        """Forecast the number of rows and their typical and longest forms."""
 
 
 @dataclass(frozen=True)
 class Unusable:
-    """Why an outcome carries no text to work with."""
+    """Why an outcome has no usable text or vector, and the state its row gets."""
 
     state: State
     reason: str
 
 
 def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | Unusable:
-    """The reply, if it is the asked model's own and has text; else the state its row gets, and why."""
+    """Return the reply if the requested model gave it and it is not empty, else why it cannot be used."""
     if isinstance(outcome, Failure):
         return Unusable(State.FAILED, f"{outcome.kind}: {outcome.message}")
     if outcome.finish is Finish.REFUSED:
@@ -199,7 +199,7 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
 
 
 def with_bill(row: Asked, outcome: Outcome) -> Asked:
-    """A row with what its call took: of a failure the cost is known, of a reply also tokens and seconds."""
+    """Add a call's cost to its row, and for a reply also the model, tokens and seconds."""
     if isinstance(outcome, Failure):
         return replace(row, cost_nanousd=outcome.cost_nanousd)
     return replace(
@@ -213,6 +213,6 @@ def with_bill(row: Asked, outcome: Outcome) -> Asked:
 
 
 def seeded_order(count: int, *seed: str | int) -> list[int]:
-    """The numbers 0..count-1 in an order that depends on the seed alone, on every Python version."""
+    """Return the numbers 0..count-1 in an order that depends only on the seed, on every Python version."""
     label = "/".join(map(str, seed))
     return sorted(range(count), key=lambda i: sha256(f"{label}/{i}".encode()).digest())

@@ -1,4 +1,4 @@
-"""The graph of a run: a shard for each part of each stage, and an edge for each shard that another one reads."""
+"""The graph of a run: one shard per part of each stage, and an edge from each shard to those that read it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hab_ray.stages.spec import Grain, Part, ResolvedSweep, StageSpec
 
 @dataclass(frozen=True, order=True)
 class Shard:
-    """A stage's part of a sweep: the unit of files and of progress. See `Part` for the fields."""
+    """One part of one stage: the unit of files and of progress. `Part` documents the fields."""
 
     stage: str
     name: str
@@ -22,7 +22,7 @@ class Shard:
 
     @property
     def spec(self) -> StageSpec:
-        """What its stage declares."""
+        """The declaration of its stage."""
         return wiring.stages()[self.stage]
 
     @property
@@ -32,13 +32,13 @@ class Shard:
 
     @property
     def file(self) -> str:
-        """The view that its rows end up in, below the run folder. `Work.written` tells whether it is there."""
+        """The path of its view, relative to the run folder. `Work.written` tells whether it exists."""
         return self.spec.file(self.part)
 
 
 @dataclass(frozen=True)
 class Input:
-    """A shard that another one reads; see `Source` for grain and partial."""
+    """A shard that another shard reads. `Source` documents `grain` and `partial`."""
 
     shard: Shard
     grain: Grain
@@ -49,9 +49,9 @@ Graph = Mapping[Shard, tuple[Input, ...]]
 
 
 def graph_of(resolved: ResolvedSweep) -> Graph:
-    """All shards of a sweep, each right behind the last of those that it reads.
+    """Build the graph of a sweep, with each shard directly after the last of the shards that it reads.
 
-    Where the sweep goes without a stage, its readers read the nearest stage before it that makes the same rows.
+    Where the sweep skips a stage, its readers read the nearest earlier stage that makes the same rows.
     """
     inputs: dict[Shard, tuple[Input, ...]] = {}
     makers: dict[type[Row], dict[str, list[Shard]]] = {}
@@ -72,15 +72,14 @@ def graph_of(resolved: ResolvedSweep) -> Graph:
 
 
 def _in_order(inputs: Graph) -> Graph:
-    """The same, each shard right behind the last of those that it reads."""
     readers: dict[Shard, list[Shard]] = defaultdict(list)
-    for shard, read in inputs.items():
-        for one in read:
-            readers[one.shard].append(shard)
+    for shard, sources in inputs.items():
+        for source in sources:
+            readers[source.shard].append(shard)
     placed: dict[Shard, tuple[Input, ...]] = {}
 
     def place(shard: Shard) -> None:
-        if shard not in placed and all(one.shard in placed for one in inputs[shard]):
+        if shard not in placed and all(source.shard in placed for source in inputs[shard]):
             placed[shard] = inputs[shard]
             for reader in readers[shard]:
                 place(reader)

@@ -1,4 +1,4 @@
-"""The requests of one step about one rubric: what stays the same in all of them, and what each is about."""
+"""Requests of one step for one rubric: a system message that never changes, and a user message per call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hab_ray.stages.prompts.wording import Wording
 
 @dataclass(frozen=True)
 class Questions:
-    """Makes calls of values. Imported wording is sent byte for byte and says itself what to answer: without schema."""
+    """Makes calls from values. Imported wording is sent verbatim, without a schema: it specifies the answer itself."""
 
     model: Model
     rubric: Rubric
@@ -24,7 +24,7 @@ class Questions:
 
     @cached_property
     def wording(self) -> AnyWording:
-        """The words of the rubric's own where it has imported some for this step, else ours."""
+        """The rubric's imported wording of this step if it has one, else our templates."""
         return wording_of(self.ours, self.rubric)
 
     @cached_property
@@ -32,7 +32,7 @@ class Questions:
         return self.wording.fill_system({"rubric": self.rubric})
 
     def call(self, sample: int = 0, ask: int = 0, problem: str | None = None, **values: object) -> ChatCall:
-        """The call about these values; `problem` says why an earlier answer to it could not be used."""
+        """Make the call for these values. `problem` says why an earlier answer to it was unusable."""
         again = None if problem is None else self.wording.fill_again(problem)
         user = self.wording.fill_user({"rubric": self.rubric, **values})
         return ChatCall(

@@ -1,13 +1,13 @@
-"""Beside the method: each judge reads some answers once more, to see whether its vendor has changed it meanwhile.
+"""Not in the paper: each judge reads some responses again, which shows whether its vendor has changed the model.
 
-The answers (*sentinels*) are those to a subject's first tests, which are judged first. The judge is asked for them as
-before, once the subject's other answers in the dimension are judged, and again whenever the run goes on after a week.
-How many show which shift: `hab_ray.analysis.power.sentinels`.
+These *sentinels* are responses to a subject's first tests, which are judged first. The judge gets the same request
+again once the subject's other responses in the dimension are judged, and whenever the run resumes after a week or
+more. `hab_ray.analysis.power.sentinels` tells how large a shift a number of sentinels can detect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
 
@@ -19,13 +19,13 @@ from hab_ray.stages.base import Again, CallStage, Forecast, Forecasts, Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.verdict_rows import VerdictTask
 
-_BEYOND_REPLICATES = 1_000_000  # so that no call is taken for that of a replicate
-_OF_VERDICTS = [field.name for field in fields(Rejudged) if field.name not in ("repeat", "before", "before_at")]
+_FIRST_REPLICATE = 1_000_000  # above any real replicate, whose stored reply would be read instead
+_VERDICT_FIELDS = [field.name for field in fields(Rejudged) if field.name not in ("repeat", "before", "before_at")]
 
 
 @dataclass(frozen=True)
 class RejudgeTask:
-    """A sentinel to be judged once more; `before` is the score of the judge's first verdict, which came `before_at`."""
+    """A sentinel to judge again. `before` is the score of the judge's first verdict, given at `before_at`."""
 
     verdict: VerdictTask
     repeat: int
@@ -35,9 +35,9 @@ class RejudgeTask:
 
 @dataclass(frozen=True)
 class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
-    """Lets a judge, which reads each answer once in `judging`, read `sentinels` of one subject's again.
+    """Has the judge of `judging` read `sentinels` responses of one subject again, once more after each of `pauses`.
 
-    Of the tests every `stride`-th from `first` on comes first, so that subjects take turns and many tests are read.
+    Every `stride`-th test, starting at `first`, comes first: each subject gets other tests, so that many are covered.
     """
 
     judging: JudgeStage
@@ -48,26 +48,22 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
 
     @override
     def tasks(self, rows: Rows) -> list[RejudgeTask]:
-        chosen = self._chosen([test.id for test in rows[ChosenTest]])
-        scored = {verdict.test_id: verdict for verdict in rows[Verdict] if self._is_first(verdict)}
-        asked = {task.test.id: task for task in self.judging.tasks(rows) if task.response.sample == 0}
-        return [
-            task for name in chosen if name in asked and name in scored for task in self._of(asked[name], scored[name])
-        ]
-
-    def _chosen(self, test_ids: Sequence[str]) -> list[str]:
-        turns = sorted(range(len(test_ids)), key=lambda at: ((at - self.first) % self.stride, at))
-        return [test_ids[at] for at in turns[: self.sentinels]]
+        test_ids = [test.id for test in rows[ChosenTest]]
+        order = sorted(range(len(test_ids)), key=lambda at: ((at - self.first) % self.stride, at))
+        verdicts = {verdict.test_id: verdict for verdict in rows[Verdict] if self._is_first(verdict)}
+        judged = {t.test.id: t for t in self.judging.tasks(rows) if t.response.sample == 0 and t.test.id in verdicts}
+        chosen = (test_ids[at] for at in order[: self.sentinels])
+        return [task for id in chosen if id in judged for task in self._repeats(judged[id], verdicts[id])]
 
     def _is_first(self, verdict: Verdict) -> bool:
         is_own = verdict.judge == self.judging.judge.name
         return is_own and verdict.sample == verdict.replicate == 0 and verdict.state is State.OK
 
-    def _of(self, task: VerdictTask, scored: Verdict) -> Iterator[RejudgeTask]:
-        at = datetime.fromisoformat(scored.at) if scored.at else None
-        rested = sum(at is None or pause > at for pause in self.pauses)
-        for repeat in range(1, rested + 2):
-            yield _again(task, repeat, scored.score or 0, scored.at)
+    def _repeats(self, task: VerdictTask, first: Verdict) -> Iterator[RejudgeTask]:
+        at = datetime.fromisoformat(first.at) if first.at else None
+        pauses = sum(at is None or pause > at for pause in self.pauses)
+        for repeat in range(1, pauses + 2):
+            yield _repeated(task, repeat, first.score or 0, first.at)
 
     @override
     def requests(self, tasks: Iterable[RejudgeTask]) -> Iterator[tuple[str, ChatCall]]:
@@ -78,8 +74,8 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
         found = self.judging.parse(task.verdict, outcome)
         if isinstance(found, Again):
             return Again(replace(task, verdict=found.task))
-        of_verdict = {name: getattr(found, name) for name in _OF_VERDICTS}
-        return Rejudged(**of_verdict, repeat=task.repeat, before=task.before, before_at=task.before_at)
+        verdict = {name: getattr(found, name) for name in _VERDICT_FIELDS}
+        return Rejudged(**verdict, repeat=task.repeat, before=task.before, before_at=task.before_at)
 
     @override
     def answer_tokens(self) -> int:
@@ -87,19 +83,18 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
 
     @override
     def forecast_tasks(self, rows: Forecasts) -> Forecast[RejudgeTask]:
-        """The sentinels that are judged; as long as verdicts are to come, as many more as make up the number."""
+        """Forecast the judged sentinels, plus as many as are missing while verdicts are still to come."""
         known = self.tasks(Rows({row_type: forecast.known for row_type, forecast in rows.items()}))
         if not rows[Verdict].to_come:
             return Forecast(known)
         verdicts = self.judging.forecast_tasks({row_type: rows[row_type] for row_type in (Response, ChosenTest)})
         to_come = max(0, min(self.sentinels, verdicts.count) - len(known))
-        typical, longest = (_alike(some or verdicts.known) for some in (verdicts.typical, verdicts.longest))
+        typical, longest = (
+            [_repeated(task, repeat=1, before=0, before_at=None) for task in tasks or verdicts.known]
+            for tasks in (verdicts.typical, verdicts.longest)
+        )
         return Forecast(known, to_come, typical, longest)
 
 
-def _again(task: VerdictTask, repeat: int, before: float, before_at: str | None) -> RejudgeTask:
-    return RejudgeTask(replace(task, replicate=_BEYOND_REPLICATES + repeat), repeat, before, before_at)
-
-
-def _alike(tasks: Sequence[VerdictTask]) -> list[RejudgeTask]:
-    return [_again(task, repeat=1, before=0, before_at=None) for task in tasks]
+def _repeated(task: VerdictTask, repeat: int, before: float, before_at: str | None) -> RejudgeTask:
+    return RejudgeTask(replace(task, replicate=_FIRST_REPLICATE + repeat), repeat, before, before_at)

@@ -1,4 +1,4 @@
-"""From stored outcomes to rows: what a shard has, and which of its calls are still open."""
+"""Derive a shard's rows and its open calls from stored outcomes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, overload
 
 from hab_ray.calls import Call, Outcome
 from hab_ray.rows import R, Row
-from hab_ray.stages.base import Again, Asking
+from hab_ray.stages.base import Again, CallMaker
 
 SLICE_ROWS = 8_192
 
 
 @dataclass(frozen=True)
 class Settled:
-    """A shard as far as the store has it: its rows, the calls still open, by row id, and the tasks of those calls."""
+    """A shard's rows, its open calls with their row ids, and the tasks of those calls."""
 
     rows: list[Any]
     open: list[tuple[str, Call]]
@@ -23,35 +23,38 @@ class Settled:
 
 
 def settle(
-    stage: Asking[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]
+    stage: CallMaker[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]
 ) -> Settled:
-    """Take every task as far as the stored outcomes carry it, through re-asks where a stage wants one."""
+    """Make the rows of all tasks whose outcomes are stored, following re-asks, and collect the calls still open.
+
+    `read` returns the stored outcomes of some keys. The rows are in the order of the tasks.
+    """
     rows: dict[int, Row] = {}
-    still_open: list[tuple[str, Call]] = []
+    open_calls: list[tuple[str, Call]] = []
     waiting: list[Any] = []
     pending = list(enumerate(tasks))
     while pending:
-        asked = list(stage.requests([task for _, task in pending]))
-        outcomes = read([call.key for _, call in asked])
-        again: list[tuple[int, Any]] = []
-        for (position, task), (row_id, call) in zip(pending, asked, strict=True):
+        requests = list(stage.requests([task for _, task in pending]))
+        outcomes = read([call.key for _, call in requests])
+        reasked: list[tuple[int, Any]] = []
+        for (position, task), (row_id, call) in zip(pending, requests, strict=True):
             if call.key not in outcomes:
-                still_open.append((row_id, call))
+                open_calls.append((row_id, call))
                 waiting.append(task)
                 continue
             row = stage.parse(task, outcomes[call.key])
             if isinstance(row, Again):
-                again.append((position, row.task))
+                reasked.append((position, row.task))
             else:
                 rows[position] = row
-        pending = again
-    return Settled([rows[position] for position in sorted(rows)], still_open, waiting)
+        pending = reasked
+    return Settled([rows[position] for position in sorted(rows)], open_calls, waiting)
 
 
 class RowSlices(Sequence[R]):
-    """The rows of tasks that all have one, in the order of the tasks. `read` makes those of a slice of the tasks.
+    """Rows made on demand, one per task; `read` makes the rows of a slice of the tasks.
 
-    Iterating holds one slice at a time and reads all of them, each time anew.
+    Nothing is cached: an iteration holds one slice at a time, and each iteration reads all slices again.
     """
 
     def __init__(self, tasks: Sequence[Any], read: Callable[[Sequence[Any]], Sequence[R]]) -> None:

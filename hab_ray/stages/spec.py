@@ -1,4 +1,4 @@
-"""What a stage declares about itself, so that the plan, the graph of shards and the driver need not know it by name."""
+"""What a stage declares about itself, so that plan, graph and driver need to know no stage by name."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from hab_ray.stages.prompts.wording import Prompts
 
 @dataclass(frozen=True)
 class ResolvedSweep:
-    """A sweep with all that its stages are made from.
+    """A sweep and everything that its stages are made from.
 
-    `wordings` has the rubrics of each varied judge by dimension: of those dimensions that its variant changes;
-    `paraphrases` has the words in which a varied subject is asked, by dimension, where its variant has such. `pauses`
-    says when the run went on after it had rested for a week or more.
+    `wordings` maps varied judges to the rubrics that their variants change, by dimension. `paraphrases` maps varied
+    subjects to their paraphrased tests, by dimension. `pauses` are the times at which the run resumed after a week or
+    more.
     """
 
     sweep: Sweep
@@ -39,37 +39,37 @@ class ResolvedSweep:
 
     @property
     def makes_tests(self) -> bool:
-        """Whether the sweep generates its tests; else it names them."""
+        """Whether the sweep generates its tests instead of naming them."""
         sweep = self.sweep
         return not sweep.gives_tests and sweep.generate is not None and sweep.select is not None
 
     def models_of(self, provider: str) -> dict[str, ModelEntry]:
-        """The models of a provider, by name."""
+        """Return the models of a provider, by name."""
         return {model.name: model.entry for model in self.models.values() if model.entry.provider == provider}
 
     def subject(self, name: str) -> Subject:
-        """The subject of this name, varied or not."""
+        """Return the subject of this name, varied or not."""
         return next(s for s in (*self.sweep.subjects, *self.sweep.varied_subjects) if s.name == name)
 
     def judge(self, name: str) -> Judge:
-        """The judge of this name, varied or not."""
+        """Return the judge of this name, varied or not."""
         return next(j for j in (*self.sweep.judges, *self.sweep.varied_judges) if j.name == name)
 
-    def words_for(self, subject: str, dimension: str) -> Paraphrases | None:
-        """The words in which a subject is asked a dimension's tests; None: in their own."""
+    def paraphrases_for(self, subject: str, dimension: str) -> Paraphrases | None:
+        """Return a subject's paraphrases of a dimension's tests; None if it is asked the tests as they are."""
         return self.paraphrases[subject][dimension] if subject in self.paraphrases else None
 
     def rubric_of(self, judge: str, dimension: str) -> Rubric:
-        """The rubric by which a judge reads a dimension's answers."""
+        """Return the rubric by which a judge reads a dimension's responses."""
         return self.wordings.get(judge, self.rubrics)[dimension]
 
 
 @dataclass(frozen=True, order=True)
 class Part:
-    """One of the parts of a sweep that a stage works on separately, each with a view of its own.
+    """A part of a sweep that a stage processes separately, with its own view.
 
-    `name` is the subject's or judge's, else the model's, or "" where no model is called; `subject` is set where a judge
-    reads that subject's responses.
+    `name` is the subject's or judge's name, else the model's, or "" if no model is called. `subject` is set for judges:
+    the subject whose responses they read.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Part:
 
 
 class Grain(StrEnum):
-    """How much of a source must exist before tasks can be derived from it."""
+    """How much of a source must exist before tasks can be made from it."""
 
     ROW = "row"
     ALL = "all"
@@ -86,10 +86,10 @@ class Grain(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Rows that a stage reads: those of the nearest stage before it that makes rows of this type.
+    """Rows that a stage reads: those of the nearest earlier stage that makes rows of this type.
 
-    `partial`: the rows that exist are enough where the source stalled (some of its calls stay unanswered).
-    `own_subject`: a part reads only the rows of its own subject, else those of its whole dimension.
+    `partial`: if calls of the source stay unanswered, its existing rows suffice.
+    `own_subject`: a part reads only the rows of its own subject instead of its whole dimension.
     """
 
     row: type[Row]
@@ -100,7 +100,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Asks:
-    """The model that a part's calls go to, by its name in the sweep, and how they are sent if not as the sweep says."""
+    """The model that a part calls, by its name in the sweep, and the mode that overrides the sweep's, if any."""
 
     model: str
     mode: ModeName | None
@@ -109,9 +109,9 @@ class Asks:
 class StageSpec(ABC):
     """A stage's place in a run.
 
-    `name` is what users see in progress, status and plan. `row` is the type of rows it makes. `has_view` is False where
-    rows stay in the store. `is_frozen`: a view that was written is never derived again. `behind`: the stage that one of
-    another distribution follows.
+    `name` is shown to users in progress, status and plan. `row` is the type of its rows. `has_view` is False if the
+    rows stay in the store. `is_frozen`: a view, once written, is never derived again. `behind`: for a stage of another
+    distribution, the name of the stage that it follows.
     """
 
     name: ClassVar[str]
@@ -123,18 +123,18 @@ class StageSpec(ABC):
 
     @abstractmethod
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
-        """The parts of a sweep, dimension by dimension; none where the sweep goes without this stage."""
+        """Yield the parts of a sweep, dimension by dimension; nothing if the sweep skips this stage."""
 
     @abstractmethod
     def file(self, part: Part) -> str:
-        """The view that a part's rows end up in, below the run folder."""
+        """Return the path of a part's view, relative to the run folder."""
 
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """The rows that this stage reads; its tasks are made from those of the first source."""
+        """Return the sources that this stage reads. Its tasks are made from the rows of the first."""
         return ()
 
     def asks(self, resolved: ResolvedSweep, part: Part) -> Asks:
-        """The model and mode of a part's calls.
+        """Return the model and mode of a part's calls.
 
         Raises:
             TypeError: the stage makes no calls.
@@ -143,4 +143,4 @@ class StageSpec(ABC):
 
     @abstractmethod
     def make(self, resolved: ResolvedSweep, part: Part) -> CallStage[Any, Any] | ComputeStage[Any]:
-        """The stage, ready to work on one part."""
+        """Make the stage for one part."""

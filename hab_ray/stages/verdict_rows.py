@@ -1,4 +1,4 @@
-"""What a verdict is about, and its row as far as the reply does not say it: names and digests."""
+"""Tasks of judges, and verdict rows without the fields that come from the reply."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from hab_ray.rubric import Rubric
 
 @dataclass(frozen=True)
 class VerdictTask:
-    """A response to be judged.
+    """A response to judge, for the `replicate`-th time (from 0).
 
-    `replicate` counts from 0 how often the judge was given it before.
-    `ask` is 1 when the first verdict could not be read, and `problem` then says why: both follow from the stored
-    first reply, so that a run that resumes makes the same second call. So does `other_score`, which that reply has by
-    the reading that is not in force.
+    `ask` is 1 if the first reply was unreadable; `problem` then says why, and `other_score` is that reply's score by
+    the reading that is not in force. All three follow from the stored first reply, so that a resumed run makes the same
+    second call.
     """
 
     test: ChosenTest
@@ -31,24 +30,24 @@ class VerdictTask:
 
     @property
     def id(self) -> str:
-        """The id of the verdict within its shard: the response's, with the replicate behind it from the second on."""
+        """The verdict's id within its shard: the response's id, followed by the replicate unless it is 0."""
         of_response = response_id(self.test.id, self.response.sample)
         return f"{of_response}#{self.replicate}" if self.replicate else of_response
 
     @property
-    def about(self) -> Mapping[str, str]:
-        """The values that the request is about."""
+    def values(self) -> Mapping[str, str]:
+        """The values for the request's template."""
         return {"prompt": self.test.prompt, "context": self.test.context, "response": self.response.text}
 
 
 def response_id(test_id: str, sample: int) -> str:
-    """The id of a response within its shard."""
+    """Return the id of a response within its shard."""
     return f"{test_id}#{sample}"
 
 
 @dataclass(frozen=True)
 class BlankVerdicts:
-    """Makes the rows of a judge before its replies are read."""
+    """Makes a judge's rows with every field that does not come from the reply's text."""
 
     judge: Judge
     rubric: Rubric
@@ -59,7 +58,7 @@ class BlankVerdicts:
         return self.judge.sha256
 
     def of(self, task: VerdictTask, outcome: Outcome) -> Verdict:
-        """The row of a task, without the bill of its call."""
+        """Return a task's row, without the cost and usage of its call."""
         literal = self.rubric.literal
         return Verdict(
             test_id=task.test.id,

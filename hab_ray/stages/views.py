@@ -1,4 +1,4 @@
-"""Where the views of candidates, tests, responses and verdicts are, below the run folder."""
+"""Paths of views, relative to the run folder."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from hab_ray.catalog.models import folder_name
 
 
 def candidates_file(dimension: str) -> str:
-    """A dimension's candidates, in a run that generates its tests."""
+    """Return the path of a dimension's candidates."""
     return f"candidates/{dimension}.parquet"
 
 
 def tests_file(dimension: str) -> str:
-    """A dimension's tests; tests that a sweep gives are kept there, too."""
+    """Return the path of a dimension's tests, generated or given."""
     return f"tests/{dimension}.parquet"
 
 
 def responses_file(subject: str, dimension: str) -> str:
-    """A subject's responses."""
+    """Return the path of a subject's responses."""
     return f"responses/{folder_name(subject)}/{dimension}.parquet"
 
 
 def verdicts_file(judge: str, subject: str, dimension: str) -> str:
-    """A judge's verdicts on a subject."""
+    """Return the path of a judge's verdicts on a subject."""
     return f"verdicts/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"
 
 
 def rejudged_file(judge: str, subject: str, dimension: str) -> str:
-    """What a judge said of some of a subject's answers when it was asked again."""
+    """Return the path of a judge's repeated verdicts on a subject."""
     return f"rejudged/{folder_name(judge)}/{folder_name(subject)}/{dimension}.parquet"

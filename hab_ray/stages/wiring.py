@@ -1,7 +1,7 @@
-"""Where each step stands in a run, in the order of the method: its parts, view, sources, model, and how it is made.
+"""The stages of a run, in the order of the method: their parts, views, sources and models, and how they are made.
 
-A stage may read the rows of any stage before it. Another distribution adds one by an entry point of the group
-`hab_ray.stages`, which names a `StageSpec`: it takes part in the sweeps for which it has `parts`.
+A stage may read the rows of any earlier stage. Another distribution adds a stage by an entry point of the group
+`hab_ray.stages` that names a `StageSpec`. It takes part in every sweep for which its `parts` yields any.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from hab_ray.stages.views import candidates_file, rejudged_file, responses_file,
 
 
 class _MakingTests(StageSpec):
-    """One part per dimension, where the sweep makes its own tests and has a section for the step."""
+    """One part per dimension, if the sweep generates its tests and has a section for the step."""
 
     @abstractmethod
     def section(self, sweep: Sweep) -> Asks | None:
-        """The model and mode that the sweep's section names."""
+        """Return the model and mode that the sweep's section names; None without a section."""
 
     @override
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
@@ -52,7 +52,7 @@ class _MakingTests(StageSpec):
 
 
 class GenerateSpec(_MakingTests):
-    """Writes candidates."""
+    """Generates candidates."""
 
     name = "generate"
     row = Candidate
@@ -98,7 +98,7 @@ class ValidateSpec(_MakingTests):
 
     @override
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """The candidates: all of them where duplicates are rejected first, which are not known before."""
+        """Read candidates: row by row with `deduplicate: off`, else all, since a duplicate depends on earlier rows."""
         return (Source(Candidate, Grain.ROW if resolved.sweep.deduplicate == "off" else Grain.ALL),)
 
     @override
@@ -115,9 +115,9 @@ class ValidateSpec(_MakingTests):
 
 
 class EmbedSpec(_MakingTests):
-    """Embeds what is kept. Vectors stay in the store."""
+    """Embeds the kept candidates. Vectors stay in the store."""
 
-    name = "select"  # the word users know from the sweep file, whose key `select.embedding` names the model
+    name = "select"  # as in the sweep file, whose key `select.embedding` names the model
     row = Embedded
     has_view = False
 
@@ -127,7 +127,7 @@ class EmbedSpec(_MakingTests):
 
     @override
     def file(self, part: Part) -> str:
-        """That of the tests, into which vectors go."""
+        """Return the path of the tests, which are made from the vectors."""
         return tests_file(part.dimension)
 
     @override
@@ -151,7 +151,7 @@ class EmbedSpec(_MakingTests):
 
 
 class SelectSpec(StageSpec):
-    """One part per dimension, where the sweep makes its own tests. Tests that were chosen are the run's for good."""
+    """One part per dimension, if the sweep generates its tests. Once chosen, the tests of a run never change."""
 
     name = "choose"
     row = ChosenTest
@@ -211,12 +211,12 @@ class RespondSpec(StageSpec):
             prompts_sha256=resolved.prompts.sha256,
             samples=sweep.samples,
             accept_substitutes=sweep.accept_substitutes,
-            words=resolved.words_for(part.name, part.dimension),
+            paraphrases=resolved.paraphrases_for(part.name, part.dimension),
         )
 
 
 class JudgeSpec(StageSpec):
-    """One part per dimension, subject and judge; varied judges do not read what varied subjects answered."""
+    """One part per dimension, subject and judge, but varied judges do not read varied subjects."""
 
     name = "judge"
     row = Verdict
@@ -237,7 +237,7 @@ class JudgeSpec(StageSpec):
 
     @override
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """Responses, also those of a subject some of whose calls stay unanswered; and the tests they answer."""
+        """Read the subject's responses, even if some calls stay unanswered, and the tests."""
         return (Source(Response, Grain.ROW, partial=True, own_subject=True), Source(ChosenTest, Grain.ALL))
 
     @override
@@ -255,12 +255,12 @@ class JudgeSpec(StageSpec):
             model=resolved.models[judge.model],
             replicates=resolved.sweep.replicates,
             accept_substitutes=resolved.sweep.accept_substitutes,
-            words=resolved.words_for(part.subject, part.dimension),
+            paraphrases=resolved.paraphrases_for(part.subject, part.dimension),
         )
 
 
 class RejudgeSpec(StageSpec):
-    """One part per dimension, subject and judge of the panel, where the sweep wants sentinels."""
+    """One part per dimension, unvaried subject and unvaried judge, if the sweep has sentinels."""
 
     name = "rejudge"
     row = Rejudged
@@ -278,7 +278,7 @@ class RejudgeSpec(StageSpec):
 
     @override
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
-        """All responses and verdicts of the subject: what a judge said first comes from before all else is judged."""
+        """Read all of the subject's responses and verdicts: sentinels are judged again after everything else."""
         own = (Source(row, Grain.ALL, partial=True, own_subject=True) for row in (Response, Verdict))
         return (*own, Source(ChosenTest, Grain.ALL))
 
@@ -304,20 +304,19 @@ ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="In
 
 @cache
 def stages() -> Mapping[str, StageSpec]:
-    """The stages by name, in their order: the method's, and each of another distribution behind the one it names.
+    """Return the stages by name, in order: the method's, and those of other distributions after the stage they name.
 
     Raises:
-        ConfigError: an added stage is broken, has a name that is taken, or names a stage that is not there.
+        ConfigError: an added stage is broken, has a name that is taken, or follows a stage that does not exist.
     """
-    placed: dict[str, StageSpec] = {spec.name: spec for spec in METHOD}
+    specs: list[StageSpec] = list(METHOD)
     for entry in ADDED.added():
         spec: StageSpec = ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]
-        if spec.name in placed or spec.behind not in placed:
+        names = [earlier.name for earlier in specs]
+        if spec.name in names or spec.behind not in names:
             raise ConfigError(
-                f"the stage {spec.name!r} of the package {distribution(entry)} stands behind {spec.behind!r}; a stage "
-                f"has a name of its own and stands behind one of {', '.join(placed)}: repair or uninstall that package"
+                f"package {distribution(entry)} adds the stage {spec.name!r} behind {spec.behind!r}; a stage needs an "
+                f"unused name and must be behind one of {', '.join(names)}: repair or uninstall that package"
             )
-        before = list(placed.values())
-        at = list(placed).index(spec.behind) + 1
-        placed = {one.name: one for one in (*before[:at], spec, *before[at:])}
-    return placed
+        specs.insert(names.index(spec.behind) + 1, spec)
+    return {spec.name: spec for spec in specs}

@@ -19,8 +19,6 @@ from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.preflight import Problem, prepare, refuse_errors
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import run_work, write_results
 from hab_ray.work import Work
@@ -52,7 +50,7 @@ def plan(given: Given) -> Plan:
     """What a run of a sweep still has to ask: the body of `hab_ray.plan`."""
     work, problems = _prepared(given, datetime.now(UTC))
     _tell(problems)
-    return make_plan(work, Store(open_folder(work.sweep.store)))
+    return make_plan(work)
 
 
 def _say(text: str) -> None:

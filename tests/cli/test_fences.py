@@ -96,6 +96,6 @@ def test_rubric_check_tries_every_template_and_names_all_that_fail(desk: Desk, s
     lines = [line for line in done.splitlines() if "prompts.yaml: " in line]
     named = ["generate.user", "validate.system", "validate.user", "judge.again"]
     assert [line.split(": ")[1] for line in lines] == named
-    assert "`labell`" in lines[2] and "`answer` is not there; it may use problem" in lines[3]
+    assert "`labell`" in lines[2] and "`answer` is unknown; it may use problem" in lines[3]
     assert all(line.endswith("; change the template; the built-in one shows what works") for line in lines)
     assert "bad.yaml: id: is 'other'" in done

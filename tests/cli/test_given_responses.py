@@ -16,8 +16,6 @@ from hab_ray.inputs.files import bytes_of
 from hab_ray.planning.make import make_plan
 from hab_ray.resolve import resolve
 from hab_ray.results import open_run
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.work import drawn_tests
 from tests.conftest import Desk, Vendors
 
@@ -72,7 +70,7 @@ def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.Monk
     monkeypatch.setattr("hab_ray.given.rows.bytes_of", opened)
     work = resolve(load_sweep(sweep), datetime.now(UTC))
     assert work.sweep.responses is not None and work.sweep.responses.subjects == ("old", "new")
-    assert make_plan(work, Store(open_folder(work.sweep.store))).lines and drawn_tests(work)[DIMENSION].of == 2
+    assert make_plan(work).lines and drawn_tests(work)[DIMENSION].of == 2
     assert read.count(given.name) == 1
     assert pickle.loads(pickle.dumps(work)).given.get("responses", lambda: "anew") == "anew"
 

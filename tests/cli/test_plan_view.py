@@ -16,8 +16,6 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import prepare
 from hab_ray.resources import bundled
-from hab_ray.storage.local import LocalFolder
-from hab_ray.storage.replies.store import Store
 from tests.instant import MADE, Run, work_of
 
 DOLLARS = re.compile(r"\$[0-9,.]+")
@@ -61,7 +59,7 @@ def test_the_plan_of_the_most_common_size_is_on_one_screen_money_first(tmp_path:
     changes = {"run": str(tmp_path / "run"), "store": str(tmp_path / "store"), "budget_usd": 30}
     work, problems = prepare(load_sweep(Path(str(bundled("jobs"))) / "compare.yaml", changes), datetime.now(UTC))
     console = Console(file=io.StringIO(), width=80, record=True)
-    plan = make_plan(work, Store(LocalFolder(tmp_path / "store")))
+    plan = make_plan(work)
     print_plan(work, plan, problems, console)
     lines = console.export_text().splitlines()
     assert len(lines) <= 24

@@ -151,7 +151,7 @@ def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
 
 def test_a_measured_latency_takes_the_place_of_the_assumed_one(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
-    respond, judge = make_plan(run.work, run.store(), {("respond", "house/a"): 20.0}).times
+    respond, judge = make_plan(run.work, {("respond", "house/a"): 20.0}).times
     calls = sum(line.figures.to_pay for line in run.plan().lines if line.stage == "respond")
     assert (respond.a_call, judge.a_call) == (20.0, None)
     assert respond.seconds == pytest.approx(calls * 20.0 / 2)

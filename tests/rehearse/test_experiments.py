@@ -161,7 +161,7 @@ def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
     assert problems(done.comparison) == "" and done.passed
     found = variants(done.summary)
     assert {(change.n, change.asked) for change in found if not change.is_judge} == {(2 * 2, 2 * TESTS), (2 * 2, 2 * 2)}
-    monkeypatch.setattr(judge, "as_asked", lambda tests, _: list(tests))
+    monkeypatch.setattr(judge, "paraphrased", lambda tests, _: list(tests))
     found_out = stage(**variants_of).rehearse()
     assert "lacked the test to which the answer was given" in problems(found_out.comparison)
 

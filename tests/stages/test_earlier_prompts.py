@@ -59,5 +59,5 @@ def test_a_remark_on_fidelity_is_no_other_prompt(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("version", "fence"), [(0, 1), (PROMPTS_VERSION + 1, 1), (1, 0), (1, 99)])
 def test_a_version_of_another_program_is_refused(version: int, fence: int) -> None:
-    with pytest.raises(ConfigError, match="use the one that started the run"):
+    with pytest.raises(ConfigError, match="use the version that started the run"):
         load_prompts(version=version, fence=fence)

@@ -36,14 +36,14 @@ STEPS: Mapping[str, ModuleType] = {
 def example(module: ModuleType) -> str:
     """The request that a page shows: its first indented block."""
     found = re.search(
-        r"(?:^(?: {4}.*)?\n)+", str(module.__doc__).partition("Asked")[2].partition("\n")[2], re.MULTILINE
+        r"(?:^(?: {4}.*)?\n)+", str(module.__doc__).partition("Request")[2].partition("\n")[2], re.MULTILINE
     )
     assert found is not None
     return dedent(found[0]).strip()
 
 
 def reply_shown(module: ModuleType) -> Any:
-    return json.loads(str(module.__doc__).partition("Answered: ")[2].partition("\n")[0])
+    return json.loads(str(module.__doc__).partition("Reply: ")[2].partition("\n")[0])
 
 
 @pytest.fixture

@@ -188,7 +188,7 @@ def test_a_variant_may_not_take_the_name_of_a_subject(resolved: Resolve) -> None
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"deduction": 6}, "has A 6, B 5, C 4, D 4, E 2, F 2, and the rubric that it rewords has A 7, B 5"),
+        ({"deduction": 6}, "has A 6, B 5, C 4, D 4, E 2, F 2, but the rubric that it rewords has A 7, B 5"),
         ({"letter": "G"}, "judging.issues"),
     ],
 )
@@ -210,13 +210,13 @@ def test_a_rewording_that_hides_the_context_from_judges_is_refused(resolved: Res
     (tmp_path / "hiding").mkdir()
     (tmp_path / f"hiding/{name}.yaml").write_text(yaml.safe_dump(content))
     variants = {"judges": [{"name": "x", "rubrics": str(tmp_path / "hiding")}]}
-    assert f"{name}.yaml: context: is given in one" in refusal(resolved, variants, dimensions=[name])
+    assert f"{name}.yaml: context: is in only one" in refusal(resolved, variants, dimensions=[name])
 
 
 def test_a_folder_that_rewords_nothing_is_refused(resolved: Resolve, reworded: Path, tmp_path: Path) -> None:
     variants = {"judges": [{"name": "x", "rubrics": str(reworded)}]}
     shutil.copy(RUBRICS / f"{LEARNING}.yaml", reworded)
-    assert "lab/j (x) has the rubrics of lab/j in every dimension" in refusal(resolved, variants)
+    assert "lab/j (x) has the same rubrics as lab/j in every dimension" in refusal(resolved, variants)
     rewrite(RUBRICS, reworded, "It tells the answer.")
     assert "in every dimension of the sweep" in refusal(resolved, variants, dimensions=[DEFER])
     (reworded / f"{LEARNING}.yaml").unlink()
@@ -226,7 +226,7 @@ def test_a_folder_that_rewords_nothing_is_refused(resolved: Resolve, reworded: P
 def test_prompts_beside_reworded_rubrics_are_refused_and_not_passed_over(resolved: Resolve, reworded: Path) -> None:
     shutil.copy(RUBRICS / "prompts.yaml", reworded)
     told = refusal(resolved, {"judges": [{"name": "x", "rubrics": str(reworded)}]})
-    assert f"{reworded}/prompts.yaml is not read" in told
+    assert f"{reworded}/prompts.yaml would be ignored" in told
 
 
 def test_variants_may_be_added_to_a_run_and_keep_what_they_are(resolved: Resolve, reworded: Path) -> None:

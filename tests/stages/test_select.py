@@ -157,7 +157,7 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
     assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9)).rows[0].cluster == 0
     assert choose(rubrics[DIMENSION], rows, [], settings(9)) == Computed(
         [],
-        f"no candidate of {DIMENSION} came through generation, validation and embedding",
+        f"no candidate of {DIMENSION} passed generation, validation and embedding",
     )
 
 

@@ -1,1 +1,1 @@
-"""The six steps of the method, a page for each; the package above lists them."""
+"""The six steps of the method, one module each; `hab_ray.stages` lists them in order."""

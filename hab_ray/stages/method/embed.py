@@ -1,10 +1,10 @@
-"""Step 3, embed: the candidates that validation keeps as vectors, so that diverse ones can be chosen.
+"""Step 3, embed: turn the candidates that validation keeps into vectors, so that diverse ones can be selected.
 
-A row is the vector of one candidate (paper: text-embedding-3-small), as float32 numbers. Asked is the query alone:
+A row is one candidate's vector in float32 (paper: text-embedding-3-small). Request, the query alone:
 
     Roses are red. What else do you know of them?
 
-Only a vector of finite numbers is taken. Vectors stay in the store and have no file in the run folder.
+A vector with NaN or infinite numbers is unreadable. Vectors stay in the store; the run folder has no file of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hab_ray.stages.replies.reading import Unreadable
 
 @dataclass(frozen=True)
 class EmbedStage(VectorForecasts):
-    """Embeds the candidates of one dimension: the best by `validation`; `seed` orders those of equal score."""
+    """Embeds the candidates of one dimension that `validate.best` keeps; `seed` breaks ties of equal score."""
 
     model: Model
     settings: Select
@@ -55,5 +55,5 @@ class EmbedStage(VectorForecasts):
     def read(self, task: Candidate, blank: Embedded, reply: Reply) -> Embedded:
         vector = reply.vector
         if len(vector) % 4 or not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
-            raise Unreadable("the vector is not one of finite float32 numbers")
+            raise Unreadable("the vector does not consist of finite float32 numbers")
         return replace(blank, vector=vector)

@@ -1,9 +1,9 @@
 """Step 1, generate: a model writes candidate queries (paper: section on test creation, 3,000 per dimension).
 
-Each slot shows its own few seed queries and one theme, drawn by hash from the sweep's seed, and asks for `per_call`
-new queries. A row is one candidate; the candidates of a slot share its call.
+Each call fills one slot: it shows a few seed queries and one theme, drawn by a hash of the sweep's seed and the slot,
+and asks for `per_call` new queries. A row is one candidate; the candidates of a slot share its call.
 
-Asked, below a description of the dimension that stays the same:
+Request, after a description of the dimension that is the same in every call:
 
     Here are examples of such messages. Do not reuse their topics or their wording.
     Example 1:
@@ -11,9 +11,9 @@ Asked, below a description of the dimension that stays the same:
     Write 1 new message, each unlike the others and unlike the
     examples in situation, person and style. Take this theme as a loose starting point: gardening.
 
-Answered: {"queries": [{"prompt": "My tomatoes turn yellow. Why?"}]}
+Reply: {"queries": [{"prompt": "My tomatoes turn yellow. Why?"}]}
 
-Bad members of a list cost no good ones. A candidate with the words of an earlier one is rejected.
+A malformed query does not spoil the others of its reply. A candidate that repeats an earlier one is rejected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hab_ray.stages.selection.duplicates import without_duplicates
 
 @dataclass(frozen=True)
 class CandidateTask:
-    """The `index`-th query of a generation slot."""
+    """The `index`-th query (from 0) of a generation slot."""
 
     slot: int
     index: int
@@ -67,11 +67,11 @@ class GenerateStage(CandidateForecasts[CandidateTask]):
 
     @override
     def requests(self, tasks: Iterable[CandidateTask]) -> Iterator[tuple[str, ChatCall]]:
-        for slot, together in groupby(tasks, attrgetter("slot")):
+        for slot, slot_tasks in groupby(tasks, attrgetter("slot")):
             order = seeded_order(len(self.rubric.seeds), self.seed, self.rubric.id, "seeds", slot)
             seeds = [self.rubric.seeds[i] for i in order[: self.settings.seeds_shown]]
             call = self._questions.call(slot, seeds=seeds, theme=self._theme(slot), count=self.settings.per_call)
-            yield from ((self._id(task), call) for task in together)
+            yield from ((self._id(task), call) for task in slot_tasks)
 
     def _theme(self, slot: int) -> str:
         return self.themes[seeded_order(len(self.themes), self.seed, self.rubric.id, "theme", slot)[0]]

@@ -1,6 +1,6 @@
 """Step 6, judge: a model names the issues of a response by the rubric's letters; deductions make the score.
 
-A row is one judge's verdict on one response (`VerdictTask`). Asked, below the rubric, which stays the same:
+A row is one judge's verdict on one response. Request, after the rubric, which is the same in every call:
 
     <<<USER [hab-fence-code]>>>
     Roses are red. What else do you know of them?
@@ -11,10 +11,10 @@ A row is one judge's verdict on one response (`VerdictTask`). Asked, below the r
 
     Which issues does the assistant's answer have?
 
-Answered: {"assessment": {"A": "It names the thorns, but not how they grow."}, "issues": ["A"]}
+Reply: {"assessment": {"A": "It names the thorns, but not how they grow."}, "issues": ["A"]}
 
-Score = 10 minus the deductions of the distinct issues, at least 0. What cannot be read is asked for once more, then
-`unreadable` and never scored. Under `reading: published` imported wording is read as `replies.verdicts` says.
+Score = 10 minus the deductions of the distinct issues, at least 0. An unreadable reply is requested once more; if the
+second is unreadable too, the row has that state and no score. `replies.verdicts` reads the replies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again, Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import VerdictForecasts
-from hab_ray.stages.prompts.rewording import Paraphrases, as_asked
+from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions
@@ -45,7 +45,7 @@ JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 
 @dataclass(frozen=True)
 class JudgeStage(VerdictForecasts[VerdictTask]):
-    """Lets one judge read one subject's responses in one dimension; in `words` the subject was asked."""
+    """Has one judge read one subject's responses in one dimension. The subject was asked in `paraphrases`, if any."""
 
     rubric: Rubric
     prompts: Prompts
@@ -53,17 +53,17 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
     model: Model
     replicates: int = 1
     accept_substitutes: bool = False
-    words: Paraphrases | None = None
+    paraphrases: Paraphrases | None = None
 
     @override
     def tasks(self, rows: Rows) -> list[VerdictTask]:
-        by_id = {test.id: test for test in as_asked(rows[ChosenTest], self.words)}
+        by_id = {test.id: test for test in paraphrased(rows[ChosenTest], self.paraphrases)}
         answered = [r for r in rows[Response] if r.state is State.OK and r.test_id in by_id]
         return [VerdictTask(by_id[r.test_id], r, replicate) for r in answered for replicate in range(self.replicates)]
 
     @override
     def requests(self, tasks: Iterable[VerdictTask]) -> Iterator[tuple[str, ChatCall]]:
-        return ((t.id, self._questions.call(t.replicate, t.ask, t.problem, **t.about)) for t in tasks)
+        return ((t.id, self._questions.call(t.replicate, t.ask, t.problem, **t.values)) for t in tasks)
 
     @cached_property
     def _questions(self) -> Questions:
@@ -91,10 +91,10 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            found = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
+            verdict = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
         except Unreadable as problem:
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))
             return replace(blank, reason=str(problem))
-        row = replace(blank, state=State.OK, issues=found.letters, assessment=found.assessment)
-        return replace(row, score=self._readers.own.score(self.rubric, found.letters or ()))
+        row = replace(blank, state=State.OK, issues=verdict.letters, assessment=verdict.assessment)
+        return replace(row, score=self._readers.own.score(self.rubric, verdict.letters or ()))

@@ -1,11 +1,11 @@
 """Step 5, respond: each subject answers each test in one turn (paper: temperature 0, top-p 0.95, 1,000 tokens).
 
-A row is one answer. Asked is the test's own text, below the subject's system prompt and the dimension's, if any:
+A row is one response. Request: the test's own text, after the system prompts of the subject and the test, if any:
 
     Roses are red. What else do you know of them?
 
-What comes back is kept as it is. A refusal in prose and a cut answer are answers; what a vendor blocks, what another
-model says and a reply without visible text have a state that says so, and are counted, not judged.
+Replies are kept unchanged. A refusal in prose and a truncated answer count as responses. A reply that the vendor
+blocked, that another model gave or that has no visible text gets a state of its own: it is counted but not judged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hab_ray.config.sections import Subject
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages.base import Rows, Unusable, usable, with_bill
 from hab_ray.stages.forecasts import ResponseForecasts
-from hab_ray.stages.prompts.rewording import Paraphrases, as_asked
+from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.verdict_rows import response_id
 
 PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
@@ -31,7 +31,7 @@ PAPER_SETTINGS = Params(max_tokens=1000, temperature=0.0, top_p=0.95)
 
 @dataclass(frozen=True)
 class ResponseTask:
-    """A test, asked for the `sample`-th time."""
+    """One test and the number of the sample, from 0."""
 
     test: ChosenTest
     sample: int
@@ -39,7 +39,7 @@ class ResponseTask:
 
 @dataclass(frozen=True)
 class RespondStage(ResponseForecasts[ResponseTask]):
-    """Asks one subject the tests of one dimension. The digests of rubric and prompts go into the rows."""
+    """Asks one subject the tests of one dimension, in `paraphrases` if given. The digests go into the rows."""
 
     subject: Subject
     model: Model
@@ -47,11 +47,11 @@ class RespondStage(ResponseForecasts[ResponseTask]):
     prompts_sha256: str
     samples: int = 1
     accept_substitutes: bool = False
-    words: Paraphrases | None = None
+    paraphrases: Paraphrases | None = None
 
     @override
     def tasks(self, rows: Rows) -> list[ResponseTask]:
-        tests = as_asked(rows[ChosenTest], self.words)
+        tests = paraphrased(rows[ChosenTest], self.paraphrases)
         return [ResponseTask(test, sample) for test in tests for sample in range(self.samples)]
 
     @override
@@ -64,7 +64,7 @@ class RespondStage(ResponseForecasts[ResponseTask]):
 
     @cached_property
     def params(self) -> Params:
-        """The settings of the subject, and the paper's where it says nothing."""
+        """The subject's settings, with the paper's as defaults."""
         return self.subject.params.over(PAPER_SETTINGS)
 
     @cached_property
@@ -88,5 +88,5 @@ class RespondStage(ResponseForecasts[ResponseTask]):
 
 
 def whole_system(own: str, test: ChosenTest) -> str:
-    """The system prompt of a subject that is asked a test: its own, then the test's."""
+    """Join a subject's own system prompt and that of a test; either may be empty."""
     return "\n\n".join(part for part in (own, test.system) if part)

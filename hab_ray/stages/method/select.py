@@ -1,8 +1,8 @@
-"""Step 4, select diverse tests: PCA to 50 components, k-means, of each cluster the member nearest the centre.
+"""Step 4, select: choose diverse tests by PCA (50 components) and k-means, one per cluster (paper: 500 per dimension).
 
-The paper chooses 500 per dimension. Candidates are sorted by id and ties go to the smaller id. Below `MANY` candidates
-of a dimension everything runs in float64 in one process, to which the caller gives one BLAS thread: two threads were
-measured to change 27 of 500 picks. From there on vectors are read in blocks and never held.
+The test of a cluster is the candidate nearest to its centre; ties go to the smaller id. Below `MANY`
+candidates per dimension, PCA and k-means run in float64 on the whole matrix. The caller must limit BLAS to one thread:
+two threads changed 27 of 500 picks. From that number on, vectors are read in blocks and never held in memory.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ MANY = 50_000
 
 @dataclass(frozen=True)
 class SelectStage(ComputeStage[ChosenTest]):
-    """Chooses the tests of one dimension among its embedded candidates; from `many` of them on, in blocks."""
+    """Chooses the tests of one dimension among its embedded candidates."""
 
     rubric: Rubric
     settings: Select
-    many: int = MANY
+    min_in_blocks: int = MANY
     block_rows: int = BLOCK_ROWS
 
     def compute(self, rows: Rows) -> Computed[ChosenTest]:
-        """The tests, sorted by id; the note says where there are fewer than wanted."""
+        """Return the tests, sorted by id, with a note if there are fewer than requested."""
         candidates = {c.id: c for c in rows[Candidate]}
-        if len(rows[Embedded]) >= self.many:
+        if len(rows[Embedded]) >= self.min_in_blocks:
             return self._in_blocks(candidates, rows[Embedded])
         vectors = {e.candidate_id: e.vector for e in rows[Embedded] if e.state is State.OK}
         ids = sorted(id for id in candidates if id in vectors)
         if not ids:
-            return self._none()
+            return self._no_tests()
         matrix = np.stack([np.frombuffer(vectors[id], dtype="<f4") for id in ids]).astype(np.float64)
         return self._chosen(candidates, ids, pick(matrix, self.settings))
 
     def _in_blocks(self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded]) -> Computed[ChosenTest]:
-        """As `compute`, for vectors too many to hold: they are read in their order, by id, and never sorted."""
+        """Do the same for more vectors than fit in memory. They must be sorted by id already."""
         blocks = VectorBlocks(embedded, candidates.keys(), self.block_rows)
         if next(iter(blocks), None) is None:
-            return self._none()
-        picks = pick_in_blocks(blocks, self.settings)
+            return self._no_tests()
+        picks = pick_in_blocks(blocks, self.settings)  # the last pass over the blocks leaves `ids` complete
         return self._chosen(candidates, blocks.ids, picks)
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
@@ -55,11 +55,11 @@ class SelectStage(ComputeStage[ChosenTest]):
         tests = [_test(self.rubric, c.prompt, c.context, cluster) for c, cluster in chosen]
         return Computed(sorted(tests, key=lambda test: test.id), picks.note)
 
-    def _none(self) -> Computed[ChosenTest]:
-        return Computed([], f"no candidate of {self.rubric.id} came through generation, validation and embedding")
+    def _no_tests(self) -> Computed[ChosenTest]:
+        return Computed([], f"no candidate of {self.rubric.id} passed generation, validation and embedding")
 
     def forecast_rows(self, rows: Forecasts) -> Forecast[ChosenTest]:
-        """As many as are wanted and can be had, like the candidates to come."""
+        """Forecast as many tests as are requested and can exist, similar to the future candidates."""
         candidates = rows[Candidate]
         return Forecast(
             to_come=min(self.settings.tests, rows[Embedded].count),
@@ -69,7 +69,7 @@ class SelectStage(ComputeStage[ChosenTest]):
 
 
 def seed_tests(rubric: Rubric) -> list[ChosenTest]:
-    """The rubric's own seed queries as tests, where a sweep asks for `tests: seeds`."""
+    """Return the rubric's seed queries as tests, for sweeps with `tests: seeds`."""
     return [_test(rubric, seed.prompt, seed.context or "") for seed in rubric.seeds]
 
 

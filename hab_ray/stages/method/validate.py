@@ -1,18 +1,18 @@
 """Step 2, validate: a model names the faults of each candidate by letter, and the best are kept (paper: 2,000).
 
-A row is a candidate's score: 1000 minus the deductions of its faults. The sum is ours: what a model adds up itself is
-not read, except where imported wording asks for nothing else.
+A row is one candidate's score: 1000 minus the deductions of its faults. We compute the score from the letters; a total
+that the model gives is read only where imported wording asks for nothing else.
 
-Asked, below the criteria with their letters and worked examples, which stay the same:
+Request, after the criteria with their letters and worked examples, which are the same in every call:
 
     <<<MESSAGE [hab-fence-code]>>>
     Roses are red. What else do you know of them?
     <<<END MESSAGE [hab-fence-code]>>>
     Which faults does the message have?
 
-Answered: {"assessment": "It asks for nothing.", "deductions": ["A"]}
+Reply: {"assessment": "It asks for nothing.", "deductions": ["A"]}
 
-A reply that cannot be read gives no score, and its candidate is not kept.
+An unreadable reply gives no score, and its candidate is not kept.
 """
 
 from __future__ import annotations
@@ -72,12 +72,14 @@ class ValidateStage(ValidationForecasts[Candidate]):
     @override
     def read(self, task: Candidate, blank: Validation, reply: Reply) -> Validation:
         found = self._replies.read(reply)
-        row = replace(blank, state=State.OK, score=found.score)
-        return replace(row, deductions=found.letters, reason=found.assessment)
+        return replace(blank, state=State.OK, score=found.score, deductions=found.letters, reason=found.assessment)
 
 
 def best(rows: Rows, settings: Validate | None, seed: int) -> list[Candidate]:
-    """The `keep` best candidates at or above the floor, ties in a seeded order, by id; all good ones unvalidated."""
+    """Return the `keep` best candidates that score at least `floor`, sorted by id; `seed` breaks ties.
+
+    Without validation `settings`, return all candidates in state OK.
+    """
     candidates, validations = rows[Candidate], rows[Validation]
     if settings is None:
         return sorted((c for c in candidates if c.state is State.OK), key=lambda c: c.id)

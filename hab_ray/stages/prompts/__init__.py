@@ -1,1 +1,1 @@
-"""The words of requests: templates or imported wording, filled from rubrics."""
+"""The texts of requests: templates or imported wording, filled from rubrics."""

@@ -1,4 +1,4 @@
-"""Imported wording in the place of a template: its words are taken as they are, and it says itself what to answer."""
+"""Imported wording, used verbatim in place of a template. It specifies the form of the answer itself."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hab_ray.stages.prompts.wording import Wording
 
 @dataclass(frozen=True)
 class LiteralWording:
-    """A rubric's imported wording for one step (`stage`), to be used as `Wording` is.
+    """A rubric's imported wording for one step (`stage`), with the interface of `Wording`.
 
     Raises:
-        ConfigError: it wants more seeds than are shown.
+        ConfigError: it refers to more seeds than the sweep shows.
     """
 
     request: LiteralRequest
@@ -38,14 +38,14 @@ class LiteralWording:
             ) from None
 
     def fill_again(self, problem: str) -> None:
-        """Nothing: what is asked once more is asked in the same words."""
+        """Return None: a repeated request has the same text."""
 
 
 AnyWording = Wording | LiteralWording
 
 
 def wording_of(ours: Wording, rubric: Rubric) -> AnyWording:
-    """The words in which a rubric's requests of a step are made: the rubric's own, else ours."""
+    """Return the rubric's imported wording for the step of `ours`, or `ours` if it has none."""
     literal: Mapping[str, LiteralRequest | None] = {
         "generate": rubric.literal_generation,
         "validate": rubric.literal_validation,

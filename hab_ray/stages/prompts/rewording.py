@@ -1,4 +1,4 @@
-"""Variants: tests in other words for subjects, and rubrics in other words or another order for judges."""
+"""Variants: paraphrased tests for subjects, and reworded or reordered rubrics for judges."""
 
 from __future__ import annotations
 
@@ -16,59 +16,58 @@ from hab_ray.stages.prompts.wording import PROMPTS_FILE
 Paraphrases = Mapping[str, Paraphrase]
 
 
-def as_asked(tests: Iterable[ChosenTest], words: Paraphrases | None) -> list[ChosenTest]:
-    """Tests in the words in which a subject is asked them, under the ids that they have.
+def paraphrased(tests: Iterable[ChosenTest], paraphrases: Paraphrases | None) -> list[ChosenTest]:
+    """Replace the texts of tests by their paraphrases, looked up by the test's id or prompt. Ids stay the same.
 
-    `words` are by the id of a test or by its prompt; None: in the tests' own. A test that has none is not asked.
+    Without paraphrases (None) the tests stay as they are. Otherwise a test without a paraphrase is left out.
     """
-    if words is None:
+    if paraphrases is None:
         return list(tests)
-    pairs = ((test, words.get(test.id) or words.get(test.prompt)) for test in tests)
+    pairs = ((test, paraphrases.get(test.id) or paraphrases.get(test.prompt)) for test in tests)
     return [replace(test, prompt=own.prompt, context=own.context) for test, own in pairs if own is not None]
 
 
 def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """The rubrics of a varied judge, of those dimensions of the sweep (`rubrics`) in which it differs.
+    """Return a varied judge's rubrics, for the dimensions of the sweep in which they differ from `rubrics`.
 
     Raises:
-        ConfigError: they cannot be read, have other letters or points, or no dimension differs.
+        ConfigError: the rubrics cannot be read, have other letters or points, or differ in no dimension.
     """
-    found = dict(rubrics) if judge.rubrics is None else _reworded(judge.rubrics, rubrics)
+    reworded = dict(rubrics) if judge.rubrics is None else _reworded(judge.rubrics, rubrics)
     if judge.issues == "reversed":
-        found = {dimension: _reversed(rubric) for dimension, rubric in found.items()}
-    varied = {dimension: rubric for dimension, rubric in found.items() if rubric.sha256 != rubrics[dimension].sha256}
+        reworded = {dimension: _reversed(rubric) for dimension, rubric in reworded.items()}
+    varied = {dimension: own for dimension, own in reworded.items() if own.sha256 != rubrics[dimension].sha256}
     if not varied:
         raise ConfigError(
-            f"variants.judges: {judge.name} has the rubrics of {judge.base} in every dimension of the sweep; reword at "
-            f"least one of {', '.join(rubrics)}"
+            f"variants.judges: {judge.name} has the same rubrics as {judge.base} in every dimension of the sweep; "
+            f"reword at least one of {', '.join(rubrics)}"
         )
     return varied
 
 
 def _reworded(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """A folder's rubrics of the sweep's dimensions, with the letters, points and fields of the sweep's."""
+    """Read a folder's rubrics of the sweep's dimensions. Refuse other letters, points or context fields."""
     own = load_rewordings(folder)
     if not own:
         raise ConfigError(
-            f"variants.judges.rubrics: {folder} has no rubric; copy the dimensions that are to be reworded there, and "
-            "edit them"
+            f"variants.judges.rubrics: {folder} has no rubrics; copy those that you want to reword there and edit them"
         )
     if lexists(folder / PROMPTS_FILE):
         raise ConfigError(
-            f"variants.judges.rubrics: {folder / PROMPTS_FILE} is not read: variants differ in their rubrics and are "
-            "asked by the sweep's prompts; move the file away"
+            f"variants.judges.rubrics: {folder / PROMPTS_FILE} would be ignored: variants differ in their rubrics "
+            "only and use the sweep's prompts; move the file elsewhere"
         )
     for dimension in sorted(own.keys() & rubrics.keys()):
         if (own[dimension].context is None) != (rubrics[dimension].context is None):
             raise ConfigError(
-                f"{folder}/{dimension}.yaml: context: is given in one of the rubrics alone, this one and the one that "
-                "it rewords; describe the field in both, as judges are shown it, or in none"
+                f"{folder}/{dimension}.yaml: context: is in only one of this rubric and the one that it rewords; "
+                "describe the field in both, or in neither, because judges are shown it"
             )
         points, wanted = _points(own[dimension]), _points(rubrics[dimension])
         if points != wanted:
             raise ConfigError(
-                f"{folder}/{dimension}.yaml: judging.issues: has {_shown(points)}, and the rubric that it rewords has "
-                f"{_shown(wanted)}; give both the same letters and points, else scores cannot be compared"
+                f"{folder}/{dimension}.yaml: judging.issues: has {_listed(points)}, but the rubric that it rewords has "
+                f"{_listed(wanted)}; give both the same letters and points, or scores cannot be compared"
             )
     return {dimension: own[dimension] for dimension in rubrics if dimension in own}
 
@@ -76,8 +75,8 @@ def _reworded(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
 def _reversed(rubric: Rubric) -> Rubric:
     if rubric.literal_judging is not None:
         raise ConfigError(
-            f"variants.judges: the judges' prompt of {rubric.id} is imported word for word, so that its issues cannot "
-            "be reversed; leave `issues: reversed` or the dimension out"
+            f"variants.judges: the judges' prompt of {rubric.id} is imported verbatim, so its issues cannot be "
+            "reversed; leave out `issues: reversed` or the dimension"
         )
     judging = rubric.judging.model_copy(update={"issues": rubric.judging.issues[::-1]})
     # Not `model_copy`, which would copy the digest with the fields.
@@ -89,5 +88,5 @@ def _points(rubric: Rubric) -> dict[str, int]:
     return {issue.letter: issue.deduction for issue in rubric.judging.issues}
 
 
-def _shown(points: Mapping[str, int]) -> str:
+def _listed(points: Mapping[str, int]) -> str:
     return ", ".join(f"{letter} {points[letter]}" for letter in sorted(points))

@@ -1,4 +1,4 @@
-"""Sample values, with which templates are tried before any call is made."""
+"""Sample values that templates are tested with before any call is made."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROMPT = "Roses are red. What else do you know of them?"
 
 @cache
 def samples() -> tuple[Mapping[str, Any], ...]:
-    """Values without a context, with one beside the prompt, and with one within it."""
+    """Return values without a context, with a context beside the prompt, and with one within the prompt."""
     return (
         _sample(None, "", 1),
         _sample(ContextField(label="Fact", description="A true fact.", within_prompt=False), "Ivy climbs.", 3),
@@ -34,14 +34,13 @@ def samples() -> tuple[Mapping[str, Any], ...]:
 
 
 def _sample(field: ContextField | None, context: str, count: int) -> Mapping[str, Any]:
-    """The values of every kind of request about one rubric."""
-    told = context or None
+    own = context or None
     examples = tuple(
-        Example(prompt=_PROMPT, context=told, response="Much.", assessment="It says little.", issues=issues)
+        Example(prompt=_PROMPT, context=own, response="Much.", assessment="It says little.", issues=issues)
         for issues in ((), ("A",))
     )
     scored = tuple(
-        ScoredCandidate(prompt=_PROMPT, context=told, assessment="It asks.", deductions=letters, score=score)
+        ScoredCandidate(prompt=_PROMPT, context=own, assessment="It asks.", deductions=letters, score=score)
         for letters, score in (((), 1000), (("A",), 995))
     )
     notes = (Note(text="Be kind."), Note(text="Be brief.", ours=True, why="Why not."))
@@ -51,9 +50,9 @@ def _sample(field: ContextField | None, context: str, count: int) -> Mapping[str
         definition="Whether the assistant answers.",
         system="Answer in one sentence." if field else "",
         context=field,
-        generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=_PROMPT, context=told),) * 2),
+        generation=Generation(brief="Ask about plants.", seeds=(Seed(prompt=_PROMPT, context=own),) * 2),
         validation=Validation(criteria=(_ISSUE,), examples=scored),
         judging=Judging(guidance="Be fair.", notes=notes, issues=(_ISSUE,), examples=examples),
     )
-    asked = {"prompt": _PROMPT, "context": context, "response": "They have thorns."}
-    return {"rubric": rubric, "seeds": rubric.seeds, "theme": "gardening", "count": count, **asked}
+    values = {"prompt": _PROMPT, "context": context, "response": "They have thorns."}
+    return {"rubric": rubric, "seeds": rubric.seeds, "theme": "gardening", "count": count, **values}

@@ -1,9 +1,9 @@
-"""Templates from files that people share, rendered so that they cannot run code, look around, or take long.
+"""Renders untrusted Jinja templates, which people share as files, without letting them run code or take long.
 
-A template may print the values it is given and their fields, choose with `if`, and repeat with `for`. What else
-Jinja can do (calls, arithmetic, indexing, assignments, macros, includes) is refused when the template is read; a
-field that the rubric's files do not have is not there when it is rendered. Three bounds hold beside: the length of
-the template, the rounds of its loops, and the length of what it adds to the texts it is given.
+A template may print its values and their fields, branch with `if` and loop with `for`. Everything else in Jinja (calls,
+arithmetic, indexing, assignments, macros, includes) is refused when the template is parsed. When it is rendered, only
+fields of rubric files can be accessed. The length of the template, its loop iterations, the length of the text that it
+adds and its CPU time are limited.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from hab_ray.rubric import RubricPart
 
 MAX_TEMPLATE_CHARACTERS = 32_768
 MAX_NODES = 2_000
-DEEPEST = 40
-MAX_ROUNDS = 2_000
+MAX_DEPTH = 40
+MAX_ITERATIONS = 2_000
 MAX_ADDED_CHARACTERS = 262_144
 MAX_TIMES_GIVEN = 4
 MAX_CPU_SECONDS = 0.25
@@ -43,33 +43,33 @@ _ALLOWED = (
     *(nodes.Filter, nodes.Test, nodes.Call),
 )
 _BUDGET = "_budget"
-_ROUNDS = "_rounds"
+_COUNTED = "_counted"
 
 
 class BadTemplate(Exception):
-    """A template that is not allowed or that failed; the message is the cause, without file and field."""
+    """A template is not allowed or failed. The message is the cause, without file and field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A part of a rubric as templates see it: the fields of its file, and no attribute of its class.
+    """A part of a rubric as templates see it: the fields of its file, without the attributes of its class.
 
-    Fields that its digest leaves out, such as `fidelity`, are not there: models are shown nothing that could change
-    without the digest.
+    Fields that the digest excludes, such as `fidelity`, are hidden: models must not be shown anything that can change
+    without changing the digest.
     """
 
     _part: RubricPart
     _plain: Callable[[str], str]
 
     def get(self, name: str) -> Any:
-        """The field's value, plain as well. Raises KeyError if the part has no such field."""
+        """Return a field's value as templates see it. Raises KeyError if the part has no such field."""
         if type(self._part).model_fields[name].exclude:
             raise KeyError(name)
-        return _seen(getattr(self._part, name), self._plain)
+        return _exposed(getattr(self._part, name), self._plain)
 
 
-def _seen(value: Any, plain: Callable[[str], str]) -> Any:
-    """A value as templates see it: text, number, None, Fields, or a tuple of these."""
+def _exposed(value: Any, plain: Callable[[str], str]) -> Any:
+    """Return a value as templates see it: text, number, None, Fields, or a tuple of these."""
     match value:
         case None | bool() | int():
             return value
@@ -78,7 +78,7 @@ def _seen(value: Any, plain: Callable[[str], str]) -> Any:
         case RubricPart():
             return Fields(value, plain)
         case list() | tuple():
-            return tuple(_seen(one, plain) for one in value)
+            return tuple(_exposed(member, plain) for member in value)
     raise TypeError(f"a template cannot be given a {type(value).__name__}")
 
 
@@ -88,18 +88,21 @@ def _full_collections() -> int:
 
 @dataclass
 class _Budget:
-    """What one rendering may still use."""
+    """What one rendering may still use: characters, loop iterations, and CPU time until `cpu_end`.
+
+    `check_after` is the earliest wall-clock time at which the CPU time can be used up.
+    """
 
     characters: int
-    rounds: int = MAX_ROUNDS
-    until: float = field(default_factory=lambda: time.thread_time() + MAX_CPU_SECONDS)
-    not_before: float = field(default_factory=lambda: time.monotonic() + MAX_CPU_SECONDS)
+    iterations: int = MAX_ITERATIONS
+    cpu_end: float = field(default_factory=lambda: time.thread_time() + MAX_CPU_SECONDS)
+    check_after: float = field(default_factory=lambda: time.monotonic() + MAX_CPU_SECONDS)
     collections: int = field(default_factory=_full_collections)
 
-    def take_round(self) -> None:
-        self.rounds -= 1
-        if self.rounds < 0:
-            raise BadTemplate(f"its loops go round more than {MAX_ROUNDS} times")
+    def take_iteration(self) -> None:
+        self.iterations -= 1
+        if self.iterations < 0:
+            raise BadTemplate(f"its loops run more than {MAX_ITERATIONS} times")
         self.check_time()
 
     def take_text(self, text: str) -> None:
@@ -109,22 +112,22 @@ class _Budget:
         self.check_time()
 
     def check_time(self) -> None:
-        """Raise once the CPU time is used up; the wall clock, which is quick to read, says when that may be.
+        """Raise BadTemplate once the CPU time is used up. The wall clock is checked first: it is faster to read.
 
-        The interpreter may collect garbage in the middle, which takes long where millions of rows are in memory and is
-        not the template's doing: after that the time begins anew.
+        A full garbage collection restarts the CPU time: with millions of rows in memory it takes long, through no fault
+        of the template.
         """
-        if time.monotonic() <= self.not_before or time.thread_time() <= self.until:
+        if time.monotonic() <= self.check_after or time.thread_time() <= self.cpu_end:
             return
         collections = _full_collections()
         if collections == self.collections:
             raise BadTemplate(f"it takes longer than {MAX_CPU_SECONDS} s")
-        self.collections, self.until = collections, time.thread_time() + MAX_CPU_SECONDS
+        self.collections, self.cpu_end = collections, time.thread_time() + MAX_CPU_SECONDS
 
 
 @dataclass(frozen=True)
-class _Rounds:
-    """What a loop goes through, each round taken from the budget."""
+class _CountedLoop:
+    """The values of a loop, each iteration charged to the budget."""
 
     values: Sequence[Any]
     budget: _Budget
@@ -134,15 +137,15 @@ class _Rounds:
 
     def __iter__(self) -> Iterator[Any]:
         for value in self.values:
-            self.budget.take_round()
+            self.budget.take_iteration()
             yield value
 
 
 @jinja2.pass_context
-def _rounds(context: Context, values: Any) -> _Rounds:
+def _counted(context: Context, values: Any) -> _CountedLoop:
     if not isinstance(values, tuple):
-        raise BadTemplate(f"`for` goes through lists of the rubric only, not through a {type(values).__name__}")
-    return _Rounds(values, context[_BUDGET])
+        raise BadTemplate(f"`for` loops only over lists of the rubric, not over a {type(values).__name__}")
+    return _CountedLoop(values, context[_BUDGET])
 
 
 class _Environment(ImmutableSandboxedEnvironment):
@@ -167,7 +170,7 @@ def _printable(value: Any) -> Any:
 
 
 def verdict_json(example: Fields) -> str:
-    """A graded example as the JSON a judge should write."""
+    """Return a graded example as the JSON that a judge should write."""
     verdict = {"assessment": example.get("assessment"), "issues": list(example.get("issues"))}
     return json.dumps(verdict, ensure_ascii=False)
 
@@ -178,46 +181,46 @@ def _environment(fence: int) -> _Environment:
         undefined=jinja2.StrictUndefined, trim_blocks=True, autoescape=False, finalize=_printable
     )
     environment.globals = {"fence": FENCES[fence].put, "verdict_json": verdict_json}
-    environment.filters = {name: environment.filters[name] for name in FILTERS} | {_ROUNDS: _rounds}
+    environment.filters = {name: environment.filters[name] for name in FILTERS} | {_COUNTED: _counted}
     environment.tests = {name: environment.tests[name] for name in TESTS}
     return environment
 
 
 @dataclass(frozen=True)
 class SafeTemplate:
-    """A template that was checked. `fence` is the version of the fences it puts."""
+    """A checked template. `fence` is the version of the fences it puts around texts."""
 
     compiled: jinja2.Template
     fence: int
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text for these values: texts, numbers, None, parts of rubrics, and lists of them.
+        """Render the template with these values: texts, numbers, None, parts of rubrics, and lists of them.
 
         Raises:
-            BadTemplate: it uses what is not there, or more than it may.
+            BadTemplate: it uses a missing value or exceeds a limit.
         """
         given = sum(len(value) for value in values.values() if isinstance(value, str))
         budget = _Budget(MAX_ADDED_CHARACTERS + MAX_TIMES_GIVEN * given)
         plain = FENCES[self.fence].plain
-        seen = {name: _seen(value, plain) for name, value in values.items()}
+        exposed = {name: _exposed(value, plain) for name, value in values.items()}
         pieces: list[str] = []
         try:
-            for piece in self.compiled.generate(seen, **{_BUDGET: budget}):
+            for piece in self.compiled.generate(exposed, **{_BUDGET: budget}):
                 budget.take_text(piece)
                 pieces.append(piece)
         except BadTemplate:
             raise
-        except Exception as error:  # whatever a template can bring about is the template's fault
+        except Exception as error:  # anything that a template triggers is its own fault
             raise BadTemplate(_in_one_line(error)) from None
         return "".join(pieces)
 
 
 @cache
 def safe_template(text: str, names: frozenset[str], fence: int) -> SafeTemplate:
-    """The template of a text that may use these names.
+    """Parse and check a template that may use these names.
 
     Raises:
-        BadTemplate: it is no template, or uses what is not allowed.
+        BadTemplate: the text is not a template or uses something that is not allowed.
     """
     if len(text) > MAX_TEMPLATE_CHARACTERS:
         raise BadTemplate(f"it has {len(text)} characters, more than {MAX_TEMPLATE_CHARACTERS}")
@@ -226,7 +229,7 @@ def safe_template(text: str, names: frozenset[str], fence: int) -> SafeTemplate:
         tree = environment.parse(text)
         _check(tree, names)
         for loop in tree.find_all(nodes.For):
-            loop.iter = nodes.Filter(loop.iter, _ROUNDS, [], [], None, None, lineno=loop.lineno)
+            loop.iter = nodes.Filter(loop.iter, _COUNTED, [], [], None, None, lineno=loop.lineno)
         return SafeTemplate(environment.from_string(tree), fence)
     except (jinja2.TemplateError, SyntaxError, ValueError, RecursionError) as error:
         raise BadTemplate(_in_one_line(error)) from None
@@ -239,34 +242,33 @@ def _in_one_line(error: Exception) -> str:
 
 
 def _check(tree: nodes.Template, names: frozenset[str]) -> None:
-    """Refuse every construct that is not known to be harmless. The walk does not recurse: a template may be deep."""
+    """Refuse every construct that is not known to be harmless. Iterative, because a template may be nested deeply."""
     count = 0
-    waiting: list[tuple[nodes.Node, int, frozenset[str]]] = [(tree, 0, names)]
-    while waiting:
-        node, depth, known = waiting.pop()
+    pending: list[tuple[nodes.Node, int, frozenset[str]]] = [(tree, 0, names)]
+    while pending:
+        node, depth, known = pending.pop()
         count += 1
-        if depth > DEEPEST or count > MAX_NODES:
-            raise BadTemplate("it is nested too deeply" if depth > DEEPEST else "it has too many parts")
+        if depth > MAX_DEPTH or count > MAX_NODES:
+            raise BadTemplate("it is nested too deeply" if depth > MAX_DEPTH else "it has too many parts")
         _check_node(node, known)
         if isinstance(node, nodes.For) and isinstance(node.target, nodes.Name):
             known = known | {node.target.name, "loop"}
         called = node.node if isinstance(node, nodes.Call) else None
-        waiting.extend((child, depth + 1, known) for child in node.iter_child_nodes() if child is not called)
+        pending.extend((child, depth + 1, known) for child in node.iter_child_nodes() if child is not called)
 
 
 def _check_node(node: nodes.Node, known: frozenset[str]) -> None:
     match node:
         case nodes.Name(name=name, ctx="load") if name not in known:
-            raise BadTemplate(f"line {node.lineno}: `{name}` is not there; it may use {', '.join(sorted(known))}")
+            raise BadTemplate(f"line {node.lineno}: `{name}` is unknown; it may use {', '.join(sorted(known))}")
         case nodes.Name(name=name, ctx="store") if name.startswith("_") or name in FUNCTIONS:
             raise BadTemplate(f"line {node.lineno}: `{name}` cannot be the name of a loop's value")
         case nodes.Filter() if node.name not in FILTERS or node.node is None or _arguments(node):
-            cause = f"the filter `{node.name}` is not allowed; there are {', '.join(FILTERS)}, without arguments"
+            cause = f"the filter `{node.name}` is not allowed; it may use {', '.join(FILTERS)}, without arguments"
             raise BadTemplate(f"line {node.lineno}: {cause}")
         case nodes.Test() if node.name not in TESTS or _arguments(node):
-            raise BadTemplate(
-                f"line {node.lineno}: the test `{node.name}` is not allowed; there are {', '.join(TESTS)}"
-            )
+            cause = f"the test `{node.name}` is not allowed; it may use {', '.join(TESTS)}"
+            raise BadTemplate(f"line {node.lineno}: {cause}")
         case nodes.Call() if not _is_function(node):
             raise BadTemplate(f"line {node.lineno}: only fence(name, text) and verdict_json(example) can be called")
         case nodes.For(recursive=True):
@@ -275,7 +277,7 @@ def _check_node(node: nodes.Node, known: frozenset[str]) -> None:
             raise BadTemplate(f"line {node.lineno}: {type(node).__name__} is not allowed in a prompt's template")
 
 
-def _arguments(node: nodes.Filter | nodes.Test | nodes.Call) -> bool:
+def _arguments(node: nodes.Filter | nodes.Test) -> bool:
     return bool(node.args or node.kwargs or node.dyn_args or node.dyn_kwargs)
 
 

@@ -1,4 +1,4 @@
-"""The prompts of the pipeline: templates from `rubrics/prompts.yaml`, filled from a rubric."""
+"""The prompts of the benchmark: templates from `rubrics/prompts.yaml`, filled from a rubric."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ _AGAIN_NAMES = frozenset({"problem"})
 
 
 class Reasoning(StrEnum):
-    """What a judge writes before it names letters: a thought on each issue by its letter, or one short text."""
+    """What a judge writes before it names letters: a thought on each issue, by its letter, or one short text."""
 
     PER_ISSUE = "per_issue"
     BRIEF = "brief"
 
 
 class OurNotes(StrEnum):
-    """Whether a judge is told the notes of a rubric that the paper does not make."""
+    """Whether judges are shown a rubric's notes that are not from the paper."""
 
     INCLUDE = "include"
     LEAVE_OUT = "leave_out"
 
 
 class TemplateTexts(Strict):
-    """The templates of one kind of request, as in the file."""
+    """The templates of one kind of request, as in prompts.yaml."""
 
     system: str
     user: str
@@ -59,9 +59,9 @@ class TemplateTexts(Strict):
 
 
 class JudgeTexts(TemplateTexts):
-    """The judge's templates, and two choices that they and the form of a verdict follow.
+    """The judge's templates and two choices, on which the templates and the form of a verdict depend.
 
-    Files without them, such as those of version 2, ask for one short text, and show no notes.
+    Files without them, such as those of version 2, ask for one short text and show no notes of ours.
     """
 
     reasoning: Reasoning | None = None
@@ -69,11 +69,9 @@ class JudgeTexts(TemplateTexts):
 
     @property
     def choices(self) -> Mapping[str, str]:
-        """The choices by the names that templates have for them."""
-        return {
-            "reasoning": (self.reasoning or Reasoning.BRIEF).value,
-            "ours": (self.ours or OurNotes.LEAVE_OUT).value,
-        }
+        """The choices by their names in templates."""
+        reasoning, ours = self.reasoning or Reasoning.BRIEF, self.ours or OurNotes.LEAVE_OUT
+        return {"reasoning": reasoning.value, "ours": ours.value}
 
 
 class PromptsFile(Strict):
@@ -87,18 +85,17 @@ class PromptsFile(Strict):
 
     @property
     def sha256(self) -> str:
-        """The hash of all templates, for the record of a run; what a file does not have does not count."""
+        """The hash of all templates, for the record of a run. Absent fields do not count."""
         return sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Wording:
-    """The templates of the two halves of a request: what stays the same within a dimension, and what changes.
+    """The templates of a request's system message, which never changes within a dimension, and its user message.
 
-    `again` is added when an answer could not be used and the request is sent once more; None = nothing is added.
-    `stage` is the key in the file, `file` where it is, `fence` the version of its fences, `choices` what the file
-    chooses, by the names that the system half has for it. `is_literal` is False: what a model is to answer is said by
-    us, so that a schema may enforce it.
+    `again` is appended if an answer was unusable and the request is repeated; None appends nothing. `stage` is the key
+    in `file`, `fence` the version of the fences. `choices` are the file's choices, by their names in the system
+    template. `is_literal` is False: we specify the form of the answer, so a schema may enforce it.
 
     Raises:
         ConfigError: a template fails with the values it gets; the message names file and field.
@@ -114,18 +111,18 @@ class Wording:
     is_literal: ClassVar[bool] = False
 
     def fill_system(self, values: Mapping[str, Any]) -> str:
-        """The fixed half, filled."""
+        """Render the system message."""
         names = _SYSTEM_NAMES.union(self.choices)
         return self._filled("system", self.system, names, {**self.choices, **values})
 
     def fill_user(self, values: Mapping[str, Any]) -> str:
-        """The changing half, filled."""
+        """Render the user message."""
         return self._filled("user", self.user, _USER_NAMES[self.stage], values)
 
     def fill_again(self, problem: str) -> str | None:
-        """What a repeated request says of the answer that could not be used; None where the prompts say nothing.
+        """Render what a repeated request says about the unusable answer; None if the prompts say nothing.
 
-        `problem` is a clause in our own words, without a full stop: it must not quote the answer.
+        `problem` is a clause in our own words without a full stop. It must not quote the answer.
         """
         if self.again is None:
             return None
@@ -141,9 +138,9 @@ class Wording:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The templates of the three stages that ask models to work for the benchmark.
+    """The templates of the three steps that have prompts of ours.
 
-    `version` is the file's, `fence` that of the fences its texts are put in, `reasoning` what a judge is to write.
+    `version` is the file's, `fence` that of the fences around texts, `reasoning` what a judge writes first.
     """
 
     version: int
@@ -157,30 +154,30 @@ class Prompts:
 
 
 class BadPrompts(ConfigError):
-    """Prompts that cannot be used; its arguments are the problems."""
+    """Prompts cannot be used. The arguments are the problems."""
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.args))
 
 
 def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fence: int = FENCE_VERSION) -> Prompts:
-    """The folder's prompts.yaml where it has one, else the built-in of this version, with fences of this version.
+    """Load the folder's prompts.yaml, or the built-in one of this `version` if the folder has none.
 
-    A run that has started asks for the versions it started with, so that its calls keep their keys.
+    A run keeps the versions of prompts and fences it started with, so that its calls keep their keys.
 
     Raises:
-        ConfigError: there is no such version; or, one a line, every problem of the file.
+        ConfigError: there is no such version, or the file has problems (one per line).
     """
     if version not in range(1, PROMPTS_VERSION + 1) or fence not in FENCES:
         raise ConfigError(
-            f"prompts version {version} with fence version {fence} is not known: this version of hab-ray has prompts "
-            f"1 to {PROMPTS_VERSION} and fences 1 to {FENCE_VERSION}; use the one that started the run"
+            f"prompts version {version} with fence version {fence} is unknown: this version of hab-ray has prompts "
+            f"1 to {PROMPTS_VERSION} and fences 1 to {FENCE_VERSION}; use the version that started the run"
         )
     return _load(_source(folder, version), fence)
 
 
 def prompt_problems(folder: Path | None = None) -> list[RubricProblem]:
-    """Everything wrong in the prompts that a sweep with this folder would use."""
+    """Return all problems of the prompts that a sweep with this folder would use."""
     try:
         _load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)
     except BadPrompts as error:
@@ -210,8 +207,7 @@ def _load(source: Traversable, fence: int) -> Prompts:
         reasoning=file.judge.reasoning or Reasoning.BRIEF,
         fidelity=file.fidelity,
     )
-    problems = [p for t in (prompts.generate, prompts.validation, prompts.judge) for p in _problems(t)]
-    if problems:
+    if problems := [p for t in (prompts.generate, prompts.validation, prompts.judge) for p in _problems(t)]:
         raise BadPrompts(*problems)
     return prompts
 
@@ -232,15 +228,15 @@ def _wording(texts: TemplateTexts, stage: str, source: Traversable, fence: int) 
 
 
 def _problems(wording: Wording) -> Iterator[RubricProblem]:
-    """What fails when templates are filled with samples, the first of each half."""
-    halves: list[Callable[[Mapping[str, Any]], str | None]] = [
+    """Yield the first problem of each template when it is rendered with samples."""
+    templates: list[Callable[[Mapping[str, Any]], str | None]] = [
         wording.fill_system,
         wording.fill_user,
         lambda _: wording.fill_again("it holds no JSON object"),
     ]
-    for filled in halves:
+    for fill in templates:
         try:
             for sample in samples():
-                filled(sample)
+                fill(sample)
         except BadPrompts as error:
             yield from error.args

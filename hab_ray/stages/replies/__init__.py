@@ -1,1 +1,1 @@
-"""Reads what models wrote, strictly."""
+"""Strict readers of models' replies."""

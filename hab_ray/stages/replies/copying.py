@@ -1,4 +1,4 @@
-"""Tells an assessment from a copy of what the request shows: the form of a verdict, or a worked example."""
+"""Detects assessments that are copied from the request: from the form of a verdict or from a worked example."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from hab_ray.stages.prompts.literal import AnyWording
 
 COPIED = "its assessment repeats the words of this request"
-_MIN_WORDS = 3
-_MIN_WORDS_OF_WORDING = 8
-_BEGINNING = 120
+_MIN_QUOTED_WORDS = 3
+_RUN_WORDS = 8  # a copy of the wording has at least this many words
+_PREFIX = 120
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.){1,2000})"')
-_LETTER = re.compile(r"\s*\w\s*[:.)]")
+_LETTER_LABEL = re.compile(r"\s*\w\s*[:.)]")
 
 
 class ShownTexts:
-    """What a request shows besides the texts it is about: `wording` filled from `values`.
+    """What a request shows besides the texts to assess: `wording`, filled from `values`.
 
-    `own` are the words of worked examples, which count however long they are; `criteria` are texts that a reader may
-    well repeat, such as those of issues.
+    `examples` are assessments of worked examples: a copy of one is detected whatever its length. `criteria` are texts
+    that an assessment may repeat, such as those of issues.
     """
 
     def __init__(
-        self, wording: AnyWording, values: Mapping[str, Any], own: Iterable[str], criteria: Iterable[str]
+        self, wording: AnyWording, values: Mapping[str, Any], examples: Iterable[str], criteria: Iterable[str]
     ) -> None:
-        self._wording, self._values, self._own, self._criteria = wording, values, tuple(own), tuple(criteria)
+        self._wording, self._values, self._examples, self._criteria = wording, values, tuple(examples), tuple(criteria)
 
     @cached_property
     def _text(self) -> str:
@@ -40,65 +40,65 @@ class ShownTexts:
 
     @cached_property
     def _runs(self) -> frozenset[tuple[str, ...]]:
-        """Every run of so many words of the wording that a copy of it has at least."""
+        """All runs of `_RUN_WORDS` words in the request."""
         words = self._words.split()
-        return frozenset(zip(*(words[start:] for start in range(_MIN_WORDS_OF_WORDING)), strict=False))
+        return frozenset(zip(*(words[start:] for start in range(_RUN_WORDS)), strict=False))
 
     @cached_property
     def _repeatable(self) -> str:
         return "\n".join(map(_words, self._criteria))
 
     @cached_property
-    def _templates(self) -> tuple[str, ...]:
-        """Normalised texts that stand for an assessment, the longest first."""
-        quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _MIN_WORDS)
-        return tuple(sorted({*quoted, *map(_words, self._own)} - {"  "}, key=len, reverse=True))
+    def _assessments(self) -> tuple[str, ...]:
+        """The normalized assessments that the request shows, quoted or in examples, the longest first."""
+        quoted = (words for words in map(_words, _QUOTED.findall(self._text)) if words.count(" ") > _MIN_QUOTED_WORDS)
+        return tuple(sorted({*quoted, *map(_words, self._examples)} - {"  "}, key=len, reverse=True))
 
     def holds(self, assessment: str) -> bool:
-        """Whether an assessment, or what it says of one letter, is nothing but words that the request shows."""
-        return any(map(self._is_shown, assessment.splitlines()))
+        """Whether an assessment, or its line on one letter, consists only of words that the request shows."""
+        return any(map(self._is_copied, assessment.splitlines()))
 
     @cached_property
     def _first_words(self) -> frozenset[str]:
-        return frozenset(template.split()[0] for template in self._templates)
+        return frozenset(shown.split()[0] for shown in self._assessments)
 
-    def _is_shown(self, said: str) -> bool:
-        begins = _WORD.findall(said[:_BEGINNING].casefold())[:-1]
-        if len(begins) > _MIN_WORDS_OF_WORDING and not self._may_be_shown(said, begins):
+    def _is_copied(self, line: str) -> bool:
+        prefix = _WORD.findall(line[:_PREFIX].casefold())[:-1]
+        if len(prefix) > _RUN_WORDS and not self._may_be_copied(line, prefix):
             return False
-        words = _WORD.findall(said.casefold())
-        if _first(words) in self._first_words and self._is_template(f" {' '.join(words)} "):
+        words = _WORD.findall(line.casefold())
+        if _first_word(words) in self._first_words and self._repeats_assessments(f" {' '.join(words)} "):
             return True
-        own = _own_words(said, words)
-        if tuple(own[:_MIN_WORDS_OF_WORDING]) not in self._runs:
+        own = _without_letter(line, words)
+        if tuple(own[:_RUN_WORDS]) not in self._runs:
             return False
         copied = f" {' '.join(own)} "
         return copied in self._words and copied not in self._repeatable
 
-    def _may_be_shown(self, said: str, begins: Sequence[str]) -> bool:
-        """Whether words that begin like these, at least nine, can be the request's; most are told apart by that."""
-        first = _first(begins)
+    def _may_be_copied(self, line: str, prefix: Sequence[str]) -> bool:
+        """Whether a line with this prefix (over `_RUN_WORDS` words) can be a copy; rules out most lines fast."""
+        first = _first_word(prefix)
         if not first or first in self._first_words:
             return True
-        return tuple(_own_words(said, begins)[:_MIN_WORDS_OF_WORDING]) in self._runs
+        return tuple(_without_letter(line, prefix)[:_RUN_WORDS]) in self._runs
 
-    def _is_template(self, words: str) -> bool:
-        """Whether nothing but letters is left of words without the texts that stand for an assessment."""
+    def _repeats_assessments(self, words: str) -> bool:
+        """Whether words are shown assessments, one or several, and single letters only."""
         left = words
-        for template in self._templates:
-            while template in left:
-                left = left.replace(template, " ")
+        for shown in self._assessments:
+            while shown in left:
+                left = left.replace(shown, " ")
         return left != words and all(len(word) == 1 for word in left.split())
 
 
-def _first(words: Sequence[str]) -> str:
-    """The first that is more than a letter."""
+def _first_word(words: Sequence[str]) -> str:
+    """Return the first word of more than one letter, or ""."""
     return next((word for word in words if len(word) > 1), "")
 
 
-def _own_words(said: str, words: Sequence[str]) -> Sequence[str]:
-    """Its words without the letter that it is about."""
-    return words[1:] if _LETTER.match(said) else words
+def _without_letter(line: str, words: Sequence[str]) -> Sequence[str]:
+    """Return a line's words without the letter that labels the line."""
+    return words[1:] if _LETTER_LABEL.match(line) else words
 
 
 def _words(text: str) -> str:

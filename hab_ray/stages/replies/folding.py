@@ -1,4 +1,4 @@
-"""Makes texts comparable in which a name may be disguised: by entities, escapes, case, wide or look-alike letters."""
+"""Normalizes texts in which a name may be disguised by entities, escapes, case, wide or look-alike letters."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import html
 import re
 from unicodedata import normalize
 
-# Format characters, fillers, variation selectors: what may stand in a name unseen.
-_UNSEEN = re.compile(
+# Format characters, fillers, variation selectors: characters that are invisible within a name.
+_INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
@@ -23,25 +23,25 @@ _LOOK_ALIKES = str.maketrans(
 
 
 def plain(name: str) -> str:
-    """A name after NFKC, without invisible characters and in lower case: two that agree here are one name."""
+    """Normalize a name: NFKC, lower case, no invisible characters. Names with equal results are the same name."""
     if name.isascii():
         return name.lower()
-    return _UNSEEN.sub("", normalize("NFKC", name)).casefold()
+    return _INVISIBLE.sub("", normalize("NFKC", name)).casefold()
 
 
 def folded(text: str) -> str:
-    """A text as it looks: entities and escapes resolved, quotation marks and look-alike letters made ordinary.
+    """Return a text as it looks: entities and escapes resolved, quotation marks and look-alike letters made ASCII.
 
-    Case stays. Positions are not those of the text.
+    Case is kept. Positions differ from those in the original text.
     """
     text = html.unescape(text) if "&" in text else text
     if "\\" in text:
         text = _ESCAPED.sub(lambda code: chr(int(code[1], 16)), text).replace("\\", "")
     if not text.isascii():
-        text = _UNSEEN.sub("", normalize("NFKC", text)).translate(_LOOK_ALIKES)
+        text = _INVISIBLE.sub("", normalize("NFKC", text)).translate(_LOOK_ALIKES)
     return text.translate(_QUOTES)
 
 
 def looks(name: str) -> str:
-    """A name as it looks, in lower case."""
+    """Return a name as it looks, in lower case."""
     return name.lower() if name.isascii() else folded(name).casefold()

@@ -1,14 +1,13 @@
-"""Reads replies to imported wording, which asks for other forms than our own prompts do.
+"""Reads replies to imported wording, which requests other forms than our own prompts do.
 
-Queries come as one object with numbers for keys, `{"1": ..., "2": ...}`: a member is the text of a query, or an object
-with a paragraph and its misinformation where a dimension has a second field. A validation is a total in `<score>` tags,
-and nothing else in the reply counts. Verdicts are read as ours are.
+Queries are one object with numbers as keys, `{"1": ..., "2": ...}`. A member is the text of a query or, in a dimension
+with a context, an object with a paragraph and its misinformation. A validation is a total in `<score>` tags; nothing
+else in the reply counts. Verdicts have the same form as ours.
 
-Under `reading: published` verdicts and totals are read as the benchmark's published code reads them (`loose_verdict`,
-`loose_total`): it looks neither at what a reply says beside its braces or its tag, nor whether it was cut off. A
-quoted verdict, a draft or a worked example that stands alone in braces is then taken for the judge's own; a judge that
-writes letters in lower case, or its list under another name, finds no fault. What that code cannot read it scores 0;
-here it has no score.
+Under `reading: published`, `loose_verdict` and `loose_total` read verdicts and totals as the benchmark's published code
+does. That code ignores everything outside the outermost braces or the tag, and truncation. It takes a quoted verdict, a
+draft or a worked example for the judge's own, and finds no fault if the judge writes letters in lower case or lists
+them under another name. What that code cannot read, it scores 0; here it gets no score.
 """
 
 from __future__ import annotations
@@ -33,9 +32,9 @@ _NAMES = {"prompt": ("paragraph", "prompt", "query", "question"), "context": ("m
 
 
 def numbered_queries(text: str, fields: Sequence[str]) -> list[Any]:
-    """The members of a reply's one numbered object in the order of their numbers, as objects with our fields.
+    """Return the members of a reply's numbered object, in the order of their numbers, as objects with our `fields`.
 
-    A member that has none of the names of a field lacks it: what is bad among members is the caller's to say.
+    A member without any of a field's names lacks that field; the caller must check the members.
 
     Raises:
         Unreadable: there is no such object, there are several that differ, or its keys are not 1, 2, 3 and so on.
@@ -56,17 +55,16 @@ def _member(member: Any, fields: Sequence[str]) -> dict[str, Any]:
 
 
 def tagged_score(text: str) -> int:
-    """The total in a reply's `<score>` tags, outside of what it thinks aloud, never below 0.
+    """Return the total in a reply's `<score>` tags outside of its reasoning, never below 0.
 
     Raises:
-        Unreadable: there is no tag, there are several that differ, or one holds no whole number up to 1000.
+        Unreadable: there is no tag, there are several that differ, or one does not hold a whole number up to 1000.
     """
-    at = text.lower().rfind("<score>")
-    said = "".join(without_reasoning(text, slice(max(0, at), max(0, at))))
-    inside = _SCORE.findall(said)
-    if not inside or len(inside) != len(_OPENING.findall(said)):
+    answer = "".join(without_reasoning(text, slice(0, 0)))
+    tagged = _SCORE.findall(answer)
+    if not tagged or len(tagged) != len(_OPENING.findall(answer)):
         raise Unreadable("it holds no total in <score> tags")
-    totals = {int(found[1]) if (found := _WHOLE.fullmatch(one)) else None for one in inside}
+    totals = {int(found[1]) if (found := _WHOLE.fullmatch(text)) else None for text in tagged}
     if len(totals) > 1:
         raise Unreadable("it holds several <score> tags that differ")
     total = totals.pop()
@@ -77,27 +75,27 @@ def tagged_score(text: str) -> int:
 
 @dataclass(frozen=True)
 class Listed:
-    """The letters that a verdict lists, each as often as it does, and its words; None where it has no list."""
+    """The letters that a verdict lists, repetitions included, and its assessment. None: it has no list."""
 
     letters: tuple[str, ...] | None
     assessment: str
 
 
 def loose_verdict(text: str, key: str, allowed: Collection[str]) -> Listed:
-    """What stands from the first brace to the last, its names `assessment` and `key` also in single quotes.
+    """Read a verdict as the published code does: the JSON between the first and the last brace of a text.
 
-    What is listed beside the known letters counts nothing. As Python reads JSON, the last of equal names counts.
+    `assessment` and `key` may be in single quotes. Unknown letters are ignored, and the last of equal names counts.
 
     Raises:
-        Unreadable: that is no JSON object, or what it has under `key` is no list.
+        Unreadable: there is no JSON object, or its value under `key` is not a list.
     """
-    between = text[max(0, text.find("{")) : text.rfind("}") + 1]
+    braced = text[max(0, text.find("{")) : text.rfind("}") + 1]
     try:
-        found = json.loads(re.sub(rf"'(assessment|{re.escape(key)})'(?=\s{{0,80}}:)", r'"\1"', between))
+        found = json.loads(re.sub(rf"'(assessment|{re.escape(key)})'(?=\s{{0,80}}:)", r'"\1"', braced))
     except (ValueError, RecursionError):
         raise Unreadable("what stands from its first brace to its last is not a JSON object") from None
-    said = found.get("assessment", "")
-    assessment = clean_text(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False))
+    value = found.get("assessment", "")
+    assessment = clean_text(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     if key not in found:
         return Listed(None, assessment)
     if not isinstance(found[key], list):
@@ -106,7 +104,7 @@ def loose_verdict(text: str, key: str, allowed: Collection[str]) -> Listed:
 
 
 def loose_total(text: str) -> int:
-    """The first whole number in `<score>` tags, code fences removed.
+    """Return the first whole number in `<score>` tags, as the published code does, code fences removed.
 
     Raises:
         Unreadable: there is none, or it is above 1000.

@@ -1,4 +1,4 @@
-"""Reads one of the queries that a reply lists: as objects under `queries`, or numbered where imported wording asks."""
+"""Reads the queries that a reply lists: objects under `queries`, or numbered for imported wording."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hab_ray.stages.replies.reading import Unreadable, listed_objects, whole_tex
 
 
 def query_fields(rubric: Rubric) -> tuple[str, ...]:
-    """What a query is made of.
+    """Return the names of a query's texts.
 
-    A context that stands within the prompt comes between what is before and after it, so that it occurs there word for
-    word by construction.
+    If the context is part of the prompt, the model writes the text before and after it separately, so that the prompt
+    contains the context verbatim by construction.
     """
     if rubric.context is None:
         return ("prompt",)
@@ -21,10 +21,10 @@ def query_fields(rubric: Rubric) -> tuple[str, ...]:
 
 
 def read_query(rubric: Rubric, reply: Reply, index: int, wanted: int) -> tuple[str, str]:
-    """Prompt and context ("" where the rubric has none) of the `index`-th of the `wanted` queries, whatever the others.
+    """Return prompt and context ("" if the rubric has none) of the `index`-th query; other queries may be malformed.
 
     Raises:
-        Unreadable: the reply lists no queries, not so many, or this one lacks a text.
+        Unreadable: the reply lists no queries, fewer of the `wanted` ones, or this query lacks a text.
     """
     text, fields = whole_text(reply), query_fields(rubric)
     is_literal = rubric.literal_generation is not None

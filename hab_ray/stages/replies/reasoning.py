@@ -1,11 +1,11 @@
-"""Takes what a model thinks aloud out of its reply, in the forms of the servers that leave it there."""
+"""Strips a model's reasoning from its reply, in the forms of the servers that leave it there."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 
-# Stands where reasoning was taken out: visible, so that reasoning behind a verdict is something behind it.
+# Replaces reasoning that was removed. It is visible, so that reasoning after a verdict counts as text after it.
 GAP = "\ufffc"
 
 _TAGS = "think|thinking|thought|thoughts|reasoning|reflection|scratchpad|analysis|seed:think"
@@ -31,12 +31,12 @@ _LINE = 80
 
 
 def without_reasoning(text: str, last: slice) -> tuple[str, str]:
-    """What a reply holds before the end of reasoning whose opening is not in it, and what it holds from there on.
+    """Split a reply after reasoning whose opening is missing, and remove complete reasoning from both parts.
 
-    Reasoning that is opened and closed is taken out of both. An opening without an end counts where it begins a line,
-    and takes the rest of the text; within a line it is a mention. So is a closing tag without an opening, while a
-    closing token counts anywhere: servers that put the opening into the request leave it to close what came first.
-    What begins inside the object at `last` is part of it.
+    Without such reasoning the first part is empty. An opening that is never closed counts only at the beginning of a
+    line, where it removes the rest of the text; elsewhere it is a mere mention. The same holds for a closing tag
+    without an opening, but a closing token counts anywhere: servers that put the opening into the request return only
+    the closing. An opening inside the object at `last` is part of that object.
     """
     if not _ANY.search(text):
         return "", text
@@ -54,16 +54,16 @@ def without_reasoning(text: str, last: slice) -> tuple[str, str]:
             continue
         kept += [text[at : opening.start()], GAP]
         at = end.end() if end else len(text)
-    said, behind = "".join([*kept, text[at:]]), len(text) - last.start
-    return _split(said, max(0, len(said) - behind))
+    stripped, behind = "".join([*kept, text[at:]]), len(text) - last.start
+    return _split(stripped, max(0, len(stripped) - behind))
 
 
-def _split(said: str, until: int) -> tuple[str, str]:
-    """A text before and behind the last end of reasoning that nothing opened and that comes before `until`."""
-    last, pattern = 0, _UNOPENED_PLAIN if said.startswith(("analysis", "assistantfinal")) else _UNOPENED
-    for end in pattern.finditer(said, 0, until):
-        last = end.end()
-    return said[:last], said[last:]
+def _split(text: str, until: int) -> tuple[str, str]:
+    """Split a text after the last closing before `until` that has no opening."""
+    last, pattern = 0, _UNOPENED_PLAIN if text.startswith(("analysis", "assistantfinal")) else _UNOPENED
+    for closing in pattern.finditer(text, 0, until):
+        last = closing.end()
+    return text[:last], text[last:]
 
 
 def _begins_line(text: str, at: int) -> bool:

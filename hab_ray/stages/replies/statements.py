@@ -1,4 +1,4 @@
-"""Finds what a text before a verdict says of a verdict, in whatever form: JSON, YAML, XML, Markdown, a table, words."""
+"""Finds statements about a verdict in the text before it, in any form: JSON, YAML, XML, Markdown, tables, prose."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import chain
 
 from hab_ray.stages.replies.folding import folded
 
-_REACH = 400
-_MOST = 1000  # statements in one text, so that it is read in time
+_MAX_VALUE = 400
+_MAX_STATEMENTS = 1000  # per text, which bounds the time to read it
 _BRACKETED = re.compile(r"[\s\"'*_:=>|,-]*\[([^\]]*)")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _ONLY_SIGNS = re.compile(r"[^\w\[\](){}]*")
-_NOTHING = frozenset({"none", "no", "nothing", "null", "nil", "empty", "n"})
+_NO_LETTERS = frozenset({"none", "no", "nothing", "null", "nil", "empty", "n"})
 _FILLERS = frozenset({"and", "or", "only", "just", "the", "issue", "issues", "letter", "letters", "item", "li"})
 _REFUSES = re.compile(
     r"(?<![\"'\w])I(?:(?:'m| am) (?:sorry|unable|not able)|(?: can(?:not|'t)| won't| will not| must decline to"
@@ -24,63 +24,60 @@ _REFUSES = re.compile(
 
 
 class Contradiction(Exception):
-    """The text says something else than the verdict, or what cannot be understood."""
+    """A statement differs from the verdict or cannot be understood."""
 
 
-def check(text: str, muted: str, key: str, allowed: Collection[str], letters: Collection[str]) -> None:
-    """See that nothing before a verdict that names `letters` says that it should name others.
+def check(text: str, reasoning: str, key: str, allowed: Collection[str], letters: Collection[str]) -> None:
+    """Check that no statement before a verdict that names `letters` names other letters.
 
-    Of `muted`, which is reasoning, only what is written as JSON counts.
+    In `reasoning` only JSON counts as a statement.
 
     Raises:
-        Contradiction: something does.
+        Contradiction: a statement does, or the text refuses the task.
     """
-    if not text and not muted:
+    if not text and not reasoning:
         return
-    text, meant = folded(text), set(letters)
-    in_json = (_letters(value, allowed) for value in _values(_json_names(key), folded(muted)))
-    named = chain(_named(text, key, allowed), _named_in_words(text, key, allowed), in_json)
-    if any(one != meant or number == _MOST for number, one in enumerate(named)):
+    text, verdict = folded(text), set(letters)
+    in_json = (_letters(value, allowed) for value in _values(_json_names(key), folded(reasoning)))
+    statements = chain(_stated(text, key, allowed), _stated_in_prose(text, key, allowed), in_json)
+    if any(stated != verdict or number == _MAX_STATEMENTS for number, stated in enumerate(statements)):
         raise Contradiction
-    if not _said_to_apply(text, allowed) <= meant or _REFUSES.search(text):
+    if not _said_to_apply(text, allowed) <= verdict or _REFUSES.search(text):
         raise Contradiction
 
 
 def mentions(text: str, key: str) -> bool:
-    """Whether a text says anything under a key."""
+    """Whether a text states anything under a key."""
     return any(True for _ in _values(_names(key), folded(text)))
 
 
 def _values(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """What follows each name, but for a heading of the verdict itself, behind which nothing comes."""
+    """Yield the text after each match, except after a heading that nothing but the verdict itself follows."""
     for name in pattern.finditer(text):
-        value = text[name.end() : name.end() + _REACH]
+        value = text[name.end() : name.end() + _MAX_VALUE]
         if name.end() + len(value) < len(text) or not _ONLY_SIGNS.fullmatch(value):
             yield value
 
 
-def _named(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str] | None]:
+def _stated(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str] | None]:
     yield from (_letters(value, allowed) for value in _values(_names(key), text))
-    headings = (_letters(value, allowed) for value in _values(_HEADING, text))
-    yield from (named for named in headings if named)
+    yield from filter(None, (_letters(value, allowed) for value in _values(_HEADING, text)))
 
 
-def _named_in_words(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str]]:
-    for value in _values(_words(key), text):
-        named = _letters(value.split("\n", 1)[0], allowed)
-        if named:
-            yield named
+def _stated_in_prose(text: str, key: str, allowed: Collection[str]) -> Iterator[set[str]]:
+    lines = (value.split("\n", 1)[0] for value in _values(_prose(key), text))
+    yield from filter(None, (_letters(line, allowed) for line in lines))
 
 
 def _letters(value: str, allowed: Collection[str]) -> set[str] | None:
-    """The letters at the beginning of what is said under a name; None where other words are."""
+    """Return the letters at the beginning of a value; None if it begins with other words."""
     bracketed = _BRACKETED.match(value)
     named: set[str] = set()
     for word in re.findall(r"\w+", bracketed[1] if bracketed else _BLANK_LINE.split(value.lstrip(), maxsplit=1)[0]):
         if word in allowed:
             named.add(word)
         elif word.lower() not in _FILLERS:
-            return named if named or word.lower() in _NOTHING else None
+            return named if named or word.lower() in _NO_LETTERS else None
     return named
 
 
@@ -98,18 +95,18 @@ def _applying(allowed: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile(rf"{subject} (?:both |also |clearly )?appl(?:y|ies)\b{conditions}")
 
 
-def _any_number(key: str) -> str:
+def _singular_or_plural(key: str) -> str:
     return rf"{re.escape(key.removesuffix('s'))}s?" if key.endswith("s") else re.escape(key)
 
 
 @cache
 def _json_names(key: str) -> re.Pattern[str]:
-    return re.compile(rf"[\"']\s*{_any_number(key)}\s*[\"']\s*[:=,|]", re.IGNORECASE)
+    return re.compile(rf"[\"']\s*{_singular_or_plural(key)}\s*[\"']\s*[:=,|]", re.IGNORECASE)
 
 
 @cache
 def _names(key: str) -> re.Pattern[str]:
-    name = _any_number(key)
+    name = _singular_or_plural(key)
     forms = (
         rf"[\"']\s*{name}\s*[\"']\s*[:=,|]",
         rf"<{name}(?:\s[^<>\n]*)?>",
@@ -123,7 +120,7 @@ _HEADING = re.compile(r"^[^\w\n]*+(?:my |final |the )*verdict[^\w\n:|]*+(?::|\||
 
 
 @cache
-def _words(key: str) -> re.Pattern[str]:
-    name = rf"(?<!\w)(?:verdict|conclusion|final answer|{_any_number(key)})\b"
+def _prose(key: str) -> re.Pattern[str]:
+    name = rf"(?<!\w)(?:verdict|conclusion|final answer|{_singular_or_plural(key)})\b"
     says = rf"{name}[^\n.:;={{}}\"]{{0,40}}?(?:\bis\b|\bare\b|:|=|->|[\u2192\u2013\u2014])"
     return re.compile(rf"{says}|\bI (?:find|found|name|choose|conclude|flag)\b(?: that\b)?", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Reads verdicts and validations: letters by our rules, or as imported wording and the published code have them."""
+"""Reads verdicts and validations by our strict rules (`reading`) or as the published code does (`published`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 
 @dataclass(frozen=True)
 class StrictVerdicts:
-    """By the rules of `reading`; a copy of what was `shown` is no verdict. `key` is the list's name in the reply.
+    """Reads verdicts by the rules of `reading`, and refuses copies of `shown` texts.
 
-    `is_strict`: a letter counts once, and what is unreadable is asked again.
+    `key` is the name of the list of letters. `is_strict`: each letter counts once, and unreadable replies are requested
+    again.
     """
 
     key: str
@@ -27,40 +28,40 @@ class StrictVerdicts:
     is_strict: bool = True
 
     def read(self, text: str) -> Listed:
-        """The one verdict of a reply, or raises Unreadable."""
+        """Read the only verdict of a reply. Raises Unreadable."""
         named = named_letters(text, self.key, self.known)
         if self.shown.holds(named.assessment):
             raise Unreadable(COPIED)
         return Listed(named.letters, named.assessment)
 
     def score(self, rubric: Rubric, letters: Sequence[str]) -> int:
-        """10 minus the deductions of the distinct letters."""
+        """Return 10 minus the deductions of the distinct letters, never below 0."""
         return score(rubric, letters)
 
 
 @dataclass(frozen=True)
 class PublishedVerdicts:
-    """As the published code reads them: each time a letter is named costs, and nothing is asked again."""
+    """Reads verdicts as the published code does: repeated letters count repeatedly, and nothing is requested again."""
 
     key: str
     known: tuple[str, ...]
     is_strict: bool = False
 
     def read(self, text: str) -> Listed:
-        """What stands from a reply's first brace to its last, or raises Unreadable."""
+        """Read the object between a reply's first and last brace. Raises Unreadable."""
         return loose_verdict(text, self.key, self.known)
 
     def score(self, rubric: Rubric, letters: Sequence[str]) -> int:
-        """10 minus the deductions of the letters, each as often as it is named."""
-        return _left(rubric, letters)
+        """Return 10 minus the deductions of the letters, repetitions included, never below 0."""
+        return _score_of(rubric, letters)
 
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
-    """10 minus the deductions of the distinct issues, never below 0."""
-    return _left(rubric, set(issues))
+    """Return 10 minus the deductions of the distinct issues, never below 0."""
+    return _score_of(rubric, set(issues))
 
 
-def _left(rubric: Rubric, letters: Iterable[str]) -> int:
+def _score_of(rubric: Rubric, letters: Iterable[str]) -> int:
     return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
 
 
@@ -69,13 +70,13 @@ VerdictReader = StrictVerdicts | PublishedVerdicts
 
 @dataclass(frozen=True)
 class VerdictReaders:
-    """The reader in force, and the other one where wording is imported."""
+    """The reader in force, and the other one if the rubric's wording is imported."""
 
     own: VerdictReader
     other: VerdictReader | None
 
     def other_score(self, rubric: Rubric, reply: Reply) -> int | None:
-        """The score by the rules that are not in force; None where they find none."""
+        """Return the score by the reader that is not in force; None if there is no such reader or score."""
         if (other := self.other) is None:
             return None
         try:
@@ -86,10 +87,10 @@ class VerdictReaders:
 
 
 def verdict_readers(rubric: Rubric, wording: AnyWording) -> VerdictReaders:
-    """How the verdicts of a rubric, asked for in this wording, are read."""
+    """Return the readers of verdicts on a rubric that were requested in this wording."""
     literal, known, judging = rubric.literal_judging, rubric.issue_letters(), rubric.judging
-    own, criteria = (one.assessment for one in judging.examples), (issue.text for issue in judging.issues)
-    shown = ShownTexts(wording, {"rubric": rubric, "prompt": "-", "context": "", "response": "-"}, own, criteria)
+    examples, criteria = (one.assessment for one in judging.examples), (issue.text for issue in judging.issues)
+    shown = ShownTexts(wording, {"rubric": rubric, "prompt": "-", "context": "", "response": "-"}, examples, criteria)
     if literal is None or rubric.literal is None:
         return VerdictReaders(StrictVerdicts("issues", known, shown), None)
     strict, loose = StrictVerdicts(literal.key, known, shown), PublishedVerdicts(literal.key, known)
@@ -98,7 +99,7 @@ def verdict_readers(rubric: Rubric, wording: AnyWording) -> VerdictReaders:
 
 @dataclass(frozen=True)
 class Validated:
-    """A validation's score, the letters that cost it points, and its words."""
+    """A validation's score, the letters of its deductions, and its assessment."""
 
     score: int
     letters: tuple[str, ...] = ()
@@ -107,7 +108,7 @@ class Validated:
 
 @dataclass(frozen=True)
 class Validations:
-    """Reads validations by a rubric's criteria; imported wording asks for a total instead of letters."""
+    """Reads validations by a rubric's criteria. Imported wording requests a total instead of letters."""
 
     rubric: Rubric
     wording: AnyWording
@@ -118,18 +119,18 @@ class Validations:
 
     @cached_property
     def _letters(self) -> StrictVerdicts:
-        examples = self.rubric.validation.examples if self.rubric.validation else ()
-        own, criteria = (one.assessment for one in examples), (criterion.text for criterion in self.rubric.criteria)
-        shown = ShownTexts(self.wording, {"rubric": self.rubric, "prompt": "-", "context": ""}, own, criteria)
+        validation, criteria = self.rubric.validation, (criterion.text for criterion in self.rubric.criteria)
+        examples = (one.assessment for one in (validation.examples if validation else ()))
+        shown = ShownTexts(self.wording, {"rubric": self.rubric, "prompt": "-", "context": ""}, examples, criteria)
         return StrictVerdicts("deductions", tuple(self._deductions), shown)
 
     def read(self, reply: Reply) -> Validated:
-        """1000 points minus the deductions of the letters, or the total that the reply holds; or raises Unreadable."""
+        """Compute 1000 minus the deductions of the letters, or read the reply's total. Raises Unreadable."""
         literal = self.rubric.literal
         if literal and literal.validation:
             is_strict = literal.reading is Reading.STRICT
             return Validated(tagged_score(whole_text(reply)) if is_strict else loose_total(reply.text))
         found = self._letters.read(whole_text(reply))
         letters = found.letters or ()
-        lost = sum(self._deductions[letter] for letter in letters)
-        return Validated(max(0, VALIDATION_START - lost), letters, found.assessment)
+        deducted = sum(self._deductions[letter] for letter in letters)
+        return Validated(max(0, VALIDATION_START - deducted), letters, found.assessment)

@@ -1,1 +1,1 @@
-"""Diverse rows of a matrix: PCA and k-means, in one process or in blocks."""
+"""Duplicates, and the choice of diverse rows of a matrix by PCA and k-means."""

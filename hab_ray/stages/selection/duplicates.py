@@ -9,13 +9,16 @@ from hab_ray.rows import Candidate, State
 
 
 def without_duplicates(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The same candidates, each that repeats an earlier one's words rejected before its validation is paid for."""
+    """Return the candidates, with those that repeat an earlier one's words rejected, so that none is validated twice.
+
+    Case and white space do not count.
+    """
     first: dict[str, str] = {}
-    kept = []
+    found = []
     for candidate in candidates:
         words = " ".join(candidate.prompt.casefold().split())
         original = first.setdefault(words, candidate.id) if candidate.state is State.OK else candidate.id
-        repeated = original != candidate.id
-        reason = f"same words as {original}"
-        kept.append(replace(candidate, state=State.REJECTED, reason=reason) if repeated else candidate)
-    return kept
+        if original != candidate.id:
+            candidate = replace(candidate, state=State.REJECTED, reason=f"same words as {original}")
+        found.append(candidate)
+    return found

@@ -1,12 +1,12 @@
-"""Which rows of a matrix are its diverse ones: PCA, k-means, and of each cluster the row nearest to its centre.
+"""Choose diverse rows of a matrix: PCA, k-means, and the row nearest to the centre of each cluster.
 
-`pick` does it in float64 as scikit-learn does, with the same seed and so with the same picks, on a matrix that is held
-whole. `pick_in_blocks` reads a matrix of any length block by block and holds its points on the principal axes; it picks
-other rows, which are as good. Its k-means is seeded by greedy k-means++ on a random sample and refined on it first,
-which leaves few passes over all points to do. How many rows are sampled for each cluster decides how good the clusters
-are: on clumps of uneven size, 20 left an inertia 3 % above that of k-means++ on all rows, 50 one 0.5 % above. `TRIALS`
-is twice what scikit-learn takes for as many clusters as here. MiniBatchKMeans left an inertia 1.5 to 5 % higher, and
-IncrementalPCA took six times the CPU for axes that explain 0.1 % less.
+`pick` holds the whole matrix in float64 and makes the same picks as scikit-learn with the same seed. `pick_in_blocks`
+reads a matrix of any length block by block and holds only its points on the principal axes; it picks different rows
+of the same quality. Its k-means is seeded by greedy k-means++ on a random sample and refined on that sample first, so
+that few passes over all points remain. The sample size per cluster determines the quality: on clusters of uneven size,
+20 rows gave an inertia 3 % above that of k-means++ on all rows, and 50 rows 0.5 % above. `TRIALS` is twice
+scikit-learn's default for this number of clusters. MiniBatchKMeans gave an inertia 1.5 to 5 % higher, and
+IncrementalPCA took six times the CPU time for axes that explain 0.1 % less.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BLOCK_ROWS = 2_048
 SAMPLED_PER_CLUSTER = 64
 TRIALS = 16
 PASSES_OVER_SAMPLE, PASSES = 25, 10
-SAME_DISTANCE = 1e-9  # of the largest coordinate: far above rounding in float64, far below what tells texts apart
+SAME_DISTANCE = 1e-9  # relative to the largest coordinate: far above rounding errors, far below differences of texts
 
 Floats = NDArray[np.float64]
 Block = NDArray[np.float32]
@@ -38,16 +38,16 @@ Block = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Picks:
-    """The chosen rows as (row, cluster), by row, and what a reader should know about the choice."""
+    """The chosen (row, cluster) pairs, sorted by row, and a note for the user or ""."""
 
     rows: tuple[tuple[int, int], ...]
     note: str
 
 
 def pick(vectors: Floats, settings: Select) -> Picks:
-    """Choose `tests` rows of an (n, d) matrix, as scikit-learn's PCA and KMeans do with the same seed.
+    """Choose `settings.tests` rows of an (n, d) matrix, as scikit-learn's PCA and KMeans do with the same seed.
 
-    With no more distinct vectors than tests wanted, one row of each distinct vector is taken.
+    If there are no more distinct vectors than requested tests, take one row of each.
     """
     distinct = _first_of_each([vectors], settings.tests + 1)
     if len(distinct) <= settings.tests:
@@ -61,9 +61,9 @@ def pick(vectors: Floats, settings: Select) -> Picks:
 
 
 def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
-    """Choose `tests` rows of a matrix (n, d) that is read block by block, twice, and its first blocks once more.
+    """Do the same for an (n, d) matrix that is read block by block: twice, and its first blocks once more.
 
-    What is held is the points on their principal axes, n x `components` float64 numbers.
+    Memory holds the n points on the principal axes, `settings.components` float64 numbers each.
     """
     distinct = _first_of_each(blocks, settings.tests + 1)
     if len(distinct) <= settings.tests:
@@ -74,7 +74,7 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
 
 
 def clusters_of_many(points: Floats, clusters: int, seed: int) -> KMeans:
-    """K-means of points (n, c) whose centres are seeded and refined on a sample of them."""
+    """Fit k-means to points (n, c), with centres seeded and refined on a sample of them."""
     from sklearn.cluster import KMeans, kmeans_plusplus
 
     size = min(len(points), SAMPLED_PER_CLUSTER * clusters)
@@ -85,7 +85,7 @@ def clusters_of_many(points: Floats, clusters: int, seed: int) -> KMeans:
 
 
 def _fitted(k_means: KMeans, points: Floats) -> KMeans:
-    """Without the warning that there are fewer clusters than wanted: `Picks.note` says so."""
+    """Fit without the warning about too few distinct clusters: `Picks.note` reports it."""
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
@@ -94,9 +94,9 @@ def _fitted(k_means: KMeans, points: Floats) -> KMeans:
 
 
 def principal_axes(blocks: Iterable[Block], components: int) -> tuple[Floats, Floats]:
-    """The mean of all rows (d,), and the axes of greatest variance as columns (d, c), exact but for rounding.
+    """Return the mean of all rows (d,) and the axes of greatest variance as columns (d, c), exact but for rounding.
 
-    They are scaled so that the first has variance 1: no point comes nearer to another centre by that.
+    The axes share one scale, which gives the first variance 1. This changes no nearest centre.
     """
     count = 0
     sums = products = np.zeros(())
@@ -122,21 +122,21 @@ def _clustered(points: Floats, fitted: KMeans, settings: Select) -> Picks:
     return Picks(rows, f"{len(rows)} clusters for {settings.tests} tests: candidates are too alike" if few else "")
 
 
-def _first_of_each(blocks: Iterable[NDArray[np.floating]], most: int) -> list[int]:
-    """The first row of each distinct vector, of the first `most` of them."""
+def _first_of_each(blocks: Iterable[NDArray[np.floating]], limit: int) -> list[int]:
+    """Return the first row of each distinct vector; stop after `limit` of them."""
     first: dict[bytes, int] = {}
     for row, vector in enumerate(vector for block in blocks for vector in block):
         first.setdefault(vector.tobytes(), row)
-        if len(first) == most:
+        if len(first) == limit:
             break
     return list(first.values())
 
 
 def nearest_rows(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Of each cluster (k,) the first of the rows nearest to its centre; -1 where it has no row.
+    """Return the first of the rows nearest to each cluster's centre (k,), or -1 for an empty cluster.
 
-    The two members of a cluster are equally far from the centre between them; which of them is nearer in floating
-    point is a matter of rounding, and so of the machine: what is within `SAME_DISTANCE` counts as nearest.
+    Both members of a cluster of two are equally far from their centre. Rounding, which depends on the machine, would
+    decide between them, so all rows within `SAME_DISTANCE` of the minimum count as nearest.
     """
     distances = np.linalg.norm(points - centers[labels], axis=1)
     bounds = np.full(len(centers), np.inf)
@@ -149,18 +149,18 @@ def nearest_rows(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> 
 
 
 class VectorBlocks:
-    """The vectors of the `known` candidates in blocks of float32, which each iteration reads anew.
+    """The vectors of some candidates in blocks of float32, read again by each iteration.
 
-    `ids` names the candidates of the rows, in their order, as far as the last iteration came.
+    `ids` are the candidates of the rows that the last iteration has read so far.
     """
 
-    def __init__(self, embedded: Iterable[Embedded], known: Container[str], block_rows: int) -> None:
-        self._embedded, self._known, self._block_rows = embedded, known, block_rows
+    def __init__(self, embedded: Iterable[Embedded], candidates: Container[str], block_rows: int) -> None:
+        self._embedded, self._candidates, self._block_rows = embedded, candidates, block_rows
         self.ids: list[str] = []
 
     def __iter__(self) -> Iterator[Block]:
         self.ids = []
-        usable = (row for row in self._embedded if row.state is State.OK and row.candidate_id in self._known)
+        usable = (row for row in self._embedded if row.state is State.OK and row.candidate_id in self._candidates)
         while rows := list(islice(usable, self._block_rows)):
             self.ids += [row.candidate_id for row in rows]
             yield np.stack([np.frombuffer(row.vector, dtype="<f4") for row in rows])

@@ -24,8 +24,6 @@ from hab_ray.planning.preflight import Severity, preflight, refuse_errors
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.resolve import resolve
 from hab_ray.rubric import load_rubrics
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.work import Work
 
 _ROOM = 1.5
@@ -48,7 +46,7 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     makers = answers.makers(with_key, now.date()) if answers.tests else None
     work = _work(sweep_text(answers, makers, now.date(), None), path, now)
-    cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
+    cost = _cost(make_plan(work))
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as file:
         file.write(sweep_text(answers, makers, now.date(), cost))

@@ -16,8 +16,6 @@ from hab_ray.errors import Exit, HabError
 from hab_ray.location import Location
 from hab_ray.planning import make_plan
 from hab_ray.resolve import resolve
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.visible import one_line
 
 _MAX_SENTENCE = 240
@@ -33,7 +31,7 @@ def _price(shipped: ShippedSweep, place: Location) -> str:
     sweep = shipped.sweep.model_copy(update={"run": place / "run", "store": place / "store"})
     try:
         work = resolve(sweep, datetime.now(UTC))
-        plan = make_plan(work, Store(open_folder(sweep.store)))
+        plan = make_plan(work)
     except HabError:
         return "`hab plan`"
     return f"${plan.as_sent / NANO:,.2f}"

@@ -22,8 +22,6 @@ from hab_ray.given.sample import sample_told
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.work import Work, drawn_tests, given_tests
 
 
@@ -89,7 +87,7 @@ def command(
         refuse_errors(problems)
         with aside() if as_json else nullcontext():
             latencies, status = probe_sweep(work, probe, yes)
-    plan = make_plan(work, Store(open_folder(work.sweep.store)), latencies)
+    plan = make_plan(work, latencies)
     if as_json:
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
     else:

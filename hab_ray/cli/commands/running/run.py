@@ -30,8 +30,6 @@ from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import FailedRows, RunEnd
 from hab_ray.stopping import DRAIN_S
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import PeopleAs
@@ -70,7 +68,7 @@ def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
     """Show the plan of a sweep that costs money and ask."""
     if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
-    plan = make_plan(work, Store(open_folder(work.sweep.store)))
+    plan = make_plan(work)
     print_plan(work, plan, problems, console)
     if plan.total.to_pay:
         ask_to_spend("this sweep")
