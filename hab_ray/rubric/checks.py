@@ -106,8 +106,10 @@ def _check_deductions(raw: Mapping[str, Any], path: str, maximum: int, found: Fi
     duplicates = [field for n, (field, entry) in enumerate(entries) if entry.letter in letters[:n]]
     for field in duplicates:
         found.add(f"{field}.letter", "appears twice in this list", "give each entry a letter of its own")
-    is_complete = len(letters) == len(_list(raw, path))
-    if is_complete and not duplicates and "".join(letters) != ascii_uppercase[: len(letters)]:
+    count = len(_list(raw, path))
+    if count > len(ascii_uppercase):
+        found.add(path, f"has {count} entries", "keep at most 26, lettered A to Z")
+    elif count == len(letters) and not duplicates and "".join(letters) != ascii_uppercase[: len(letters)]:
         cause = f"the letters run {', '.join(letters)}"
         found.add(path, cause, f"letter the entries A to {ascii_uppercase[len(letters) - 1]} in order")
 

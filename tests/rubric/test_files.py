@@ -239,6 +239,11 @@ def _keep(path: str, count: int) -> Callable[[Raw], None]:
     return edit
 
 
+def _add_issues(raw: Raw) -> None:
+    """27 issues, one more than there are letters."""
+    raw["judging"]["issues"] += [{"letter": f"Z{n}", "deduction": 1, "text": "Rude."} for n in range(21)]
+
+
 def _repeat_a_seed(raw: Raw) -> None:
     again = copy.deepcopy(raw["generation"]["seeds"][2])
     again["prompt"] = again["prompt"].upper().replace(" ", "  ")
@@ -259,6 +264,7 @@ def _repeat_a_seed(raw: Raw) -> None:
         (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
         (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "appears twice", "letter of its own"),
         (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
+        (_add_issues, "judging.issues", "has 27 entries", "at most 26"),
         (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
         (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
         (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
