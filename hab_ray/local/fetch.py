@@ -19,6 +19,7 @@ import urllib.request
 import zipfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 
@@ -140,9 +141,11 @@ def _from_hub(source: HubFile, hub: str, target: Path, fetched: Progress, timeou
             while chunk := response.read(_CHUNK):
                 file.write(chunk)
                 fetched(file.tell(), total)
+            if total is not None and file.tell() < total:  # http.client raises no error for this
+                raise OSError(f"the download ended after {file.tell():,} of {total:,} bytes")
     except urllib.error.HTTPError as error:
         raise LocalError(f"{url}: {error}; check the names of owner, repository and file") from error
-    except OSError as error:
+    except (OSError, HTTPException) as error:
         raise LocalError(f"{url}: {error}; check the network, or give the path of a .gguf file") from error
 
 

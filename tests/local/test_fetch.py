@@ -251,6 +251,25 @@ async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
         pull("hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_download_that_is_cut_off_is_an_error_and_leaves_nothing(tmp_path: Path, is_chunked: bool) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={} if is_chunked else {"Content-Length": str(2 * len(GGUF))})
+        await response.prepare(request)
+        await response.write(GGUF)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", cut)
+    async with TestServer(app) as hub:
+        base = str(hub.make_url("")).rstrip("/")
+        with pytest.raises(LocalError, match=r"tiny\.gguf: .*check the network"):
+            await asyncio.to_thread(pull, "hf:owner/repo/tiny.gguf", cache=tmp_path, hub=base)
+    assert not list(tmp_path.rglob("*.gguf"))
+
+
 @pytest.mark.usefixtures("index")
 def test_weights_are_made_from_a_fetched_original(requantised: WeightsFile) -> None:
     assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
