@@ -43,7 +43,8 @@ _RULES = Rules(
     words=(
         (re.compile(r"free tier|enable billing", re.I), means.no_quota),
         (re.compile(r"unexpected model name format", re.I), means.unknown_model),
-        (re.compile(r"API key (not valid|expired)|location is not supported", re.I), means.bad_key),
+        (re.compile(r"API key (not valid|expired)", re.I), means.bad_key),
+        (re.compile(r"location is not supported", re.I), means.region_not_served),
         (re.compile(r"exceeds the maximum number of tokens|payload size exceeds", re.I), means.too_long),
         (
             re.compile(

@@ -57,7 +57,7 @@ _RULES = Rules(
         "access_terminated": means.closed,
         "organization_restricted": means.closed,
         "mismatched_organization": means.bad_key,
-        "unsupported_country_region_territory": means.bad_key,
+        "unsupported_country_region_territory": means.region_not_served,
         "model_not_found": means.unknown_model,
         "model_not_available": means.unknown_model,
         "model_decommissioned": means.unknown_model,
