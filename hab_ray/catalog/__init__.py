@@ -1,1 +1,1 @@
-"""Models, prices, vendors: data, and what reads it."""
+"""Models, prices and vendors: the data and the code that reads it."""

@@ -1,7 +1,7 @@
-"""Addresses: of endpoints, with the headers that they want, of this machine and of a Ray cluster.
+"""Checks endpoint URLs and headers, and finds the addresses of this machine and of a Ray cluster.
 
-Sweep files are shared, and a run keeps its own copy: no secret may stand in them. Keys and secret headers are named
-by the environment variables that hold them. No message here repeats what it refuses.
+Sweep files are shared and copied into the run folder, so they must hold no secret: keys and secret headers are given as
+names of environment variables. For the same reason, no message about a URL or header repeats the value it refuses.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ _IN_ENVIRONMENT = (
     "`headers_env: {Header-Name: VARIABLE}` for a header"
 )
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_ELSEWHERE = ("10.255.255.255", 1)
+_REMOTE_HOST = ("10.255.255.255", 1)
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# Headers of one connection; and beside them those that the client itself writes to say what it sends.
+# Hop-by-hop headers.
 ONE_HOP = {
     *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection", "te", "trailer"),
     *("transfer-encoding", "upgrade", "host", "content-length"),
 }
-_NOT_OURS_TO_SET = ONE_HOP | {"content-type", "content-encoding", "expect"}
+_SET_BY_CLIENT = ONE_HOP | {"content-type", "content-encoding", "expect"}
 
 
 def outside_address() -> str | None:
-    """The address under which others reach this machine; None where it has but the loopback's."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked, suppress(OSError):
-        asked.connect(_ELSEWHERE)  # sends nothing; the kernel chooses the address
-        return str(asked.getsockname()[0])
+    """Return the address at which other machines reach this one, or None if it has only a loopback address."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
+        probe.connect(_REMOTE_HOST)  # sends nothing; the kernel chooses the address
+        return str(probe.getsockname()[0])
     return None
 
 
 def cluster_address(environment: Mapping[str, str]) -> str | None:
-    """The cluster that RAY_ADDRESS names; None where this process is to start a Ray of its own.
+    """Return the cluster that RAY_ADDRESS names, or None if this process should start its own Ray.
 
     Raises:
-        ConfigError: it names something else than a cluster.
+        ConfigError: RAY_ADDRESS names a job server or a Ray Client server.
     """
     address = environment.get("RAY_ADDRESS", "").strip()
     if address.startswith(("http://", "https://")):
         raise ConfigError(
-            f"RAY_ADDRESS={one_line(address)}: this is the address of a job server, which takes jobs but is no cluster "
-            "to connect to. To run the sweep on that cluster, submit it: `ray job submit --address ADDRESS "
+            f"RAY_ADDRESS={one_line(address)}: this is the address of a job server, which takes jobs but is not a "
+            "cluster to connect to. To run the sweep on that cluster, submit it: `ray job submit --address ADDRESS "
             "--working-dir . -- python jobs/sweep.py SWEEP.yaml --yes`. To connect from a node of the cluster, set "
             "RAY_ADDRESS to HEAD:6379 or auto. To run on this machine alone, unset it"
         )
@@ -63,22 +63,22 @@ def cluster_address(environment: Mapping[str, str]) -> str | None:
 
 
 def checked_url(url: str) -> str:
-    """The URL of an endpoint, as given, if requests can be sent there and no secret stands in it.
+    """Return an endpoint's URL unchanged if requests can be sent to it and it holds no secret.
 
     Raises:
-        ValueError: with the remedy.
+        ValueError: it fails a check; the message gives the remedy.
     """
     if not url.strip():
         raise ValueError("is empty; give the address of the endpoint, such as https://llm.example.org/v1")
     if hides_something(url) or " " in url or "\\" in url:
-        raise ValueError("holds a space, a backslash or a character that cannot be seen; write the address without")
+        raise ValueError("holds a space, a backslash or a character that cannot be seen; write the address without it")
     parts = _parts(url)
     if parts.username is not None or parts.password is not None:
-        raise ValueError(f"holds a user or a password, which would be stored with the run; {_IN_ENVIRONMENT}")
+        raise ValueError(f"holds a user name or password, which would be stored with the run; {_IN_ENVIRONMENT}")
     if parts.query or "?" in url:
         raise ValueError(
-            "has a query (`?...`), which no request would carry, and which would be stored with the run if it holds a "
-            f"key; leave it out, and where it is a key, {_IN_ENVIRONMENT}"
+            "has a query (`?...`), which no request would carry and which would be stored with the run even if it "
+            f"holds a key; leave it out, and if it is a key, {_IN_ENVIRONMENT}"
         )
     if "#" in url:
         raise ValueError("has a fragment (`#...`), which no request would carry; leave it out")
@@ -88,37 +88,32 @@ def checked_url(url: str) -> str:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(_in_dns(parts.hostname)) and parts.port != 0
+        dns_name = (parts.hostname or "").encode("idna")  # ValueError for one like a..b, which DNS cannot look up
+        if parts.scheme in ("http", "https") and dns_name and parts.port != 0:
+            return parts
     except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("is no web address; it begins with http:// or https:// and a host, with or without a port")
-    return parts
-
-
-def _in_dns(host: str | None) -> bytes:
-    """A host as it is looked up; raises ValueError for one that cannot be, such as one with an empty label."""
-    return (host or "").encode("idna")
+        pass
+    raise ValueError("is not a web address; write http:// or https:// and a host, with or without a port")
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables that hold the values of headers, by the headers' names.
+    """Return `headers`, a mapping from header name to environment variable, unchanged if it is valid.
 
     Raises:
-        ValueError: a header may not be set so, or stands twice, or what is given is no variable's name.
+        ValueError: a header is malformed, repeated or set by the client, or a value is not a variable's name.
     """
     seen: set[str] = set()
     for name, variable in headers.items():
         if not _HEADER.fullmatch(name):
-            raise ValueError("has a key that is no header's name; write for example `X-Team: TEAM_TOKEN`")
-        if name.lower() in _NOT_OURS_TO_SET:
+            raise ValueError("has a key that is not a valid header name; write for example `X-Team: TEAM_TOKEN`")
+        if name.lower() in _SET_BY_CLIENT:
             raise ValueError(f"{name}: this header belongs to the connection and is set by the client; leave it out")
         if name.lower() in seen:
-            raise ValueError(f"{name}: the header stands twice (case does not count); keep one of them")
+            raise ValueError(f"{name}: the header appears twice (case does not count); keep one of them")
         if not _VARIABLE.fullmatch(variable):
             raise ValueError(
-                f"{name}: what is given is not the name of an environment variable; put the header's value into one "
-                "and give its name here, so that no secret stands in the file"
+                f"{name}: the value is not the name of an environment variable; put the header's value into a variable "
+                "and give its name here, so that the file holds no secret"
             )
         seen.add(name.lower())
     return headers

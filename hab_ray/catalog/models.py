@@ -1,7 +1,7 @@
 """The catalogue: providers (accounts and endpoints) and models with their capabilities and limits.
 
-Data, not code: `hab_ray/catalog/catalog.yaml` ships the known ones, a sweep adds its own. What a model accepts is
-said there and never guessed from its name.
+The catalogue is data: `hab_ray/catalog/catalog.yaml` holds the shipped entries, and a sweep adds its own. What a model
+accepts is declared there and never guessed from its name.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
 
 class Strict(BaseModel):
-    """A frozen model that refuses unknown keys. Its errors do not repeat what they refuse: it may be a secret."""
+    """A frozen model that refuses unknown keys. Its errors do not repeat the refused value, which may be a secret."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Sampling(StrEnum):
-    """Which of temperature and top_p a model takes; `IGNORED`: both, and neither has any effect."""
+    """Which of temperature and top_p a model takes. `IGNORED`: it takes both, and neither has any effect."""
 
     BOTH = "both"
     TEMPERATURE = "temperature"
@@ -78,18 +78,18 @@ class Thinking(StrEnum):
 
 
 class Purpose(StrEnum):
-    """What a model does."""
+    """What a model is for."""
 
     CHAT = "chat"
     EMBEDDING = "embedding"
 
 
 class Limits(Strict):
-    """What an account may send. None = no limit known; the vendor's headers and 429s teach the rest.
+    """What an account may send. None = no known limit: the rate limiter adapts to the vendor's headers and 429s.
 
-    `concurrent` bounds the calls in flight; `patience_s` is how long an unreachable endpoint, or a model
-    that refuses all calls (429, 503, 529), is waited for before it is given up for this run. `enqueued_tokens` is
-    what a model's batches may hold together that the vendor has not answered yet.
+    `concurrent` bounds the calls in flight. `patience_s` is how long a run waits for an unreachable endpoint, or for a
+    model that refuses every call (429, 503, 529), before giving it up. `enqueued_tokens` bounds the tokens in a model's
+    open batches.
     """
 
     requests_per_minute: PerMinute | None = None
@@ -110,14 +110,14 @@ class UsdPrice(Strict):
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing costs anything."""
+        """Whether every price is zero."""
         return not any((self.input, self.output, self.cached, self.cache_written))
 
 
 class BatchTerms(Strict):
-    """That a model can be asked through its vendor's batch API, and what that costs.
+    """What a model costs through its vendor's batch API; an entry without these terms has no batch API.
 
-    `discount` is the share of the online price that is taken off where no batch price is listed.
+    `discount` is the share taken off the online price where no batch price is listed.
     """
 
     discount: Share
@@ -125,12 +125,12 @@ class BatchTerms(Strict):
 
 
 class BatchPolicy(Strict):
-    """How an account's batches are made and watched. Seconds, and the most that one batch holds.
+    """Size limits of an account's batches, and how they are polled. Times in seconds.
 
-    Poll interval: a tenth of the batch's age, from `poll_s` to `longest_poll_s`. After a create request without a clear
-    answer, the vendor's list must lack the batch for `in_doubt_s` before it is sent once more. A batch that has not
-    ended after `longest_s` is cancelled, and its unanswered rows go into another. Where a vendor may still change the
-    counters of an ended batch, its results are collected once these have not changed for `still_s`.
+    The poll interval is a tenth of the batch's age, from `poll_s` to `longest_poll_s`. After a create request without a
+    clear answer, the vendor's list must lack the batch for `in_doubt_s` before the batch is submitted again. A batch
+    that has not ended after `longest_s` is cancelled, and its unanswered rows go into another. If a vendor may still
+    change the counters of an ended batch, its results are collected once the counters are unchanged for `still_s`.
     """
 
     rows: BatchRows = 50_000
@@ -143,10 +143,10 @@ class BatchPolicy(Strict):
 
 
 class Lifecycle(Strict):
-    """The day from which a name no longer answers as the model it named, and who says so.
+    """The day (`ends`) from which the vendor no longer serves a model under its name, and the source of that (`why`).
 
-    `answered_by` is the wire name of the model that answers from then on, at its own price, where the vendor re-routes
-    the name instead of refusing it: replies then report that name, and are no replies of the model that was asked for.
+    If the vendor re-routes the name instead of refusing it, `answered_by` is the wire name of the model that answers
+    from then on, at its own price. Replies report that name and do not count as replies of the requested model.
     """
 
     ends: date
@@ -155,21 +155,21 @@ class Lifecycle(Strict):
 
 
 class Cutoff(Strict):
-    """The last day of which a model's training data is known to hold texts, and who says so."""
+    """The last day that a model's training data is known to cover, and the source."""
 
     until: date
     source: Annotated[str, Field(min_length=1)]
 
 
 class Capabilities(Strict):
-    """What a model takes and gives. `limits`, `price` and `batch` left out are the provider's.
+    """What a model accepts and returns. `limits`, `price` and `batch` default to the provider's.
 
-    `alias: moving` marks a name whose weights change, so that its replies are kept apart by month. `reports`
-    are the names, beside the wire name, that the model may answer under, `*` and `[0-9]` as in file names; left
-    out, any name is taken. `schema_bounds`: which bounds in a JSON schema the server takes. `list_size`: texts in
-    one embedding request. `highest_temperature`, `efforts` (patterns as in `reports`; left out, any of a model that
-    thinks, none of another) and `most_output` (tokens, thinking included; left out, unknown) are what the vendor takes.
-    `cutoff` is where its training data ends; left out, unknown.
+    `alias: moving` marks a name whose weights change; its replies are kept apart by month. `reports` lists the names
+    besides the wire name that the model may answer under, as file name patterns (`*`, `[0-9]`); None = any name.
+    `schema_bounds`: the bounds in a JSON schema that the server supports. `list_size`: texts per embedding request.
+    `efforts`: the effort levels that the vendor takes, as patterns; None = any if the model thinks, else none.
+    `highest_temperature` and `most_output` (tokens including thinking; None = unknown) are the vendor's maxima.
+    `cutoff`: the end of the training data; None = unknown.
     """
 
     purpose: Purpose = Purpose.CHAT
@@ -195,36 +195,36 @@ class Capabilities(Strict):
 
 
 class ModelEntry(Capabilities):
-    """One model of one provider; `wire` is the name sent to the vendor, `priced_as` is its provider's."""
+    """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider."""
 
     provider: str
     wire: str
     priced_as: str | None = None
 
     def wire_on(self, day: date) -> str:
-        """The wire name of the model that answers to this name on a day."""
+        """Return the wire name of the model that answers requests for this one on a day."""
         end = self.lifecycle
         return end.answered_by if end and end.answered_by and end.ends <= day else self.wire
 
     def output_limit(self, visible: int) -> int:
-        """The most tokens an answer of `visible` tokens may be billed for: thinking comes on top."""
+        """Return the most tokens that an answer of `visible` tokens can be billed for: thinking comes on top."""
         return visible if self.thinking is Thinking.NONE else visible + self.thinking_reserve
 
     @property
-    def is_sent_efforts(self) -> bool:
-        """Whether an effort that is asked for is sent; some models take one and do not think."""
+    def sends_effort(self) -> bool:
+        """Whether requests carry the effort that a sweep sets; some models take an effort and do not think."""
         return self.thinking is not Thinking.NONE if self.efforts is None else bool(self.efforts)
 
     def without_lone_effort(self) -> ModelEntry:
-        """The model as runs of earlier versions use it: an effort is sent only to one that thinks."""
+        """Return the model as runs of earlier versions use it: only models that think are sent an effort."""
         return self.model_copy(update={"efforts": ()}) if self.thinking is Thinking.NONE and self.efforts else self
 
     def takes_effort(self, effort: str) -> bool:
-        """Whether the vendor knows this level of effort for the model."""
+        """Whether the vendor accepts this effort level for the model."""
         return self.efforts is None or any(fnmatchcase(effort.lower(), pattern) for pattern in self.efforts)
 
     def covers(self, name: str) -> bool:
-        """Whether a vendor's name is this model's: the wire name, or that of a snapshot or date of it."""
+        """Whether a vendor's name means this model: its wire name, or that of one of its snapshots."""
         if name == self.wire or any(fnmatchcase(name, pattern) for pattern in self.reports or ()):
             return True
         return bool(re.fullmatch(re.escape(self.wire) + r"-\d{3,}[0-9a-z-]*", name))
@@ -233,16 +233,15 @@ class ModelEntry(Capabilities):
 class ProviderEntry(Strict):
     """An account at a vendor, or an endpoint that speaks a vendor's protocol.
 
-    `kind` is the vendor's name in the table of vendors. `load_sweep` checks it, so that a run of a kind that is not
-    installed here can still be read. `like` names a vendor of the catalogue whose protocol the endpoint speaks and
-    whose models it has: what the entry leaves out is the vendor's, but never its key at another address. `key_env`
-    names the environment variable that holds the key, `headers_env` those that hold the values of further headers, by
-    header name. `serve: true` means that `hab` starts the local model server for it. `price`, `limits` and `batch` hold
-    for models that say nothing of their own. `batch: true` means the batch terms of the vendor that the entry is like,
-    `false` none; left out, they are had at the vendor's address alone. `models` adds to or changes what the catalogue
-    says of a model, by wire name. `api_version` is the vendor's API version for all requests; a model's own goes before
-    it. `priced_as` is the provider's name in the price list of genai-prices; without it a model needs a `price`.
-    `lanes` is how many processes of a Ray cluster call it, by default as many as its limits need.
+    `kind` is the vendor's name in the table of vendors. `load_sweep` checks it, not this class, so that a run can be
+    read where its kind is not installed. `like` names a vendor of the catalogue whose protocol and models the endpoint
+    offers: fields left out default to the vendor's, but its key is never sent to another address. `key_env` names the
+    environment variable that holds the key; `headers_env` maps further header names to variables. `serve: true` makes
+    `hab` start the local model server for it. `price`, `limits` and `batch` are defaults for its models. `batch: true`
+    means the batch terms of the `like` vendor, `false` none; left out, the vendor's terms apply at the vendor's own
+    address only. `models` overrides the catalogue's entries, by wire name. `api_version` is the vendor's API version;
+    a model's own takes precedence. `priced_as` is the provider's name in the price list of genai-prices; without it a
+    model needs a `price`. `lanes` is the number of Ray actors that call it; by default as many as its limits need.
     """
 
     like: str | None = None
@@ -262,7 +261,7 @@ class ProviderEntry(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _kind_of_its_vendor(cls, given: Any) -> Any:
+    def _kind_from_like(cls, given: Any) -> Any:
         like = given.get("like") if isinstance(given, dict) else None
         if not isinstance(like, str) or "kind" in given:
             return given
@@ -270,29 +269,29 @@ class ProviderEntry(Strict):
         return {**given, "kind": vendor.kind if vendor else like}
 
     @model_serializer(mode="wrap")
-    def _without_the_vendors(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Of an entry that is like a vendor only what was given, so that the rest is the vendor's when it is read."""
+    def _without_vendor_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write only the given fields of a `like` entry, so that a reader fills in the vendor's defaults again."""
         written: dict[str, Any] = handler(self)
-        said = self.model_fields_set if self.like else written.keys() - {"like"}
-        return {name: value for name, value in written.items() if name in said}
+        kept = self.model_fields_set if self.like else written.keys() - {"like"}
+        return {name: value for name, value in written.items() if name in kept}
 
     @property
     def terms(self) -> BatchTerms | None:
-        """The batch terms of models that say nothing of their own."""
+        """The batch terms of models that have none of their own."""
         return self.batch if isinstance(self.batch, BatchTerms) else None
 
     def has_batches_of(self, vendor: ProviderEntry) -> bool:
-        """Whether the vendor's batch API is there too: as said, else at its own address alone."""
+        """Whether this endpoint offers the vendor's batch API: as `batch` says, else only at the vendor's address."""
         return self.is_at(vendor) if self.batch is None else bool(self.batch)
 
     def is_at(self, vendor: ProviderEntry) -> bool:
-        """Whether this is the vendor's own address, as it is where a like entry gives none."""
+        """Whether requests go to the vendor's own address, the default of a `like` entry."""
         return self.url == vendor.url or (self.like is not None and self.url is None)
 
     @field_serializer("models")
     def _as_given(self, models: Mapping[str, Capabilities]) -> dict[str, Any]:
-        """Only what was given: the rest is the catalogue's, and must be that again when a record is read."""
-        return {wire: said.model_dump(mode="json", exclude_unset=True) for wire, said in models.items()}
+        """Write only the given fields, so that a reader fills in the catalogue's again."""
+        return {wire: given.model_dump(mode="json", exclude_unset=True) for wire, given in models.items()}
 
 
 class Catalog(Strict):
@@ -307,12 +306,11 @@ class Catalog(Strict):
         return sha256(self.model_dump_json().encode()).hexdigest()
 
     def extended(self, providers: Mapping[str, ProviderEntry]) -> Catalog:
-        """The catalogue with a sweep's own providers; one of the same name replaces the shipped one.
+        """Return the catalogue with a sweep's own providers; one of the same name replaces the shipped one.
 
-        What it says of prices and batches goes before what is known of the models, and at another address they have no
-        batch API unless it says so.
+        Its prices and batch terms take precedence over those of the models. At an address other than the vendor's,
+        models have no batch API unless it declares one.
         """
-
         changed = dict(self.models)
         for provider, own in providers.items():
             vendor = self.gateway_to(own.like)
@@ -322,25 +320,25 @@ class Catalog(Strict):
                 if vendor and model.provider == own.like:
                     here = _on_own_terms(model.model_copy(update={"provider": provider}), own, vendor)
                     changed |= {f"{provider}/{known_as}": here for known_as in (name, model.wire)}
-        filled = {name: _like(own, self.gateway_to(own.like)) for name, own in providers.items()}
+        filled = {name: _with_vendor_defaults(own, self.gateway_to(own.like)) for name, own in providers.items()}
         return Catalog(providers={**self.providers, **filled}, models=changed)
 
     def gateway_to(self, like: str | None) -> ProviderEntry | None:
-        """The vendor that an endpoint says it is like; None where the catalogue has no such vendor."""
+        """Return the vendor that an endpoint is `like`, or None if the catalogue does not have it."""
         return self.vendors.get(like) if like else None
 
     @property
     def vendors(self) -> Mapping[str, ProviderEntry]:
-        """The providers that are somewhere else, and may be reached through a gateway."""
+        """The providers with a URL, which a gateway can stand in for."""
         return {name: entry for name, entry in self.providers.items() if entry.url}
 
     def find(self, name: str) -> ModelEntry:
-        """The model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
+        """Return the model of this name: one of the catalogue's, or `provider/wire-name` at a known provider.
 
-        At a provider that `hab` serves itself the wire name may be the path of a .gguf file.
+        At a provider that `hab` serves itself, the wire name may be the path of a .gguf file.
 
         Raises:
-            ConfigError: neither is known.
+            ConfigError: the name is neither.
         """
         if name in self.models:
             return self._with_defaults(self.models[name])
@@ -355,18 +353,19 @@ class Catalog(Strict):
         )
 
     def near(self, name: str, likeness: float = LIKE) -> list[str]:
-        """Up to three models of the catalogue whose name, or wire name, is like this one; the likest first.
+        """Return up to three models of the catalogue with a similar name or wire name, the most similar first.
 
-        `likeness` is difflib's ratio, 0..1. Of `provider/model` with a known provider only its own models count.
+        `likeness` is the least difflib ratio, 0..1. For `provider/model` with a known provider, only its models count.
         """
         provider, slash, wire = name.partition("/")
-        known = bool(slash) and provider in self.providers
-        models = {n: m for n, m in self.models.items() if not known or m.provider == provider}
-        wanted = (wire if known else name.rpartition("/")[2]).lower()[:_MAX_NAME]
-        own = {w.lower(): f"{p}/{w}" for p, e in self.providers.items() if not known or p == provider for w in e.models}
+        is_known = bool(slash) and provider in self.providers
+        searched = [provider] if is_known else list(self.providers)
+        wanted = (wire if is_known else name.rpartition("/")[2]).lower()[:_MAX_NAME]
+        models = {n: m for n, m in self.models.items() if m.provider in searched}
+        own = {wire.lower(): f"{p}/{wire}" for p in searched for wire in self.providers[p].models}
         spellings = own | {m.wire.lower(): n for n, m in models.items()} | {n.lower(): n for n in models}
-        found = difflib.get_close_matches(wanted, spellings, n=6, cutoff=likeness)
-        return list(dict.fromkeys(spellings[each] for each in found))[:3]
+        matches = difflib.get_close_matches(wanted, spellings, n=6, cutoff=likeness)
+        return list(dict.fromkeys(spellings[match] for match in matches))[:3]
 
     def _with_defaults(self, entry: ModelEntry) -> ModelEntry:
         provider = self.providers[entry.provider]
@@ -392,26 +391,25 @@ def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:
 
 
 def _on_own_terms(model: ModelEntry, own: ProviderEntry, vendor: ProviderEntry) -> ModelEntry:
-    """A vendor's model at a provider of the sweep, at its price and with its batches."""
-    said = own.models.get(model.wire, Capabilities())
-    price, batch = said.price or own.price, said.batch or own.terms
+    """Return a vendor's model with the price and batch terms of the sweep's provider `own`."""
+    given = own.models.get(model.wire, Capabilities())
+    price, batch = given.price or own.price, given.batch or own.terms
     if batch is None and model.batch and own.has_batches_of(vendor):
         batch = model.batch.model_copy(update={"price": None}) if price else model.batch
     return model.model_copy(update={"price": price or model.price, "batch": batch})
 
 
-def _like(own: ProviderEntry, vendor: ProviderEntry | None) -> ProviderEntry:
-    """A provider of the sweep with what it leaves out as at the vendor that it is like."""
+def _with_vendor_defaults(own: ProviderEntry, vendor: ProviderEntry | None) -> ProviderEntry:
     if vendor is None:
         return own
-    kept = {"priced_as", "limits", "batches", "api_version"}
+    inherited = {"priced_as", "limits", "batches", "api_version"}
     if own.is_at(vendor):
-        kept |= {"key_env", "headers_env"}
-    unsaid: dict[str, Any] = {name: getattr(vendor, name) for name in kept - own.model_fields_set}
-    unsaid["url"] = own.url or vendor.url
+        inherited |= {"key_env", "headers_env"}
+    defaults: dict[str, Any] = {name: getattr(vendor, name) for name in inherited - own.model_fields_set}
+    defaults["url"] = own.url or vendor.url
     if own.terms is None and own.has_batches_of(vendor):
-        unsaid["batch"] = vendor.batch or True
-    return own.model_copy(update=unsaid)
+        defaults["batch"] = vendor.batch or True
+    return own.model_copy(update=defaults)
 
 
 def _listed(names: Mapping[str, Any]) -> str:
@@ -421,37 +419,37 @@ def _listed(names: Mapping[str, Any]) -> str:
 
 @cache
 def load_catalog() -> Catalog:
-    """The catalogue that ships with this version, read once."""
+    """Return the catalogue that ships with this version."""
     text = resources.files("hab_ray").joinpath("catalog", "catalog.yaml").read_text(encoding="utf-8")
     return Catalog.model_validate(parse_yaml(text))
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model as a run uses it: its catalogue name, its entry, and what pins a moving name (see ChatCall)."""
+    """A model of a run: its catalogue name, its entry, and the month that pins a moving name (see ChatCall)."""
 
     name: str
     entry: ModelEntry
     as_of: str | None = None
 
     def is_itself(self, reported: str) -> bool:
-        """Whether a reply under this name counts as the model's own."""
+        """Whether a reply that reports this model name counts as the model's own."""
         if self.entry.reports is None or reported == self.entry.wire:
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
 
 
 def accepted(entry: ModelEntry, wanted: Params) -> Params:
-    """The settings that this model takes: what its vendor refuses is left out, and so never sent."""
+    """Return the settings to send to this model: those that its vendor refuses are left out."""
     temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
     top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
-    effort = wanted.effort if entry.is_sent_efforts else None
+    effort = wanted.effort if entry.sends_effort else None
     return Params(wanted.max_tokens, temperature, top_p, effort)
 
 
 @dataclass(frozen=True)
 class Unheeded:
-    """A setting that is asked for in vain: its name and value, whether it is sent all the same, and why in vain."""
+    """A requested setting without effect: its name and value, whether it is sent anyway, and why it has no effect."""
 
     field: str
     value: str
@@ -463,7 +461,7 @@ class Unheeded:
 
 
 def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
-    """The settings that are not sent to this model, or that it ignores."""
+    """Return the requested settings that are not sent to this model, or that it ignores."""
     why = {field: _SAMPLING_WHY[entry.sampling] for field in ("temperature", "top_p")} | {"effort": _effort_why(entry)}
     pairs = zip(Params.__dataclass_fields__, wanted.canonical(), accepted(entry, wanted).canonical(), strict=True)
     ignored = ("temperature", "top_p") if entry.sampling is Sampling.IGNORED else ()
@@ -477,7 +475,7 @@ def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
 _SAMPLING_WHY = {
     Sampling.BOTH: "",
     Sampling.TEMPERATURE: "the vendor takes a temperature or top_p, not both",
-    Sampling.FIXED: "the vendor lets nobody set it",
+    Sampling.FIXED: "the vendor does not let users set it",
     Sampling.IGNORED: "the vendor ignores it",
 }
 
@@ -489,7 +487,7 @@ def _effort_why(entry: ModelEntry) -> str:
 
 
 def folder_name(name: str) -> str:
-    """A name as a folder: itself where plain, else a slug and eight digits of its hash."""
+    """Return a folder name for `name`: itself if it is plain, else a slug and eight digits of its hash."""
     if _PLAIN_NAME.fullmatch(name):
         return name
     slug = re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:50] or "x"

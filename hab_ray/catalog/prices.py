@@ -1,11 +1,10 @@
-"""Dollars: what a call costs, in integer nano-dollars, and what a model's tokens cost on a day.
+"""Prices of models on a day, and the cost of a call in integer nano-dollars.
 
-A price is held per million tokens in nano-dollars, so that every published price (up to nine decimals of a
-dollar per million) is an exact integer and a call's cost is rounded once, half up.
+Prices are nano-dollars per million tokens, so every published price (up to nine decimals of a dollar per million) is an
+exact integer and a call's cost is rounded once, half up.
 
-A model's price is the first there is of: what the sweep says, what the catalogue says, and the dated price list of
-the library genai-prices. The list may price a day's hours differently: the dearest hour counts, so that a
-reservation stays a bound.
+A model's price comes from the sweep, else the catalogue, else the dated price list of the library genai-prices. Where
+that list has different prices within a day, the most expensive hour counts, so that a reservation is an upper bound.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _BATCH = {"processing": "batch"}
 
 
 class Mode(StrEnum):
-    """How a call is sent: at once, or in a job at the vendor's batch API."""
+    """How a call is sent: online, or through the vendor's batch API."""
 
     ONLINE = "online"
     BATCH = "batch"
@@ -38,7 +37,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Nano-dollars per million tokens; `cached` and `cache_written` are prices of parts of the input."""
+    """Nano-dollars per million tokens. `cached` and `cache_written` price parts of the input."""
 
     input: int
     output: int
@@ -47,7 +46,7 @@ class Price:
 
     @classmethod
     def usd(cls, input: float, output: float, cached: float | None = None, cache_written: float | None = None) -> Price:
-        """A price from dollars per million tokens; cached parts cost as much as the input where not given."""
+        """Return a price given in dollars per million tokens. Cached parts default to the input's price."""
         whole = round(input * NANO)
         return cls(
             input=whole,
@@ -57,13 +56,13 @@ class Price:
         )
 
     def cost(self, usage: Usage) -> int:
-        """The cost of one call in nano-dollars, rounded half up.
+        """Return the cost of one call in nano-dollars, rounded half up.
 
-        Parts that a vendor counts beyond the whole input cost what they are; nothing is taken off for them.
+        If a vendor reports more cached tokens than input tokens, the cached tokens are charged in full.
         """
-        fresh = max(0, usage.input - usage.cached - usage.cache_written)
+        uncached = max(0, usage.input - usage.cached - usage.cache_written)
         total = (
-            fresh * self.input
+            uncached * self.input
             + usage.cached * self.cached
             + usage.cache_written * self.cache_written
             + usage.output * self.output
@@ -71,36 +70,37 @@ class Price:
         return (total + PER_MILLION // 2) // PER_MILLION
 
     def bound(self, input_bytes: int, output_tokens: int) -> int:
-        """The most a call can cost, in nano-dollars: a token has at least one byte."""
-        dearest_input = max(self.input, self.cached, self.cache_written)
-        total = input_bytes * dearest_input + output_tokens * self.output
+        """Return the upper bound of a call's cost in nano-dollars; a token has at least one byte."""
+        total = input_bytes * max(self.input, self.cached, self.cache_written) + output_tokens * self.output
         return -(-total // PER_MILLION)
 
 
 def input_bytes(call: Call) -> int:
-    """The UTF-8 bytes of all that a call says: the bound of its input tokens."""
-    texts = [call.text] if isinstance(call, EmbedCall) else [call.system, *(m.text for m in call.messages)]
-    schema = "" if isinstance(call, EmbedCall) else call.schema_json or ""
-    return sum(len(clean_text(text).encode()) for text in [*texts, schema])
+    """Return the UTF-8 bytes of a call's texts and schema: the upper bound of its input tokens."""
+    if isinstance(call, EmbedCall):
+        texts = [call.text]
+    else:
+        texts = [call.system, *(message.text for message in call.messages), call.schema_json or ""]
+    return sum(len(clean_text(text).encode()) for text in texts)
 
 
 def priced(entry: ModelEntry, on: date) -> ModelEntry:
-    """The entry with the prices of a day filled in, online and batch; unchanged where no price is known."""
+    """Return the entry with the online and batch prices of a day filled in; unchanged if no price is known."""
     online = entry.price or _listed(entry, on, Mode.ONLINE)
     if online is None:
         return entry
     batch = entry.batch
     if batch and batch.price is None:
         listed = None if entry.price else _listed(entry, on, Mode.BATCH)
-        batch = batch.model_copy(update={"price": listed or _less(online, batch.discount)})
+        batch = batch.model_copy(update={"price": listed or _discounted(online, batch.discount)})
     return entry.model_copy(update={"price": online, "batch": batch})
 
 
 def rate(entry: ModelEntry, mode: Mode) -> Price:
-    """The price of a resolved entry; the online one where the vendor's batch API is not used for the model.
+    """Return the price of an entry from `priced`; the online price if the model has no batch terms.
 
     Raises:
-        ConfigError: none is known.
+        ConfigError: no price is known.
     """
     price = entry.batch.price if entry.batch and mode is Mode.BATCH else entry.price
     if price is None:
@@ -109,21 +109,21 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
 
 
 def context_tokens(entry: ModelEntry) -> int | None:
-    """The tokens that a model reads and writes in one call, as the price list has it; None where it does not say."""
-    model = _known(entry, entry.wire)
+    """Return the model's context window in tokens (input and output) by the price list, or None if unknown."""
+    model = _in_price_list(entry, entry.wire)
     return None if model is None else model.context_window
 
 
 def no_price(entry: ModelEntry) -> str:
-    """What to say of a model without a price: its name may be misspelt, or the vendor's prices be meant."""
+    """Return the message for a model without a price; it suggests similar names and the vendor's price list."""
     return (
         f"providers.{entry.provider}.models.{entry.wire}.price: no price is known for {entry.wire}; "
         "give {input: ..., output: ...} in dollars per million tokens, or {input: 0, output: 0} if it costs nothing"
-        f"{_otherwise(entry)}"
+        f"{_suggestion(entry)}"
     )
 
 
-def _otherwise(entry: ModelEntry) -> str:
+def _suggestion(entry: ModelEntry) -> str:
     catalog = load_catalog()
     near = catalog.near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
     if not any(catalog.find(name).covers(entry.wire) for name in near):
@@ -134,23 +134,22 @@ def _otherwise(entry: ModelEntry) -> str:
     return f", or `providers.{entry.provider}.priced_as: {vendor.priced_as}` for the vendor's own"
 
 
-def _less(price: UsdPrice, discount: float) -> UsdPrice:
+def _discounted(price: UsdPrice, discount: float) -> UsdPrice:
     parts = price.model_dump(exclude_none=True)
     return UsdPrice(**{name: round(part * (1 - discount), 9) for name, part in parts.items()})
 
 
 def _listed(entry: ModelEntry, on: date, mode: Mode) -> UsdPrice | None:
-    """The price list's word; for a batch None where the list has no batch tier."""
+    """Return the highest price of the day in the price list; None for a batch if the list has no batch tier."""
     if entry.priced_as is None:
         return None
     hours = [datetime.combine(on, time(hour), UTC) for hour in range(24)]
-    offers = [offer for offer in (_offer(entry, hour, mode) for hour in hours) if offer]
-    return max(offers, key=lambda offer: (offer.input, offer.output), default=None)
+    prices = [price for price in (_price_at(entry, hour, mode) for hour in hours) if price]
+    return max(prices, key=lambda price: (price.input, price.output), default=None)
 
 
-def _known(entry: ModelEntry, wire: str) -> ModelInfo | None:
-    """What the price list has of a model of the entry's provider."""
-    from genai_prices import data_snapshot  # 0.4 s: only where a price is asked for
+def _in_price_list(entry: ModelEntry, wire: str) -> ModelInfo | None:
+    from genai_prices import data_snapshot  # takes 0.4 s
 
     if entry.priced_as is None:
         return None
@@ -161,23 +160,21 @@ def _known(entry: ModelEntry, wire: str) -> ModelInfo | None:
     return model
 
 
-def _offer(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
+def _price_at(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
     from genai_prices.types import TieredPrices
 
-    model = _known(entry, entry.wire_on(at.date()))
+    model = _in_price_list(entry, entry.wire_on(at.date()))
     if model is None:
         return None
     online = model.get_prices(at)
     found = online if mode is Mode.ONLINE else model.get_prices(at, _BATCH)
-    if mode is Mode.BATCH and found == online:
+    if (mode is Mode.BATCH and found == online) or found.input_mtok is None:
         return None
 
     def dollars(part: Decimal | TieredPrices | None) -> float | None:
-        lowest = part.base if isinstance(part, TieredPrices) else part
-        return None if lowest is None else float(lowest)
+        base = part.base if isinstance(part, TieredPrices) else part
+        return None if base is None else float(base)
 
-    if found.input_mtok is None:
-        return None
     return UsdPrice(
         input=dollars(found.input_mtok) or 0.0,
         output=dollars(found.output_mtok) or 0.0,

@@ -1,8 +1,7 @@
-"""The table of vendors: what a provider's `kind` may be, and which module speaks that vendor's protocol.
+"""The table of vendors: the values of a provider's `kind`, and the `hab_ray.providers.vendor.Vendor` of each.
 
-Another distribution adds a vendor with an entry point of the group `hab_ray.providers`. An entry names a
-`hab_ray.providers.vendor.Vendor`; the table itself imports none of them, because a vendor's SDK takes about a second to
-import and reading a sweep file needs the names alone.
+Other distributions add vendors with entry points of the group `hab_ray.providers`. The table imports no vendor until it
+is used, because an SDK takes about a second to import and reading a sweep file needs the names only.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The sweep file."""
+"""The sweep file, its sections and the preregistered analysis."""

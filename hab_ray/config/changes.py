@@ -1,4 +1,4 @@
-"""What two versions of a sweep say differently: each key with its value before and now, for the refusal to mix them."""
+"""Lists the keys in which two versions of a sweep differ, for the message that refuses to mix them in a run."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_SHOWN = 80
 
 
 def differences(key: str, before: object, now: object) -> Iterator[str]:
-    """A line for each value below `key` that differs, such as `select.tests: 50 before, 60 now`.
+    """Yield a line for each value below `key` that differs, such as `select.tests: 50 before, 60 now`.
 
-    How calls are sent (`mode`) changes nothing that is compared.
+    `mode` is ignored: how calls are sent changes no reply.
     """
     if isinstance(before, BaseModel) and type(before) is type(now):
         for name, field in type(before).model_fields.items():
@@ -28,6 +28,6 @@ def _shown(value: object) -> str:
     if value is None:
         return "none"
     if isinstance(value, BaseModel):
-        said = ", ".join(f"{name}: {part}" for name, part in value.model_dump(exclude_unset=True).items())
-        return one_line(f"{{{said}}}", _MAX_SHOWN)
+        given = ", ".join(f"{name}: {part}" for name, part in value.model_dump(exclude_unset=True).items())
+        return one_line(f"{{{given}}}", _MAX_SHOWN)
     return one_line(str(value), _MAX_SHOWN)

@@ -1,7 +1,7 @@
-"""The analysis that a sweep declares beforehand: its `analysis:` section, and what a run keeps of it.
+"""The preregistered analysis: the `analysis:` section of a sweep, and the declarations that a run records.
 
-It states intentions; `hab_ray.analysis.tables.declared` computes them. Its digest is in the run's record before the
-first answer is asked for; a later change is allowed, and listed.
+The section states intentions; `hab_ray.analysis.tables.declared` computes them. Its digest enters the run's record
+before the first answer is requested. Later changes are allowed and listed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hab_ray.catalog.models import Strict
 from hab_ray.config.sections import Name
 
 OVERALL, PANEL = "overall", "panel"
-# Two whose difference has a 95 % interval within this are called equal: two one-sided tests, each at 2.5 %.
+# Equivalence margin: the 95 % interval of a difference must lie within it (two one-sided tests, each at 2.5 %).
 MARGIN = 0.05
 Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
 Alpha = Annotated[float, NUMBER, Field(gt=0, lt=1)]
@@ -29,7 +29,7 @@ Count = Annotated[int, Field(ge=0)]
 
 
 class Compared(StrEnum):
-    """What a family of comparisons sets side by side."""
+    """What a family of comparisons compares."""
 
     SUBJECTS = "subjects"
     JUDGES = "judges"
@@ -37,7 +37,7 @@ class Compared(StrEnum):
 
 
 class Correction(StrEnum):
-    """How the members of a family are corrected for being several."""
+    """The correction for multiple comparisons within a family."""
 
     HOLM = "holm"
     BONFERRONI = "bonferroni"
@@ -46,7 +46,7 @@ class Correction(StrEnum):
 
 
 class StoppingRule(StrEnum):
-    """When data collection ends: at a size fixed beforehand, after looks planned beforehand, or otherwise."""
+    """When data collection ends: at a predetermined size, after planned interim looks, or otherwise."""
 
     FIXED = "fixed"
     SEQUENTIAL = "sequential"
@@ -54,7 +54,7 @@ class StoppingRule(StrEnum):
 
 
 class Outcome(Strict):
-    """The mean score that the study is about: of a dimension or overall, by one judge or the panel."""
+    """The mean score that the study is about: of one dimension or overall, by one judge or the panel."""
 
     dimension: Name = OVERALL
     judge: Name = PANEL
@@ -67,9 +67,9 @@ class Outcome(Strict):
 
 
 class Family(Strict):
-    """Comparisons that are corrected for together: all pairs `among` those named, () = all there are.
+    """All pairwise comparisons `among` the named members (() = all), corrected together.
 
-    They are made in each of `dimensions`; those of dimensions are made within each subject.
+    They are made in each of `dimensions`. Comparisons of dimensions are made within each subject.
     """
 
     name: Name
@@ -81,12 +81,12 @@ class Family(Strict):
     @model_validator(mode="after")
     def _compares_two(self) -> Self:
         if len(self.among) == 1:
-            raise ValueError("`among` names one alone; name what it is compared with, or leave `among` out for all")
+            raise ValueError("`among` has a single name; add what it is compared with, or leave `among` out for all")
         return self
 
 
 class Stopping(Strict):
-    """When data collection ends; another rule than `fixed` is put in words."""
+    """When data collection ends. Any rule but `fixed` needs `details` in words."""
 
     rule: StoppingRule
     details: Statement | None = None
@@ -97,16 +97,16 @@ class Stopping(Strict):
         return {"rule": given} if isinstance(given, str) else given
 
     @model_validator(mode="after")
-    def _is_said(self) -> Self:
+    def _has_details(self) -> Self:
         if self.rule is not StoppingRule.FIXED and self.details is None:
-            raise ValueError(f"`rule: {self.rule}` needs `details:`, which say after what data is looked at and how")
+            raise ValueError(f"`rule: {self.rule}` needs `details:`, which say when the data is looked at, and how")
         return self
 
 
 class AnalysisPlan(Strict):
-    """The `analysis:` section. `exclusions` are rows left out beyond those that have no score, in words.
+    """The `analysis:` section. `exclusions` describes the rows to exclude besides those without a score.
 
-    Two are called equal where their difference lies within `margin`, on the scale of 0 to 1.
+    Two means are called equal if their difference lies within `margin`, on the scale of 0 to 1.
     """
 
     primary: Outcome
@@ -125,14 +125,14 @@ class AnalysisPlan(Strict):
 
     @property
     def sha256(self) -> str:
-        """Hex digest of what is declared. What is left to its default does not count, so that new keys change none."""
+        """Hex digest of the plan. Values left at their default do not count, so that new keys change no digest."""
         declared = self.model_dump(mode="json", exclude_defaults=True)
         return sha256(json.dumps(declared, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def unknown_names(
         self, subjects: Collection[str], judges: Collection[str], dimensions: Collection[str]
     ) -> Iterator[str]:
-        """Where it names somebody or something that a sweep does not have, as `key: name`."""
+        """Yield each name in the plan that the sweep does not have, as `key: name`."""
         known = {
             Compared.SUBJECTS: set(subjects),
             Compared.JUDGES: {*judges, PANEL},
@@ -150,7 +150,7 @@ class AnalysisPlan(Strict):
 
 
 class Existing(Strict):
-    """What was in a run or its store at a time: answers, the sweep's given answers, and verdicts on those."""
+    """Counts of what a run and its store held at a time: answers, the sweep's given answers, and verdicts on those."""
 
     answers: Count = 0
     given: Count = 0
@@ -158,7 +158,7 @@ class Existing(Strict):
 
     @property
     def has_results(self) -> bool:
-        """Whether anything was there that a model had been asked for."""
+        """Whether any model had been asked yet."""
         return self.answers + self.verdicts > 0
 
     def __str__(self) -> str:
@@ -167,10 +167,10 @@ class Existing(Strict):
 
 
 class Declaration(Strict):
-    """What a run was declared to be for from a time on; without a plan, an earlier one was taken back.
+    """An analysis plan declared at a time; a declaration without a plan withdraws the earlier one.
 
-    `replaces` is the digest of what was declared before and `changed` names the sections that differ; `existing` is
-    what was there at that time.
+    `replaces` is the digest of the earlier plan and `changed` names the sections that differ. `existing` is what the
+    run held at that time.
     """
 
     at: datetime
@@ -182,6 +182,6 @@ class Declaration(Strict):
 
 
 def changed_sections(before: AnalysisPlan | None, after: AnalysisPlan | None) -> tuple[str, ...]:
-    """The names of the sections in which two plans differ; those that are there, where one of them is none."""
-    found = [{} if plan is None else plan.model_dump(exclude_defaults=True) for plan in (before, after)]
-    return tuple(name for name in AnalysisPlan.model_fields if found[0].get(name) != found[1].get(name))
+    """Return the names of the sections in which two plans differ; None is a plan without sections."""
+    old, new = ({} if plan is None else plan.model_dump(exclude_defaults=True) for plan in (before, after))
+    return tuple(name for name in AnalysisPlan.model_fields if old.get(name) != new.get(name))

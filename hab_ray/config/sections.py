@@ -1,4 +1,4 @@
-"""The sections of a sweep file: stages, models, variants of them, given answers, how a store is held."""
+"""The sections of a sweep file: stages, models and their variants, given answers, budget, lease times."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from hab_ray.location import Location
 from hab_ray.visible import hides_something, one_line
 
 
-def _shown_as_it_is(name: str) -> str:
+def _checked_name(name: str) -> str:
     if hides_something(name):
         raise ValueError(f"{one_line(name)} holds a character that cannot be seen; write the name without it")
     if name and not has_visible_text(name):
@@ -39,8 +39,8 @@ def _shown_as_it_is(name: str) -> str:
     return name
 
 
-Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_shown_as_it_is)]
-VariantName = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_shown_as_it_is)]
+Name = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_checked_name)]
+VariantName = Annotated[str, Field(min_length=1, max_length=60), AfterValidator(_checked_name)]
 IssueOrder = Literal["as_written", "reversed"]
 Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 ExecutorName = Literal["auto", "local", "ray"]
@@ -48,9 +48,9 @@ ModeName = Literal["auto", "online", "batch"]
 
 
 class SpendingLimit(Strict):
-    """The most that a run may spend. `likely`: with a probability of `risk` at most it may cost more.
+    """The most that a run may spend. With `reserve: likely`, it may cost more with probability at most `risk`.
 
-    That holds if the rows of a stage and model, sent by batch in a random order, are alike in what they may cost.
+    That holds if the costs of a stage and model's rows, sent by batch in a random order, are exchangeable.
     """
 
     usd: BudgetUsd
@@ -59,18 +59,18 @@ class SpendingLimit(Strict):
 
     @property
     def assumption(self) -> str | None:
-        """Under what assumption, and how surely, the budget holds; None where it is hard."""
+        """The probability that the run exceeds a likely budget, and the assumption behind it; None if it is hard."""
         if self.reserve == "hard":
             return None
         return (
             f"the run costs more than its budget with a probability of at most {self.risk:g}, if the rows of a stage "
-            "and model, which go out by batch in a random order, are exchangeable: what the ones paid for have cost is "
-            "a sample of what the others will"
+            "and model, which go out by batch in a random order, are exchangeable: what the rows paid for so far have "
+            "cost is a random sample of what all will cost"
         )
 
 
 class ParamOverrides(Strict):
-    """Settings of a subject or judge that replace the stage's own."""
+    """Settings of a subject or judge that replace the stage's."""
 
     max_tokens: Tokens | None = None
     temperature: Temperature | None = None
@@ -78,12 +78,12 @@ class ParamOverrides(Strict):
     effort: str | None = None
 
     def over(self, base: Params) -> Params:
-        """The stage's settings with these on top."""
+        """Return the stage's settings with these on top."""
         return replace(base, **self.model_dump(exclude_none=True))
 
 
 class Generate(Strict):
-    """How candidates are written (paper: GPT-4.1, temperature 1.4, top-p 0.95, 1,500 tokens, 3 a call)."""
+    """How candidates are generated (paper: GPT-4.1, temperature 1.4, top-p 0.95, 1,500 tokens, 3 per call)."""
 
     model: Name
     mode: ModeName | None = None
@@ -96,7 +96,7 @@ class Generate(Strict):
 
 
 class Validate(Strict):
-    """How candidates are scored (paper: GPT-4.1, temperature 0, best 2,000 kept); below `floor` none is kept."""
+    """How candidates are scored (paper: GPT-4.1, temperature 0, best 2,000 kept). Those below `floor` are dropped."""
 
     model: Name
     mode: ModeName | None = None
@@ -106,9 +106,9 @@ class Validate(Strict):
 
 
 class Select(Strict):
-    """How diverse tests are picked (paper: 50 components, 500 clusters, random state 42).
+    """How diverse tests are selected (paper: 50 components, 500 clusters, random state 42).
 
-    `newlines: space` embeds texts with spaces for line breaks, as the published code does.
+    `newlines: space` replaces line breaks by spaces before embedding, as the published code does.
     """
 
     embedding: Name
@@ -119,8 +119,8 @@ class Select(Strict):
     seed: RandomState = 42
 
 
-class Asked(Strict):
-    """What a sweep says of a model that it asks: by its digest, runs and rows know whether it is still the same."""
+class AskedModel(Strict):
+    """A subject or judge as a sweep describes it. A changed digest tells a run that its rows are out of date."""
 
     @model_validator(mode="before")
     @classmethod
@@ -133,12 +133,12 @@ class Asked(Strict):
 
     @property
     def sha256(self) -> str:
-        """The digest of all but the mode, which changes no answer, and places, whose content has a digest."""
+        """Hex digest of the description, without the mode, which changes no answer, and paths to hashed files."""
         return sha256(self.model_dump_json(exclude={"mode", "rubrics", "tests"}).encode()).hexdigest()
 
 
-class Subject(Asked):
-    """A model under evaluation; one model may appear twice under two names."""
+class Subject(AskedModel):
+    """A model under evaluation. One model may appear several times, under different names."""
 
     model: Name
     name: Name
@@ -147,7 +147,7 @@ class Subject(Asked):
     params: ParamOverrides = ParamOverrides()
 
 
-class Judge(Asked):
+class Judge(AskedModel):
     """A model that reads a test and a response and names the issues that apply."""
 
     model: Name
@@ -157,9 +157,9 @@ class Judge(Asked):
 
 
 class VariedSubject(Subject):
-    """A subject of the sweep (`base`) under another system prompt, or asked the tests in other words.
+    """A subject of the sweep (`base`) with another system prompt, or with paraphrased tests.
 
-    `tests` is the file that has these, None for the words of the tests.
+    `tests` is the file of paraphrases, None for the original wording.
     """
 
     name: str
@@ -168,9 +168,9 @@ class VariedSubject(Subject):
 
 
 class VariedJudge(Judge):
-    """A judge of the sweep (`base`) with the rubrics' issues in reverse order, or with rubrics in other words.
+    """A judge of the sweep (`base`) with the rubrics' issues in reverse order, or with reworded rubrics.
 
-    `rubrics` is the folder that has these, None for those of the sweep.
+    `rubrics` is the folder of reworded rubrics, None for those of the sweep.
     """
 
     name: str
@@ -180,7 +180,7 @@ class VariedJudge(Judge):
 
 
 class SubjectVariant(Strict):
-    """Asks every subject again: with this system prompt in place of its own, or in the words of a file."""
+    """Asks every subject again, with this system prompt instead of its own or with a file of paraphrased tests."""
 
     name: VariantName
     system: str | None = None
@@ -193,20 +193,14 @@ class SubjectVariant(Strict):
         return self
 
     def of(self, subject: Subject) -> VariedSubject:
-        """A subject as it is asked under this variant."""
-        return VariedSubject(
-            model=subject.model,
-            name=f"{subject.name} ({self.name})",
-            mode=subject.mode,
-            system=subject.system if self.system is None else self.system,
-            params=subject.params,
-            base=subject.name,
-            tests=self.tests,
-        )
+        """Return a subject as it is asked under this variant."""
+        system = subject.system if self.system is None else self.system
+        changes = {"name": f"{subject.name} ({self.name})", "system": system, "base": subject.name, "tests": self.tests}
+        return VariedSubject(**dict(subject) | changes)
 
 
 class JudgeVariant(Strict):
-    """Has every judge read the subjects' answers again with its rubrics in another order or in other words."""
+    """Has every judge read the subjects' answers again, with reordered or reworded rubrics."""
 
     name: VariantName
     issues: IssueOrder = "as_written"
@@ -221,20 +215,13 @@ class JudgeVariant(Strict):
         return self
 
     def of(self, judge: Judge) -> VariedJudge:
-        """A judge as it is asked under this variant."""
-        return VariedJudge(
-            model=judge.model,
-            name=f"{judge.name} ({self.name})",
-            mode=judge.mode,
-            params=judge.params,
-            base=judge.name,
-            issues=self.issues,
-            rubrics=self.rubrics,
-        )
+        """Return a judge as it is asked under this variant."""
+        changes = {"base": judge.name, "issues": self.issues, "rubrics": self.rubrics}
+        return VariedJudge(**dict(judge) | changes | {"name": f"{judge.name} ({self.name})"})
 
 
 class Variants(Strict):
-    """What is asked once more in another way: of every subject, of every judge."""
+    """The variants of every subject and of every judge."""
 
     subjects: Annotated[tuple[SubjectVariant, ...], Field(max_length=MAX_LISTED)] = ()
     judges: Annotated[tuple[JudgeVariant, ...], Field(max_length=MAX_LISTED)] = ()
@@ -249,7 +236,7 @@ Deduplicate = Annotated[Literal["exact", "off"], BeforeValidator(_off)]
 
 
 class ResponseSample(Strict):
-    """Has judges read the answers to some of a file's tests: the same ones of every subject, drawn by `seed`."""
+    """Has judges read the answers to a random sample of a file's tests, drawn by `seed`, the same for every subject."""
 
     per_dimension: Candidates
     by: Literal["test"] = "test"
@@ -257,7 +244,7 @@ class ResponseSample(Strict):
 
 
 class Drawn(Strict):
-    """What a sweep reads of a dimension: so many tests `of` those in the file, and the digest of which."""
+    """The sample of a dimension's tests: its size, the number (`of`) that it is drawn from, and the sample's digest."""
 
     tests: int
     of: int
@@ -265,10 +252,10 @@ class Drawn(Strict):
 
 
 class GivenAnswers(Strict):
-    """A file of responses that judges read instead of asking their subjects; `subjects` are those it is read for.
+    """A file of responses for judges to read, so that their subjects need not be asked.
 
-    Without names it is read for all that are in it. `only: rated` leaves out what no person has rated in the files
-    under `raters:`, and `sample` draws among the tests that are left; the run's tests are then those.
+    `subjects` are the ones to read; () = all in the file. `only: rated` leaves out the answers that no person has rated
+    in the files under `raters:`; `sample` draws from the remaining tests, which are then the run's tests.
     """
 
     file: Place
@@ -283,10 +270,10 @@ class GivenAnswers(Strict):
 
 
 class LeaseTimes(Strict):
-    """How a store is held that more than one machine can reach, in seconds.
+    """Times, in seconds, of the lease on a store that several machines can reach.
 
-    The holder renews its lease every `renew_s`, spends nothing while its last renewal is older than `lost_s`, and may
-    be succeeded once its record has not changed for `take_s`.
+    The holder renews its lease every `renew_s` and spends nothing while the last renewal is older than `lost_s`.
+    Another process may take the lease over once its record has not changed for `take_s`.
     """
 
     renew_s: Seconds = 10.0

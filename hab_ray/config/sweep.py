@@ -1,7 +1,7 @@
-"""The sweep file: what a run asks, of whom, and where it keeps it.
+"""Reads and checks the sweep file.
 
-Everything wrong is said at once, before anything starts, each problem naming file, key and remedy. Files that a sweep
-file names are beside it (see `hab_ray.config.paths`); `run` and `store` are in the present folder.
+All problems are reported at once, before anything starts, each with file, key and remedy. `hab_ray.config.paths` says
+where the files are that a sweep file names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
 from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, Strict, folder_name, load_catalog
 from hab_ray.catalog.vendors import VENDORS
-from hab_ray.config.paths import beside_the_file
+from hab_ray.config.paths import resolve_paths
 from hab_ray.config.preregistration import AnalysisPlan
 from hab_ray.config.sections import (
     Deduplicate,
@@ -61,24 +61,21 @@ def _only_budget(budget: SpendingLimit | None, info: ValidationInfo) -> Spending
 
 
 class Sweep(Strict):
-    """A sweep file. `tests` names a file of tests, or `seeds`: the rubrics' own seed queries are asked.
+    """A sweep file. `tests` names a file of tests, or is `seeds` to use the rubrics' seed queries.
 
-    `responses` names a file of answers, given beside those of the `subjects` that are asked or instead of them. Its
-    rows say which tests they answer, so that it may go without `tests`.
+    `responses` names a file of given answers, to be judged besides or instead of those of the `subjects`. Its rows name
+    the tests that they answer, so it needs no `tests`.
 
     `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
-    `sentinels` is how many answers each judge is given once more when the answers beside them are judged, and again
-    where the run goes on after a week or more: a judge whose vendor changes it meanwhile scores them otherwise.
+    `sentinels` is how many answers each judge reads again, with the other answers and when the run continues after a
+    week or more: different scores reveal that the vendor has changed the judge.
 
-    `variants` stand beside the subjects and judges that they vary: in no panel, and in no mean of the comparison.
+    `variants` enter neither the panel nor the means of the comparison. `raters` are files of ratings by people or by
+    judges of earlier studies, shown beside the panel's verdicts; they enter no score and may be added later.
 
-    `raters` are files of ratings by people or by judges of earlier studies, which are shown beside the panel's verdicts
-    and enter no score. They may be added once answers are there.
-
-    `mode` holds for stages and models that name none. `deadline`, such as 90m, 6h or 2d,
-    counts from the run's first start. `executor` says where online calls are made: in this process (`local`) or by
-    workers of Ray (`ray`). `shared_filesystem`: local paths of `run` and `store` are one folder on every machine that
-    works on them, such as NFS. `analysis` declares beforehand what the run is for.
+    `mode` is the default of stages and models. `deadline`, such as 90m, 6h or 2d, counts from the run's first start.
+    `executor` makes online calls in this process (`local`) or by workers of Ray (`ray`). `shared_filesystem`: the local
+    paths of `run` and `store` are the same folder on every machine, such as NFS. `analysis` is the preregistration.
     """
 
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$")
@@ -116,94 +113,89 @@ class Sweep(Strict):
 
     @field_validator("subjects")
     @classmethod
-    def _somebody_answers(cls, subjects: tuple[Subject, ...], info: ValidationInfo) -> tuple[Subject, ...]:
+    def _has_answers(cls, subjects: tuple[Subject, ...], info: ValidationInfo) -> tuple[Subject, ...]:
         if not subjects and info.data.get("responses") is None:
             raise ValueError("is missing; name at least one model, or a file of answers under `responses:`")
         return subjects
 
     @property
     def gives_tests(self) -> bool:
-        """Whether the tests are given, with or without responses; else they are made."""
+        """Whether the tests are given, alone or with responses, and not generated."""
         return self.tests is not None or self.responses is not None
 
     @property
     def subject_names(self) -> tuple[str, ...]:
-        """Those whose answers are judged: the subjects that are asked, then those whose answers are given."""
+        """The subjects whose answers are judged: those that are asked, then those whose answers are given."""
         return (*(subject.name for subject in self.subjects), *(self.responses.subjects if self.responses else ()))
 
     @property
     def varied_subjects(self) -> tuple[VariedSubject, ...]:
-        """Each subject under each of its variants. The judges read their answers, the judges' variants do not."""
+        """Every subject under every subject variant. Judges read their answers; judge variants do not."""
         return tuple(variant.of(subject) for subject in self.subjects for variant in self.variants.subjects)
 
     @property
     def varied_judges(self) -> tuple[VariedJudge, ...]:
-        """Each judge under each of its variants. They read what `subject_names` answered."""
+        """Every judge under every judge variant. They read the answers of `subject_names`."""
         return tuple(variant.of(judge) for judge in self.judges for variant in self.variants.judges)
 
     @property
     def run_folder(self) -> Location:
-        """The run's folder: as given, else `runs/<name>`."""
+        """The run's folder; by default `runs/<name>`."""
         return self.run if self.run is not None else Location("runs") / self.name
 
     @property
     def time_limit(self) -> timedelta | None:
-        """The deadline as a span of time."""
+        """The deadline as a duration."""
         if self.deadline is None:
             return None
         return timedelta(**{_UNITS[self.deadline[-1]]: float(self.deadline[:-1])})
 
     @property
     def catalog(self) -> Catalog:
-        """The shipped catalogue with this sweep's own providers."""
+        """The shipped catalogue with this sweep's providers."""
         return load_catalog().extended(self.providers)
 
     def model_names(self) -> list[str]:
-        """Every model the sweep calls, each once, in the order of the stages."""
+        """Return every model the sweep calls, without duplicates, in the order of the stages."""
         return list(dict.fromkeys(name for _, name in self.models_by_key()))
 
     def modes_by_key(self) -> Iterator[tuple[str, str, ModeName]]:
-        """Where in the file a model is named, its name, and how its calls are to be sent."""
-        own = {f"subjects.{i}.model": s.mode for i, s in enumerate(self.subjects)}
-        own |= {f"judges.{i}.model": j.mode for i, j in enumerate(self.judges)}
-        sections = {"generate.model": self.generate, "validate.model": self.validation, "select.embedding": self.select}
-        own |= {key: part.mode for key, part in sections.items() if isinstance(part, Generate | Validate | Select)}
-        for key, name in self.models_by_key():
-            yield key, name, own[key] or self.mode
+        """Yield the key that names a model, the model's name and how its calls are sent, in the order of the stages."""
+        if self.generate and not self.gives_tests:
+            yield "generate.model", self.generate.model, self.generate.mode or self.mode
+            if isinstance(self.validation, Validate):
+                yield "validate.model", self.validation.model, self.validation.mode or self.mode
+            if self.select:
+                yield "select.embedding", self.select.embedding, self.select.mode or self.mode
+        for number, subject in enumerate(self.subjects):
+            yield f"subjects.{number}.model", subject.model, subject.mode or self.mode
+        for number, judge in enumerate(self.judges):
+            yield f"judges.{number}.model", judge.model, judge.mode or self.mode
 
     def models_by_key(self) -> Iterator[tuple[str, str]]:
-        """Where in the file a model is named, and its name, in the order of the stages."""
-        if self.generate and not self.gives_tests:
-            yield "generate.model", self.generate.model
-            if isinstance(self.validation, Validate):
-                yield "validate.model", self.validation.model
-            if self.select:
-                yield "select.embedding", self.select.embedding
-        for number, subject in enumerate(self.subjects):
-            yield f"subjects.{number}.model", subject.model
-        for number, judge in enumerate(self.judges):
-            yield f"judges.{number}.model", judge.model
+        """Yield the key that names a model and the model's name, in the order of the stages."""
+        yield from ((key, name) for key, name, _ in self.modes_by_key())
 
     def on_local_weights(self, weights: Path) -> Sweep:
-        """The same sweep with every chat model that `hab` serves itself replaced by a .gguf file.
+        """Return the sweep with every chat model that `hab` serves itself replaced by a .gguf file.
 
-        It gets a run folder of its own, because its subjects are others. A subject or judge that was called after
-        its model is called after the file; where there are several such, each keeps its old name behind the new.
+        It has its own run folder, because its subjects differ. A subject or judge named after its model is renamed
+        after the file; if several are, each keeps its old name after the new one.
         """
         catalog = self.catalog
 
-        def other(name: str) -> str:
+        def replaced(name: str) -> str:
             provider = catalog.find(name).provider
             return f"{provider}/{weights}" if catalog.providers[provider].serve else name
 
         def changed(entry: Generate | Validate) -> Any:
-            return entry.model_copy(update={"model": other(entry.model)})
+            return entry.model_copy(update={"model": replaced(entry.model)})
 
         def renamed(entries: tuple[Any, ...]) -> tuple[Any, ...]:
-            bare = {entry.name for entry in entries if entry.name == entry.model != other(entry.model)}
-            names = {old: weights.stem if len(bare) == 1 else f"{weights.stem} for {old}" for old in bare}
+            unnamed = {entry.name for entry in entries if entry.name == entry.model != replaced(entry.model)}
+            names = {old: weights.stem if len(unnamed) == 1 else f"{weights.stem} for {old}" for old in unnamed}
             return tuple(
-                e.model_copy(update={"model": other(e.model), "name": names.get(e.name, e.name)}) for e in entries
+                changed(entry).model_copy(update={"name": names.get(entry.name, entry.name)}) for entry in entries
             )
 
         name = folder_name(f"{self.name}-{weights.stem}".lower())
@@ -220,12 +212,12 @@ class Sweep(Strict):
 
 
 def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
-    """Read and check a sweep file, or the one of this name that ships.
+    """Read and check a sweep file, or the shipped one of this name.
 
     `changes` replace top-level keys (the command line's options).
 
     Raises:
-        ConfigError: with one line for each problem.
+        ConfigError: with one line per problem.
     """
     file = shipped_or_own(path)
     try:
@@ -234,31 +226,29 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
         raise ConfigError(one_line(f"{path}: {error}")) from None
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
-    return checked_sweep(beside_the_file(given, file) | dict(changes or {}), str(path))
+    return checked_sweep(resolve_paths(given, file) | dict(changes or {}), str(path))
 
 
 def checked_sweep(given: Mapping[str, Any], where: str) -> Sweep:
-    """The sweep that a mapping of keys describes; `where` says in messages whose keys they are.
+    """Return the sweep that a mapping of keys describes; `where` names the source of the keys in messages.
 
     Raises:
-        ConfigError: with one line for each problem.
+        ConfigError: with one line per problem.
     """
     try:
         sweep = Sweep.model_validate(given)
     except ValidationError as error:
-        found = error.errors(include_url=False)[:MAX_ERRORS]
-        lines = [
-            one_line(f"{where}: {_explained(given, e)}") for e in found if not _follows_from_another(e, given, found)
-        ]
-        raise ConfigError(_listed(dict.fromkeys(lines))) from None
+        errors = error.errors(include_url=False)[:MAX_ERRORS]
+        causes = [each for each in errors if not _is_consequence(each, given, errors)]
+        raise ConfigError(_listed(one_line(f"{where}: {_explained(given, each)}") for each in causes)) from None
     return without_contradictions(sweep, where)
 
 
 def without_contradictions(sweep: Sweep, where: str) -> Sweep:
-    """The same sweep, whose keys are right each by itself, once they fit each other and the catalogue.
+    """Return `sweep`, whose keys are each valid, unchanged if they fit each other, the catalogue and existing files.
 
     Raises:
-        ConfigError: with one line for each problem.
+        ConfigError: with one line per problem.
     """
     problems = list(_problems(sweep))
     if problems:
@@ -267,7 +257,7 @@ def without_contradictions(sweep: Sweep, where: str) -> Sweep:
 
 
 def shipped_or_own(path: Path) -> Path:
-    """The file itself, else the sweep of this name that ships with the package."""
+    """Return the path itself if it exists, else that of the shipped sweep of this name, if there is one."""
     if os.path.exists(path) or path.parts[:1] != ("jobs",):
         return path
     shipped = Path(str(bundled("jobs").joinpath(*path.parts[1:])))
@@ -275,37 +265,36 @@ def shipped_or_own(path: Path) -> Path:
 
 
 def _listed(problems: Iterable[str]) -> str:
-    """Problems one a line, the first of them where there are very many."""
-    shown = list(problems)
+    shown = list(dict.fromkeys(problems))
     more = [f"and {len(shown) - MAX_PROBLEMS:,} more"] if len(shown) > MAX_PROBLEMS else []
     return "\n".join([*shown[:MAX_PROBLEMS], *more])
 
 
-def _follows_from_another(error: ErrorDetails, given: Any, found: Sequence[ErrorDetails]) -> bool:
-    """Whether pydantic says it only because a list's or section's own error, which it names too, came before."""
+def _is_consequence(error: ErrorDetails, given: Any, errors: Sequence[ErrorDetails]) -> bool:
+    """Whether the error only follows from another, inside the same list or section, which pydantic reports too."""
     value = error["input"]
     if error["type"] == "too_short":
         return isinstance(value, Collection) and len(value) > 0
     if error["type"] != "literal_error" or not isinstance(value, list | dict):
         return False
     keys = _keys(given, error)
-    return any(e["type"] != "literal_error" and _keys(given, e)[: len(keys)] == keys for e in found)
+    return any(each["type"] != "literal_error" and _keys(given, each)[: len(keys)] == keys for each in errors)
 
 
 def _explained(given: Any, error: ErrorDetails) -> str:
     if error["type"] == "invalid_key":
-        return f"{error['input']!r}: a key is text; correct it or put it in quotes"
+        return f"{error['input']!r}: keys must be text; correct it or put it in quotes"
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
         return f"{where}: {error['msg'].removeprefix('Value error, ')}"
     near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
-    hint = f"did you mean {near[0]!r}?" if near else "remove it, or see the sweep file's keys in README.md"
+    hint = f"did you mean {near[0]!r}?" if near else "remove it, or see docs/sweep.md for the keys of a sweep file"
     return f"{where}: unknown key; {hint}"
 
 
 def _keys(given: Any, error: ErrorDetails) -> list[str]:
-    """The way to what is wrong, as the file has it: pydantic also names the members of unions it tried."""
+    """Return the path of the wrong value in the file; pydantic's path also names the members of unions it tried."""
     keys = []
     for part in error["loc"]:
         inside = part in given if isinstance(given, dict) else isinstance(given, list) and isinstance(part, int)
@@ -318,7 +307,7 @@ def _keys(given: Any, error: ErrorDetails) -> list[str]:
 
 
 def _known_keys(keys: Sequence[str]) -> list[str]:
-    """The keys that may stand where the last of these does; numbers in lists and names in mappings lead nowhere."""
+    """Return the keys allowed in place of the last one; list indices and names in mappings select no section."""
     sections: list[type[Strict]] = [Sweep]
     for key in keys[:-1]:
         every = ((name, field) for section in sections for name, field in section.model_fields.items())
@@ -328,7 +317,6 @@ def _known_keys(keys: Sequence[str]) -> list[str]:
 
 
 def _sections_in(annotation: Any) -> Iterator[type[Strict]]:
-    """The sections that a type has in it, at any depth."""
     if isinstance(annotation, type) and issubclass(annotation, Strict):
         yield annotation
     for part in get_args(annotation):
@@ -341,7 +329,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
     if "panel" in {j.name for j in sweep.judges}:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
-    yield from _likes(sweep.providers)
+    yield from _gateway_problems(sweep.providers)
     yield from _unknown_kinds(catalog)
     for key, name, mode in sweep.modes_by_key():
         try:
@@ -351,60 +339,62 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             continue
         wanted = Purpose.EMBEDDING if key.startswith("select") else Purpose.CHAT
         if entry.purpose is not wanted:
-            yield f"{key}: {name} is for {entry.purpose}, and this needs a model for {wanted}; name another"
+            yield f"{key}: {name} is a model for {entry.purpose}, and this key needs one for {wanted}; name another"
         if mode == "batch" and entry.batch is None:
-            yield f"{key}: {_without_batches(name, entry, sweep)}"
+            yield f"{key}: {_no_batches(name, entry, sweep)}"
+    yield from _missing_files(sweep)
+    yield from _doubled("raters", map(str, sweep.raters))
+    if sweep.variants.subjects and not sweep.subjects:
+        yield "variants.subjects: the sweep asks no subject that could be varied; name some, or leave the variants out"
+    if sweep.responses and sweep.responses.only and not sweep.raters:
+        yield "responses.only: needs `raters:`; name the files of people's ratings there, or leave it out"
+    if not sweep.gives_tests and not (sweep.generate and sweep.select):
+        yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
+
+
+def _missing_files(sweep: Sweep) -> Iterable[str]:
     if sweep.rubrics is not None and not os.path.isdir(sweep.rubrics):
         yield f"rubrics: there is no folder {sweep.rubrics}; name one that holds <dimension>.yaml files"
     for number, variant in enumerate(sweep.variants.judges):
         if variant.rubrics is not None and not os.path.isdir(variant.rubrics):
             yield f"variants.judges.{number}.rubrics: there is no folder {variant.rubrics}; name one with rubric files"
-    if sweep.variants.subjects and not sweep.subjects:
-        yield "variants.subjects: no subject is asked, so that none can be varied; name some, or leave the variants out"
     if isinstance(sweep.tests, Location) and sweep.tests.is_local and not os.path.isfile(sweep.tests.path):
         yield f"tests: there is no file {sweep.tests}; name a .parquet, .csv or .jsonl file, or 'seeds'"
-    if sweep.responses and sweep.responses.only and not sweep.raters:
-        yield "responses.only: needs `raters:`; name the files of people's ratings there, or leave it out"
-    yield from _doubled("raters", map(str, sweep.raters))
     for number, file in enumerate(sweep.raters):
         if file.is_local and not os.path.isfile(file.path):
             yield f"raters.{number}: there is no file {file}; name a .parquet, .csv or .jsonl file"
-    if not sweep.gives_tests and not (sweep.generate and sweep.select):
-        yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
 
 
-def _without_batches(name: str, entry: ModelEntry, sweep: Sweep) -> str:
-    """Why a model cannot go by batch, and what to do."""
-    online = "give it `mode: online` of its own, or the sweep `mode: auto`"
+def _no_batches(name: str, entry: ModelEntry, sweep: Sweep) -> str:
+    online = "give the model `mode: online`, or the sweep `mode: auto`"
     own = sweep.providers.get(entry.provider)
-    told = f"{name} has no batch API that hab can use, and `mode: batch` holds for it"
+    cause = f"{name} has no batch API that hab can use, but its calls have `mode: batch`"
     if own is None or own.url is None:
-        return f"{told}; {online}"
-    is_likes = own.like is not None and own.batch is None
-    terms = "true`" if is_likes else "{discount: 0.5}` (the share taken off the online price)"
+        return f"{cause}; {online}"
+    has_vendor_terms = own.like is not None and own.batch is None
+    terms = "true`" if has_vendor_terms else "{discount: 0.5}` (the share taken off the online price)"
     return (
-        f"{told}: an endpoint with a `url:` of its own is not taken to have one; if {entry.provider} does, say so by "
+        f"{cause}: an endpoint with its own `url:` is assumed to have none; if {entry.provider} has one, write "
         f"`providers.{entry.provider}.batch: {terms}, else {online}"
     )
 
 
-def _likes(providers: Mapping[str, ProviderEntry]) -> Iterable[str]:
-    """What is wrong with endpoints that are said to be like a vendor."""
+def _gateway_problems(providers: Mapping[str, ProviderEntry]) -> Iterable[str]:
     vendors = load_catalog().vendors
     for name, own in providers.items():
         key, vendor = f"providers.{name}", load_catalog().gateway_to(own.like)
         if own.like is None:
             if own.batch is True:
-                yield f"{key}.batch: `true` needs `like:`; give the terms: {{discount: 0.5}} is half the online price"
+                yield f"{key}.batch: `true` needs `like:`; else give the terms ({{discount: 0.5}} is half the price)"
         elif vendor is None:
             near = difflib.get_close_matches(own.like, vendors, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
             listed = ", ".join(vendors)
             yield f"{key}.like: the catalogue has no vendor {own.like!r}; {hint}It has {listed}. Or give its `kind:`"
         elif own.kind != vendor.kind:
-            yield f"{key}.kind: {own.kind!r} is not how {own.like} speaks ({vendor.kind}); leave out `kind` or `like`"
+            yield f"{key}.kind: {own.like} is of kind {vendor.kind!r}, not {own.kind!r}; leave out `kind` or `like`"
         elif name in vendors and name != own.like:
-            yield f"{key}.like: {name} is a vendor itself, among whose replies these would be kept; rename the provider"
+            yield f"{key}.like: {name} is a vendor itself, and these replies would be stored as its own; rename it"
 
 
 def _unknown_kinds(catalog: Catalog) -> Iterable[str]:
@@ -424,5 +414,5 @@ def _doubled(key: str, names: Iterable[str]) -> Iterable[str]:
 
 
 def spending_limit(sweep: Sweep) -> SpendingLimit | None:
-    """The most that a run may spend, and how surely; None without a budget."""
+    """Return the budget, from `budget` or `budget_usd`; None without one."""
     return sweep.budget or (None if sweep.budget_usd is None else SpendingLimit(usd=sweep.budget_usd))

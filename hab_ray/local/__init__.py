@@ -1,8 +1,8 @@
-"""Open-weight models on this machine, served over the OpenAI protocol: no key, no network, no price.
+"""Serves open-weight models on this machine over the OpenAI protocol, without key, network or cost.
 
-`pull` fetches weights once, `LocalServer` serves them on 127.0.0.1 for as long as its starter lives. Importing
-this package imports neither xllamacpp nor wordllama nor gguf, which come with the extra `hab-ray[local]`: the
-first two are loaded in the server's own process only, gguf where `pull` makes weights.
+`pull` fetches weights once; `LocalServer` serves them on 127.0.0.1 until the process that started it ends. xllamacpp,
+wordllama and gguf come with the extra `hab-ray[local]`. Importing this package imports none of them: the first two are
+loaded only in the server's process, gguf only when `pull` requantises weights.
 """
 
 from hab_ray.local.errors import LocalError

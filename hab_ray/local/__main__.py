@@ -1,4 +1,4 @@
-"""`python -m hab_ray.local`: `serve` is what `LocalServer.start` runs."""
+"""`python -m hab_ray.local serve`: the process that `LocalServer` starts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def _arguments() -> argparse.ArgumentParser:
     serve.add_argument("--chat", type=_named_path, action="append", default=[], metavar="NAME=FILE")
     serve.add_argument("--embeddings", action="append", default=[], metavar="NAME")
     serve.add_argument("--slots", type=int, default=4)
-    serve.add_argument("--listener", type=int, help="the descriptor of a listening socket; left out, a free port")
-    serve.add_argument("--parent", type=int, default=os.getppid(), help="end with this process")
-    serve.add_argument("--mark", default="", help="what tells this process from others in a list")
+    serve.add_argument("--listener", type=int, help="file descriptor of a listening socket; default: a free port")
+    serve.add_argument("--parent", type=int, default=os.getppid(), help="exit when this process ends")
+    serve.add_argument("--mark", default="", help="a text that identifies this process in a process list")
     serve.set_defaults(run=_serve)
     return parser
 
@@ -39,13 +39,13 @@ def _serve(arguments: argparse.Namespace) -> None:
     die_with(arguments.parent)
     from hab_ray.local.serve import serve
 
-    given = arguments.listener
-    listener = socket.create_server(("127.0.0.1", 0)) if given is None else socket.socket(fileno=given)
+    fileno = arguments.listener
+    listener = socket.create_server(("127.0.0.1", 0)) if fileno is None else socket.socket(fileno=fileno)
     asyncio.run(serve(dict(arguments.chat), arguments.embeddings, arguments.slots, listener))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; 1 and a message on an error."""
+    """Run the command; on a LocalError, print it and return 1."""
     arguments = _arguments().parse_args(argv)
     try:
         arguments.run(arguments)

@@ -1,29 +1,27 @@
 """Chat models: one llama.cpp server per GGUF file, inside this process, on a port of its own.
 
-xllamacpp brings llama.cpp's own HTTP server: continuous batching, prompt cache, JSON schema as grammar. Its
-default samplers (top-k 40, min-p 0.05) stay on: small models need them at high temperatures.
+xllamacpp includes llama.cpp's HTTP server: continuous batching, prompt cache, JSON schema as grammar. Its default
+samplers (top-k 40, min-p 0.05) stay on: small models need them at high temperatures.
 
-Measured with SmolLM2-135M on 2 virtual cores of a Xeon at 2.8 GHz, shared with other work, so to be read as orders
-of magnitude. Milliseconds of CPU a token, one thread:
+Measurements: SmolLM2-135M on 2 virtual cores of a Xeon at 2.8 GHz shared with other work; read them as orders of
+magnitude. Milliseconds of CPU per token, one thread:
 
-| coding      | file   | reading 1,600 | writing after 30 | writing after 1,600 |
+| encoding    | file   | reading 1,600 | writing after 30 | writing after 1,600 |
 |-------------|--------|---------------|------------------|---------------------|
 | Q4_1        | 98 MB  | 15            | 26               | 49                  |
 | Q8_0        | 145 MB | 9             | 29               | 60                  |
 | Q4_0        | 78 MB  | 8             | 17               | 47                  |
 
-The demo reads 21,000 tokens and writes 5,300, so `pull` makes Q8_0 of the Q4_1 that is to be had; Q4_0 would lose
-precision. With Q4_1, a verdict (prompt of 1,800 tokens, about 50 tokens of JSON) took 35 s of CPU with nothing
-cached and 8-10 with 1,492 tokens cached, whether 1, 2, 4 or 8 were in flight: the shared prefix is what counts, so
-prompts must begin with what they share. Two that start together both read it. More slots help short prompts: 100
-tokens generated after 80 took 5-6 s of CPU with 1 slot, 3.5-5 with 2, 3 with 4 and 2.7 with 8, but each slot has to
-read the shared prefix once.
+The demo reads 21,000 tokens and writes 5,300, so `pull` converts the published Q4_1 to Q8_0; Q4_0 would lose precision.
+With Q4_1, a verdict (prompt of 1,800 tokens, about 50 tokens of JSON) took 35 s of CPU with an empty cache and 8-10 s
+with 1,492 tokens cached, whether 1, 2, 4 or 8 were in flight. So prompts must begin with the text that they share. Two
+that start together both read it. More slots help short prompts: 100 tokens generated after 80 took 5-6 s of CPU with
+1 slot, 3.5-5 with 2, 3 with 4 and 2.7 with 8, but each slot has to read the shared prefix once.
 
-Threads: one per core. libgomp's threads wait for each other a few hundred times a token. Its default, a long
-spin, took 118 s of CPU where a short spin took 23 s in one run beside other work (load 5), though the same in
-another. Not spinning at all (OMP_WAIT_POLICY=passive) costs 44 % of the speed of a single answer on a quiet
-machine. GOMP_SPINCOUNT=2000 keeps most of it (76-86 of 90-93 tokens/s): `LocalServer` sets it unless the
-environment does.
+Threads: one per core. libgomp's threads wait for each other a few hundred times per token. With its default, a long
+spin, one run beside other work (load 5) took 118 s of CPU instead of 23 s with a short spin; another run took the same.
+Not spinning at all (OMP_WAIT_POLICY=passive) costs 44 % of the speed of a single answer on a quiet machine.
+GOMP_SPINCOUNT=2000 keeps most of it (76-86 of 90-93 tokens/s); `LocalServer` sets it unless the environment does.
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ _PROMPT_CACHE_MIB = 1024
 
 @dataclass(frozen=True, slots=True)
 class ChatModel:
-    """A running llama.cpp server, stopped when this is garbage; `key` keeps other local users off its port."""
+    """A running llama.cpp server, stopped on garbage collection. `key` keeps other local users off its port."""
 
     url: str
     key: str
@@ -53,11 +51,10 @@ class ChatModel:
 
 
 def load_chat(name: str, weights: Path, slots: int, threads: int) -> ChatModel:
-    """Load weights and serve them as `name`, `slots` answers at a time of `CONTEXT_TOKENS` each.
+    """Load weights and serve them as `name`: `slots` answers at a time, each with `CONTEXT_TOKENS` of context.
 
     Raises:
-        LocalError: if xllamacpp or a library it needs is missing, or llama.cpp refuses the file (the log says
-            why).
+        LocalError: xllamacpp or a library it needs is missing, or llama.cpp refuses the file (the log says why).
     """
     try:
         import xllamacpp
@@ -86,7 +83,7 @@ def load_chat(name: str, weights: Path, slots: int, threads: int) -> ChatModel:
 
 
 def import_remedy(error: ImportError) -> str:
-    """What to install when xllamacpp cannot be imported."""
+    """Return a message that says what to install so that xllamacpp can be imported."""
     if "libgomp" in str(error):
         return (
             "xllamacpp needs the system library libgomp.so.1, which is missing. Install it: "

@@ -1,8 +1,7 @@
-"""Embeddings by wordllama: static token vectors, averaged; 256 dimensions, under a millisecond a text.
+"""Embeddings by wordllama: averaged static token vectors with 256 dimensions, under a millisecond per text.
 
-The package's weights and tokenizer are read where it is installed. wordllama looks for its tokenizer in
-`<package>/tokenizer` or `<cache>/tokenizers` while its wheel ships `<package>/tokenizers`, so the package's
-folder is given as the cache: nothing is copied and nothing downloaded.
+wordllama looks for its tokenizer in `<package>/tokenizer` or `<cache>/tokenizers`, but its wheel ships it in
+`<package>/tokenizers`. So the package's folder is passed as the cache: nothing is copied or downloaded.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ Vector = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """Unit vectors in the order of the texts, and the tokens read."""
+    """Unit vectors in the order of the texts, and the total number of tokens."""
 
     vectors: list[Vector]
     tokens: int
@@ -34,7 +33,7 @@ class Embedder:
         """Load the model called `name`.
 
         Raises:
-            LocalError: if there is no such model or wordllama is not installed.
+            LocalError: there is no such model, or wordllama is not installed.
         """
         package = embedding_weights(name).parents[1]
         try:
@@ -46,8 +45,8 @@ class Embedder:
     def embed(self, texts: Sequence[str], dimensions: int) -> Embedded:
         """Embed each text; `dimensions` is 64, 128 or 256 (the model was trained to be cut there).
 
-        Texts are embedded one by one, so that a vector depends on no neighbour in the request, and padding to
-        the longest text of a request costs no memory.
+        Texts are embedded one by one, so that a vector does not depend on the others of a request, and no memory is
+        spent on padding to the longest text.
         """
         tokens = sum(len(self._model.tokenize(text)[0].ids) for text in texts)
         return Embedded([self._unit(text, dimensions) for text in texts], tokens)

@@ -1,7 +1,7 @@
-"""The one error of the local model server."""
+"""The error of the local model server."""
 
 from __future__ import annotations
 
 
 class LocalError(Exception):
-    """Weights that cannot be had or a server that cannot run: the message names what, why and the remedy."""
+    """Weights are unavailable or the server cannot run. The message names what failed, why, and the remedy."""

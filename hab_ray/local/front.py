@@ -1,8 +1,8 @@
 """The HTTP front: OpenAI's three endpoints, routed by model name.
 
-Chat requests go on to the model's llama.cpp server as they came. Only twice as many as it has slots are under
-way there; the rest wait here, because each connection, idle or not, holds a thread of llama.cpp's HTTP server.
-A client that hangs up cancels its generation.
+Chat requests are forwarded unchanged to the model's llama.cpp server, at most two per slot at a time. The rest wait
+here, because each connection, idle or not, holds a thread of llama.cpp's HTTP server. A client that disconnects cancels
+its generation.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _Request = TypeVar("_Request", bound=BaseModel)
 
 
 class Front:
-    """The endpoints over loaded models, each under the name requests call it by."""
+    """The endpoints of loaded models."""
 
     def __init__(self, chat: Mapping[str, ChatModel], embedders: Mapping[str, Embedder], slots: int) -> None:
-        """Serve these models; `slots` is what each chat model was loaded with."""
+        """Serve models by the names in requests; each chat model was loaded with `slots`."""
         self._chat = chat
         self._embedders = embedders
-        self._turns = {name: asyncio.Semaphore(2 * slots) for name in chat}
+        self._permits = {name: asyncio.Semaphore(2 * slots) for name in chat}
 
     def application(self, token: str) -> web.Application:
-        """The aiohttp application, whose paths begin with a token."""
+        """Return the aiohttp application; all its paths begin with the token."""
         app = web.Application(client_max_size=_BODY_LIMIT)
         app.cleanup_ctx.append(_upstream)
         app.router.add_post(f"/{token}/v1/chat/completions", self._complete)
@@ -68,7 +68,7 @@ class Front:
         headers = {"Authorization": f"Bearer {model.key}", "Content-Type": "application/json"}
         url = f"{model.url}/v1/chat/completions"
         async with (
-            self._turns[asked.model],
+            self._permits[asked.model],
             request.app[_UPSTREAM].post(url, data=body, headers=headers) as upstream,
         ):
             answer = await upstream.read()
@@ -122,22 +122,21 @@ def _error_body(message: str, code: str | None, param: str | None) -> dict[str, 
 
 
 def _as_openai_error(answer: bytes) -> dict[str, object]:
-    """llama.cpp's error in OpenAI's shape: its `code` is the HTTP status, too long a prompt is a `type`."""
+    """Translate llama.cpp's error: its `code` is the HTTP status, and a prompt that is too long is a `type`."""
     error = json.loads(answer)["error"]
-    too_long = error["type"] == "exceed_context_size_error"
-    if too_long or error["type"] == "invalid_request_error":
-        return _error_body(error["message"], "context_length_exceeded" if too_long else None, None)
+    if error["type"] == "exceed_context_size_error":
+        return _error_body(error["message"], "context_length_exceeded", None)
     return {"error": {"message": error["message"], "type": error["type"], "param": None, "code": None}}
 
 
 def _embeddings_body(asked: _EmbeddingsRequest, embedded: Embedded) -> dict[str, object]:
-    def written(vector: Vector) -> str | list[float]:
+    def encoded(vector: Vector) -> str | list[float]:
         if asked.encoding_format == "base64":
             return base64.b64encode(vector.astype("<f4").tobytes()).decode("ascii")
         return [float(x) for x in vector]
 
     data = [
-        {"object": "embedding", "index": i, "embedding": written(vector)} for i, vector in enumerate(embedded.vectors)
+        {"object": "embedding", "index": i, "embedding": encoded(vector)} for i, vector in enumerate(embedded.vectors)
     ]
     usage = {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}

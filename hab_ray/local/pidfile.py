@@ -1,8 +1,8 @@
-"""The pid file: how the next start finds a server that outlived its starter.
+"""The pid file, by which the next start finds a server that outlived the process that started it.
 
-A pid alone may have been given to another process since. So each server carries a random mark on its command
-line, and a process is ours only if it still shows the mark of the pid file. A server whose parent is gone has
-been handed to another parent, so its parent's pid says whether anybody still uses it.
+The system may have reused the pid since. So each server carries a random mark on its command line, and a process is
+ours only if its command line has the mark of the pid file. A server whose parent has died gets another parent, so its
+parent's pid shows whether it is still in use.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hab_ray.local.errors import LocalError
 
-_DYING_S = 5.0
+_KILL_TIMEOUT_S = 5.0
 
 
 class PidFile(BaseModel):
@@ -31,17 +31,17 @@ class PidFile(BaseModel):
     mark: str
 
     def write(self, path: Path) -> None:
-        """Write it aside and rename."""
+        """Write the file atomically."""
         aside = path.with_name(f"{path.name}.{self.pid}")
         aside.write_text(self.model_dump_json(), encoding="utf-8")
         aside.replace(path)
 
 
 def end_stale(path: Path) -> None:
-    """End the server that `path` names if its starter is gone, and remove the file. No file: nothing to do.
+    """If the pid file exists, kill the server it names, unless that is in use, and remove the file.
 
     Raises:
-        LocalError: if the server's starter is alive, or the server cannot be ended.
+        LocalError: the process that started the server is alive, or the server does not end.
     """
     try:
         named = PidFile.model_validate_json(path.read_bytes())
@@ -50,7 +50,7 @@ def end_stale(path: Path) -> None:
     except ValidationError:
         path.unlink()
         return
-    process = _look(named.pid)
+    process = _process(named.pid)
     if process is not None and named.mark in process.command:
         if process.parent == named.parent:
             raise LocalError(
@@ -63,10 +63,10 @@ def end_stale(path: Path) -> None:
 
 def _kill(named: PidFile, path: Path) -> None:
     os.kill(named.pid, signal.SIGKILL)
-    deadline = time.monotonic() + _DYING_S
-    while (process := _look(named.pid)) is not None and named.mark in process.command:
+    deadline = time.monotonic() + _KILL_TIMEOUT_S
+    while (process := _process(named.pid)) is not None and named.mark in process.command:
         if time.monotonic() > deadline:
-            raise LocalError(f"{path}: the stale local model server {named.pid} does not end; end it by hand")
+            raise LocalError(f"{path}: the stale local model server {named.pid} does not end; kill it by hand")
         time.sleep(0.05)
 
 
@@ -76,11 +76,11 @@ class _Process:
     command: str
 
 
-def _look(pid: int) -> _Process | None:
-    """The process of this pid, None if there is none. A zombie's command is empty."""
-    proc = Path("/proc") / str(pid)
+def _process(pid: int) -> _Process | None:
+    """Return the process with this pid, or None. A zombie's command is empty."""
     if not Path("/proc/self").exists():
-        return _ask_ps(pid)
+        return _process_by_ps(pid)
+    proc = Path("/proc") / str(pid)
     try:
         status = (proc / "status").read_text()
         command = (proc / "cmdline").read_text(errors="replace")
@@ -90,11 +90,8 @@ def _look(pid: int) -> _Process | None:
     return _Process(int(parent.split()[1]), command.replace("\0", " "))
 
 
-def _ask_ps(pid: int) -> _Process | None:
-    """As `_look`, on systems without /proc (macOS)."""
+def _process_by_ps(pid: int) -> _Process | None:
+    """Like `_process`, for systems without /proc (macOS)."""
     command = ["ps", "-o", "ppid=,command=", "-p", str(pid)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    if not shown:
-        return None
-    parent, _, command_line = shown.partition(" ")
-    return _Process(int(parent), command_line)
+    parent, _, line = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip().partition(" ")
+    return _Process(int(parent), line) if parent else None

@@ -1,8 +1,8 @@
-"""Requantising: the same model in another coding of its numbers, which llama.cpp reads faster on a CPU.
+"""Requantises a model into an encoding that llama.cpp reads faster on a CPU.
 
-llama.cpp has fast kernels for whole blocks of prompt tokens in some codings (Q8_0, Q4_0) and none in others
-(Q4_1), and not every model is to be had in a fast one. Q8_0 has room for what Q4_1 says: the rounding it adds is
-a sixteenth of that of the original. The result depends on nothing but the original, so its hash can be pinned.
+llama.cpp has fast kernels for blocks of prompt tokens in some encodings (Q8_0, Q4_0) but not in others (Q4_1), and not
+every model is published in a fast one. Q8_0 is precise enough for Q4_1: its rounding error is a sixteenth of the
+original's. The result depends only on the original, so its hash can be pinned.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ MAKER = "gguf>=0.19,<0.20"
 
 
 def requantise(original: Path, target: Path) -> None:
-    """Write `original` to `target` with its coded tensors as Q8_0; its float tensors and metadata stay.
+    """Write `original` to `target` with its quantised tensors as Q8_0; F32 tensors and metadata stay.
 
     Raises:
-        LocalError: if the package gguf is missing.
+        LocalError: the package gguf is missing.
     """
     try:
         from gguf import GGUFReader, GGUFWriter
     except ImportError as error:
         raise LocalError(
-            f"{target.name}: made from {original.name} with the package gguf, which is missing: "
+            f"{target.name}: made from {original.name} with the package gguf, which is not installed: "
             f"pip install '{MAKER}' ({error})"
         ) from error
     reader = GGUFReader(original)
@@ -64,5 +64,5 @@ def _copy_tensors(reader: GGUFReader, writer: GGUFWriter) -> None:
             writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
         else:
             values = dequantize(tensor.data, tensor.tensor_type)
-            coded = quantize(values, GGMLQuantizationType.Q8_0)
-            writer.add_tensor(tensor.name, coded, raw_dtype=GGMLQuantizationType.Q8_0)
+            quantised = quantize(values, GGMLQuantizationType.Q8_0)
+            writer.add_tensor(tensor.name, quantised, raw_dtype=GGMLQuantizationType.Q8_0)

@@ -1,4 +1,4 @@
-"""The server's process: load the models, open the front, say so, serve until killed."""
+"""The server's process: loads the models, prints its URL and serves until killed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hab_ray.local.server import TOKEN
 
 
 async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
-    """Serve on a listening socket; the first line on standard output is the URL.
+    """Serve on a listening socket and print the URL as the first line of standard output.
 
-    It holds a token that nobody else on the machine can know: elsewhere there is nothing.
+    The URL contains a secret token; requests without it get a 404.
 
     Raises:
-        LocalError: if a model cannot be loaded.
+        LocalError: a model cannot be loaded.
     """
-    announce = _only_for_the_starter()
+    announce = _redirect_stdout()
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     models = {name: load_chat(name, path, slots, threads) for name, path in chat.items()}
     embedders = {name: Embedder(name) for name in embeddings}
@@ -40,8 +40,8 @@ async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int,
     await asyncio.Event().wait()
 
 
-def _only_for_the_starter() -> int:
-    """A descriptor of our stdout; what libraries print there goes to stderr, the log, from here on."""
+def _redirect_stdout() -> int:
+    """Return a descriptor of stdout, and redirect what libraries print there to stderr, which is the log."""
     sys.stdout.flush()
     announce = os.dup(1)
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""Starting, watching and stopping the model server's process."""
+"""Starts, watches and stops the model server's process."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from hab_ray.local.pidfile import PidFile, end_stale
 TOKEN = "HAB_LOCAL_TOKEN"
 MAX_RESTARTS = 5
 _STOP_S = 5.0
-_AGAIN_S = 20.0
-_WAITING = 1024
+_RESTART_S = 20.0
+_BACKLOG = 1024
 _LOG_LINES = 15
 _THREADS = {"GOMP_SPINCOUNT": "2000", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -34,22 +34,22 @@ Process = subprocess.Popen[bytes]
 class LocalServer:
     """A running model server. `url` is the base URL of its OpenAI protocol, e.g. `http://127.0.0.1:40213/TOKEN/v1`.
 
-    The token is a secret: it keeps other users of the machine off the port. The child learns it from its environment,
-    which nobody else can read.
+    The token is a secret that keeps other users of the machine off the port. The child gets it through its environment,
+    which other users cannot read.
 
-    The socket it listens on belongs to this process: a server that dies is started again behind it, and requests wait
-    there meanwhile. After `MAX_RESTARTS` of them, or one that fails, they are refused.
+    This process owns the listening socket. A server that dies is restarted, and requests wait on the socket meanwhile.
+    After `MAX_RESTARTS` restarts, or one that fails, connections are refused.
     """
 
     def __init__(self, command: Sequence[str], log: Path, pid_file: Path) -> None:
         self.url = ""
         self._mark, self._token = secrets.token_hex(8), secrets.token_urlsafe(16)
-        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING)
-        own = (f"--listener={self._listener.fileno()}", f"--parent={os.getpid()}", f"--mark={self._mark}")
-        self._command, self._log, self._pid_file = [*command, *own], log, pid_file
-        self._changing = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
+        options = (f"--listener={self._listener.fileno()}", f"--parent={os.getpid()}", f"--mark={self._mark}")
+        self._command, self._log, self._pid_file = [*command, *options], log, pid_file
+        self._lock = threading.Lock()
         self._process: Process | None = None
-        self._ended = False
+        self._is_stopped = False
 
     @classmethod
     def start(
@@ -64,12 +64,12 @@ class LocalServer:
     ) -> Self:
         """Start a server and wait until it answers.
 
-        `chat` maps the names requests use to .gguf files, `embeddings` lists embedding models (`wordllama`),
-        `slots` answers are generated at a time. A server that `pid_file` names and nobody uses any more is
-        ended first.
+        `chat` maps model names to .gguf files, `embeddings` lists embedding models (`wordllama`), and each chat model
+        generates `slots` answers at a time. An unused server named by `pid_file` is killed first.
 
         Raises:
-            LocalError: if it is not ready within `timeout_s` or died, with the end of its log.
+            LocalError: `pid_file` names a server in use, or this one died or is not ready within `timeout_s`; then the
+                message ends with the tail of its log.
         """
         end_stale(pid_file)
         for path in (log, pid_file):
@@ -86,14 +86,14 @@ class LocalServer:
 
     @property
     def pid(self) -> int:
-        """The server's process id; another after a restart."""
+        """The server's process id, which changes at a restart."""
         assert self._process is not None
         return self._process.pid
 
     def stop(self) -> None:
-        """End the server and wait until it is gone; a second call does nothing."""
-        with self._changing:
-            self._ended = True
+        """End the server and wait for its process; a second call does nothing."""
+        with self._lock:
+            self._is_stopped = True
         if self._process is not None:
             _end(self._process)
         self._listener.close()
@@ -108,10 +108,10 @@ class LocalServer:
         self.stop()
 
     def _keep(self, started: Future[str], timeout_s: float) -> None:
-        """Start the process, and again whenever it dies, in a thread that lives as long as it does.
+        """Start the process, wait for it, and restart it when it dies.
 
-        Linux sends the parent-death signal when the *thread* that started a child ends, and `start` may be called from
-        a worker thread.
+        Needs a thread of its own: Linux sends the parent-death signal when the *thread* that started a child ends, and
+        `start` may be called from a worker thread.
         """
         began = time.monotonic()
         try:
@@ -120,29 +120,29 @@ class LocalServer:
             started.set_exception(error)
             return
         started.set_result(url)
-        again_s = max(_AGAIN_S, 2 * (time.monotonic() - began))
+        restart_timeout_s = max(_RESTART_S, 2 * (time.monotonic() - began))
         for _ in range(MAX_RESTARTS):
             status = process.wait()
-            if self._ended:
+            if self._is_stopped:
                 return
-            self._note(f"process {process.pid} ended with status {status}, and is started again")
+            self._write_log(f"process {process.pid} ended with status {status}, restarting")
             try:
-                process, _ = self._launch(again_s)
+                process, _ = self._launch(restart_timeout_s)
             except (LocalError, OSError) as error:
-                self._note(f"not started again: {error}")
+                self._write_log(f"not restarted: {error}")
                 break
         else:
             process.wait()
         self._listener.close()
 
     def _launch(self, timeout_s: float) -> tuple[Process, str]:
-        """Start a process and wait until it answers; its URL.
+        """Start a process, wait until it answers, and return it with its URL.
 
         Raises:
-            LocalError: it does not, or the server was stopped.
+            LocalError: it does not answer in time, or `stop` was called.
         """
-        with self._changing:
-            if self._ended:
+        with self._lock:
+            if self._is_stopped:
                 raise LocalError("the local model server was stopped")
             process = self._process = _spawn(self._command, self._log, self._listener.fileno(), self._token)
             PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
@@ -152,7 +152,7 @@ class LocalServer:
             _end(process)
             raise
 
-    def _note(self, text: str) -> None:
+    def _write_log(self, text: str) -> None:
         with self._log.open("a", encoding="utf-8") as log:
             log.write(f"local model server: {text}\n")
 
@@ -164,7 +164,7 @@ def _command(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) ->
 
 
 def _spawn(command: Sequence[str], log: Path, listener: int, token: str) -> Process:
-    """Start the process, in a session of its own so that Ctrl-C reaches it only through its starter."""
+    """Start the process in its own session, so that a terminal's Ctrl-C does not reach it directly."""
     with log.open("ab") as file:
         return subprocess.Popen(
             command,
@@ -178,23 +178,20 @@ def _spawn(command: Sequence[str], log: Path, listener: int, token: str) -> Proc
 
 
 def _await_ready(process: Process, log: Path, timeout_s: float) -> str:
-    """The server's URL: the one line that it writes to its standard output, once it answers requests."""
+    """Return the server's URL, which it prints as its only line of output once it answers requests."""
     assert process.stdout is not None
     with process.stdout:
         readable, _, _ = select.select([process.stdout], [], [], timeout_s)
         line = process.stdout.readline() if readable else b""
     if line:
         return line.decode().strip()
-    happened = f"is not ready after {timeout_s:g} s"
+    failure = f"is not ready after {timeout_s:g} s"
     if readable:
         with suppress(subprocess.TimeoutExpired):
             process.wait(_STOP_S)
-        happened = f"died at its start (status {process.returncode})"
-    raise LocalError(f"the local model server {happened}. The end of its log {log}:\n{_tail(log)}")
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:])
+        failure = f"died at its start (status {process.returncode})"
+    tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:])
+    raise LocalError(f"the local model server {failure}. The end of its log {log}:\n{tail}")
 
 
 def _end(process: Process) -> None:

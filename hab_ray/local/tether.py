@@ -1,8 +1,8 @@
-"""Ending the server with the process that started it, also after `kill -9`.
+"""Ends the server with the process that started it, even after `kill -9`.
 
-Linux kills the server the moment its parent dies (PR_SET_PDEATHSIG). Every system has the second belt: a
-thread that compares the parent's pid once a second, because an orphan is handed to another parent. Nothing is
-lost by a kill: the server keeps no state.
+Linux kills the server the moment its parent dies (PR_SET_PDEATHSIG). In addition, on every system, a thread compares
+the parent's pid once a second, because an orphan gets another parent. The server keeps no state, so a kill loses
+nothing.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _POLL_S = 1.0
 
 
 def die_with(parent: int) -> None:
-    """Tie this process to its parent. Ends at once if the parent is already gone.
+    """End this process when its parent ends; at once if the parent has ended already.
 
-    The check comes after the prctl: a parent that died before it sends no signal any more.
+    The check must come after the prctl: a parent that died before it sends no signal.
     """
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)

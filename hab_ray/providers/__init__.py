@@ -1,6 +1,6 @@
-"""Connections to vendors: a folder per vendor with its wire bodies, replies, errors and batches.
+"""Connections to vendors: one package per vendor with its wire bodies, replies, errors and batches.
 
-The only place that imports an SDK. The table of vendors is hab_ray/catalog/vendors.py.
+Only this package imports SDKs. The table of vendors is hab_ray/catalog/vendors.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hab_ray.providers.vendor import Vendor
 
 
 def load_vendor(kind: str) -> Vendor:
-    """The vendor of a kind. Code of another distribution is imported here.
+    """Return the vendor of a kind; this may import code of another distribution.
 
     Raises:
         ConfigError: there is no such kind, or its distribution is broken.
@@ -22,21 +22,17 @@ def load_vendor(kind: str) -> Vendor:
 
 
 def connect(endpoint: Endpoint) -> Provider:
-    """The client of an endpoint, which speaks its vendor's protocol.
-
-    Raises:
-        ConfigError: see load_vendor.
-    """
+    """Return a client of an endpoint; raises ConfigError like `load_vendor`."""
     vendor = load_vendor(endpoint.kind)
     with VENDORS.blamed(VENDORS.find(endpoint.kind)):
         return vendor.connect(endpoint)
 
 
 def connect_batch(endpoint: Endpoint) -> BatchApi:
-    """The client of an endpoint's batch API, which has connections of its own.
+    """Return a client of an endpoint's batch API, with its own connections.
 
     Raises:
-        ConfigError: see load_vendor; or the vendor has no batch API.
+        ConfigError: as `load_vendor`, or the vendor has no batch API.
     """
     vendor = load_vendor(endpoint.kind)
     if vendor.connect_batch is None:

@@ -1,8 +1,8 @@
-"""Reads an account's secrets, in the process that calls the vendor: from its environment or from a file named there.
+"""Reads an account's secrets from the environment of the process that calls the vendor.
 
-A secret that a sweep or the catalogue names as VARIABLE is the value of VARIABLE, else what is in the file that
-VARIABLE_FILE names, as Docker and Kubernetes hand out secrets. No message says more of either than its name: who puts a
-key where a file belongs would read it in the log.
+A secret named VARIABLE in a sweep or the catalogue is the value of VARIABLE, else the content of the file that
+VARIABLE_FILE names, the convention of Docker and Kubernetes. Messages give only the names of variables, never their
+values: a user may have put the key itself into VARIABLE_FILE.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _MAX_BYTES = 1 << 16
 
 
 def variables_of(entry: ProviderEntry) -> list[str]:
-    """The variables that hold an account's secrets."""
+    """Return the names of the variables that hold an account's secrets."""
     return [*([entry.key_env] if entry.key_env else []), *entry.headers_env.values()]
 
 
 def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
-    """Whether a variable, or the file that it names, holds something."""
+    """Whether a variable, or the file named by VARIABLE_FILE, is set and not empty."""
     try:
         return bool(_read(variable, environment))
     except (OSError, ValueError):
@@ -40,10 +40,10 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
 
 
 def api_key(provider: str, key_env: str | None) -> str:
-    """The key of a provider.
+    """Return the key of a provider, or NO_KEY if it needs none.
 
     Raises:
-        ConfigError: there is none, or it cannot be a key.
+        ConfigError: the key is missing, or no header can hold it.
     """
     return NO_KEY if key_env is None else _secret(provider, key_env, "its key")
 
@@ -54,8 +54,8 @@ def _secret(provider: str, variable: str, what: str) -> str:
     except (OSError, ValueError) as error:
         cause = error.strerror if isinstance(error, OSError) else None
         raise ConfigError(
-            f"provider {provider}: {variable}_FILE names no file that can be read ({cause or 'no path'}); give the "
-            f"path of a file that holds {what}, or put {what} into {variable}"
+            f"provider {provider}: {variable}_FILE does not name a readable file ({cause or 'no path'}); give the path "
+            f"of a file that holds {what}, or put {what} into {variable}"
         ) from None
     if not value:
         raise ConfigError(
@@ -64,17 +64,17 @@ def _secret(provider: str, variable: str, what: str) -> str:
         )
     if not (value.isascii() and value.isprintable()):
         raise ConfigError(
-            f"provider {provider}: the environment variable {variable}, or the file that it names, holds characters "
-            f"that no header may have; put {what} there, on one line"
+            f"provider {provider}: the environment variable {variable}, or the file that {variable}_FILE names, holds "
+            f"characters that no header may have; put {what} there, on one line"
         )
     return value
 
 
 def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:
-    """Where an account is and how to get in.
+    """Return the endpoint of an account, with its secrets.
 
     Raises:
-        ConfigError: a variable that holds its key or a header is not set.
+        ConfigError: a variable for its key or a header is not set or not usable.
     """
     key = api_key(provider, entry.key_env)
     headers = {name: _secret(provider, env, f"the header {name}") for name, env in entry.headers_env.items()}

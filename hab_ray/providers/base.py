@@ -1,4 +1,4 @@
-"""What the engine needs from a vendor: wire bodies, one HTTP exchange, and the answer read from its JSON."""
+"""The interface between the engine and a vendor: wire bodies, one HTTP exchange, and the answer read from its JSON."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ NO_KEY = "no-key-needed"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where a provider is and how to get in: with a key, and with `headers` where it wants others.
+    """A provider's address and credentials: a key and, if needed, further headers.
 
-    Neither is shown by repr, so that no log can hold it. `api_version` holds for every request to the endpoint; None
-    leaves it to the vendor's client.
+    repr omits the credentials, so that no log can hold them. `api_version` applies to every request; None leaves it to
+    the vendor's client.
     """
 
     name: str
@@ -37,11 +37,11 @@ class Endpoint:
     api_version: str | None = None
 
     def without_key(self, text: str) -> str:
-        """A vendor's text without the secrets that it may echo. The placeholder keys of local servers stay."""
+        """Mask the secrets that a vendor's text may echo; the placeholder key of local servers is not masked."""
         return self._secrets.masked(text)
 
     def body_without_key(self, raw: bytes) -> bytes:
-        """A vendor's body, as it came, without the secrets that it may echo."""
+        """Mask the secrets that a vendor's raw body may echo."""
         return self._secrets.masked_bytes(raw)
 
     @cached_property
@@ -51,7 +51,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class Wire:
-    """One request as the vendor gets it: the path below the endpoint's URL, and the JSON body.
+    """One request as sent: the path below the endpoint's URL, and the JSON body.
 
     `version` is the API version that the model needs; None = the endpoint's.
     """
@@ -62,7 +62,7 @@ class Wire:
 
     @property
     def sha256(self) -> str:
-        """The hash of the body, kept in the reply so that a changed builder can be noticed."""
+        """The hash of the body, stored in the reply to detect changes of the code that builds it."""
         return self._size_and_sha256[1]
 
     @property
@@ -72,7 +72,7 @@ class Wire:
 
     @cached_property
     def _size_and_sha256(self) -> tuple[int, str]:
-        """Both from one serialization if the body is ASCII; the hash is that of JSON with escapes for all else."""
+        """The hash is of JSON with non-ASCII characters escaped; an ASCII body is serialised only once for both."""
         text = json.dumps(self.body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         encoded = text.encode("utf-8", "replace")
         if text.isascii() and "\x7f" not in text:
@@ -83,7 +83,7 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """One rate limit from a vendor's headers: per minute, how much is left, and seconds until it is full again."""
+    """One rate limit from a vendor's headers: limit per minute, remaining amount, and seconds until it is reset."""
 
     limit: int
     remaining: int | None
@@ -92,7 +92,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The rate limits of a model after a call; None where the vendor sends none, or nothing positive."""
+    """The rate limits of a model after a call; None if the vendor sends none or none that is positive."""
 
     requests: Allowance | None
     tokens: Allowance | None
@@ -100,7 +100,7 @@ class RateLimits:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """The vendor's answer to one request: its JSON and the rate limits in its headers."""
+    """The vendor's response to one request: its JSON and the rate limits in its headers."""
 
     body: JsonObject
     limits: RateLimits | None = None
@@ -108,24 +108,24 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class ListLimits:
-    """How much one embedding request may hold: texts, and UTF-8 bytes of all texts together."""
+    """The size limits of one embedding request: number of texts, and total UTF-8 bytes."""
 
     texts: int
     text_bytes: int
 
     def packed(self, calls: Sequence[EmbedCall]) -> Iterator[list[EmbedCall]]:
-        """These calls in lists as long as one request may hold, in order. A text too long for any is alone."""
-        taken: list[EmbedCall] = []
+        """Split calls into lists that fit one request each, in order. A text over the limit gets its own list."""
+        packed: list[EmbedCall] = []
         size = 0
         for call in calls:
-            more = len(call.text.encode("utf-8", "replace"))
-            if taken and (len(taken) == self.texts or size + more > self.text_bytes):
-                yield taken
-                taken, size = [], 0
-            taken.append(call)
-            size += more
-        if taken:
-            yield taken
+            length = len(call.text.encode("utf-8", "replace"))
+            if packed and (len(packed) == self.texts or size + length > self.text_bytes):
+                yield packed
+                packed, size = [], 0
+            packed.append(call)
+            size += length
+        if packed:
+            yield packed
 
 
 class Provider(Protocol):
@@ -134,38 +134,37 @@ class Provider(Protocol):
     list_limits: ListLimits
 
     def chat(self, call: ChatCall, entry: ModelEntry) -> Wire:
-        """The request for a chat call, the same online and in a batch."""
+        """Return the request for a chat call, the same online and in a batch."""
 
     def embed(self, calls: Sequence[EmbedCall], entry: ModelEntry) -> Wire:
-        """The request for a list of texts of one model and size.
+        """Return the request for calls that share model and dimensions.
 
         Raises:
             ConfigError: the vendor has no embeddings.
         """
 
     async def send(self, wire: Wire) -> Exchange:
-        """Send once and return what the vendor answered.
+        """Send a request once and return the vendor's response.
 
-        The body of a request that the vendor blocked for its content is returned, not raised: `read_chat`
-        gives it as a refusal.
+        If the vendor blocked the request for its content, return that body, which `read_chat` reads as a refusal.
 
         Raises:
-            CallError: the class says what follows for row, model and provider. No message holds the key.
+            CallError: its class says what follows for row, model and provider. No message holds the key.
         """
 
     def read_chat(self, body: JsonObject) -> Answer:
-        """The answer in a chat response.
+        """Read the answer in a chat response.
 
         Raises:
-            TransientError: the body is not what the vendor sends.
-            ProviderError: the vendor says in the body that the account is closed.
+            TransientError: the body is malformed.
+            ProviderError: the body says that the account is closed.
         """
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
-        """The `count` vectors in an embeddings response, in the order of the request.
+        """Read the `count` vectors in an embeddings response, in the order of the request.
 
         Raises:
-            TransientError: the body is not what the vendor sends.
+            TransientError: the body is malformed.
         """
 
     async def close(self) -> None:
@@ -173,16 +172,16 @@ class Provider(Protocol):
 
 
 def malformed(problem: object) -> TransientError:
-    """The error for a successful response whose body cannot be used."""
+    """Return the error for a successful response with an unusable body."""
     return TransientError(FailureKind.MALFORMED, f"the response body is not as documented: {problem}")
 
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Around the reading of a successful answer's fields.
+    """Context in which fields of a successful response are read.
 
     Raises:
-        TransientError: the answer is not what the vendor sends.
+        TransientError: a field is missing or ill-typed.
     """
     try:
         yield
@@ -191,5 +190,5 @@ def reading() -> Iterator[None]:
 
 
 def given(**fields: Any) -> dict[str, Any]:
-    """The fields that have a value."""
+    """Return the fields that are not None."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -1,4 +1,4 @@
-"""HTTP that batch APIs share: what an error status means for a verb, and reading a vendor's list of batches."""
+"""HTTP code that batch APIs share: the meaning of an error status per request, and reading a list of batches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hab_ray.providers.batching import (
 )
 from hab_ray.providers.http import StatusError, error_object
 
-# 64 MB at a quarter of a megabit a second. The endpoint's own limit bounds each read, the vendor's silence too.
+# Enough for 64 MB at a quarter of a megabit per second. The endpoint's own limit bounds each read, so silence too.
 MAX_UPLOAD_S = 2400.0
 PAGE = 100
 
@@ -43,10 +43,10 @@ _HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
-def meant_for_batches(error: CallError) -> CallError:
-    """The same error, or BatchRefused where the vendor's words say that only the way by batch is closed.
+def as_batch_refusal(error: CallError) -> CallError:
+    """Return BatchRefused if the message says that only batches are refused, else the error itself.
 
-    Vendors put these words under codes that mean an unknown model or a bad request elsewhere.
+    Vendors send such messages with codes that otherwise mean an unknown model or a bad request.
     """
     if not isinstance(error, TransientError) and _NOT_BY_BATCH.search(str(error)):
         return BatchRefused(str(error))
@@ -54,19 +54,20 @@ def meant_for_batches(error: CallError) -> CallError:
 
 
 @contextmanager
-def asking() -> Iterator[None]:
-    """Around a request for no batch in particular: a list, an upload."""
+def request_errors() -> Iterator[None]:
+    """Translate the errors of a request that names no batch: a list, an upload."""
     try:
         yield
     except StatusError as refused:
         if refused.status in _NOT_SERVED:
             raise _no_batch_api(refused) from None
-        raise _of_the_batch(refused.error) from None
+        error = as_batch_refusal(refused.error)
+        raise BatchRefused(str(error)) if isinstance(error, RowError) else error from None
 
 
 @contextmanager
-def asking_for(name: str) -> Iterator[None]:
-    """Around a request for one batch or file."""
+def item_errors(name: str) -> Iterator[None]:
+    """Translate the errors of a request for one batch or file."""
     try:
         yield
     except StatusError as refused:
@@ -77,7 +78,10 @@ def asking_for(name: str) -> Iterator[None]:
 
 @contextmanager
 def creating(job: BatchJob) -> Iterator[None]:
-    """Around the one request that makes a batch: only a clear refusal or no connection at all means that none is."""
+    """Translate the errors of the request that creates a batch.
+
+    Only a clear refusal, or no connection at all, means that no batch exists; anything else is InDoubt.
+    """
     job.before_create()
     try:
         yield
@@ -86,7 +90,7 @@ def creating(job: BatchJob) -> Iterator[None]:
             raise _no_batch_api(refused) from None
         if refused.status >= 500 or refused.status in _UNCLEAR:
             raise InDoubt(refused.error.kind, str(refused.error)) from None
-        raise meant_for_batches(refused.error) from None
+        raise as_batch_refusal(refused.error) from None
     except Unreachable:
         raise
     except TransientError as error:
@@ -95,7 +99,7 @@ def creating(job: BatchJob) -> Iterator[None]:
 
 @contextmanager
 def creating_from_file(job: BatchJob) -> Iterator[None]:
-    """`creating` where the vendor checks the rows later: a bad request is about the batch, not about its rows."""
+    """Like `creating`, for a vendor that checks the rows later: a bad request is about the batch, not its rows."""
     try:
         with creating(job):
             yield
@@ -105,31 +109,22 @@ def creating_from_file(job: BatchJob) -> Iterator[None]:
 
 @contextmanager
 def creating_with_rows(job: BatchJob) -> Iterator[None]:
-    """`creating` where the vendor checks the rows before it answers: a bad request is about some of them."""
+    """Like `creating`, for a vendor that checks the rows before it answers: a bad request is about some of them."""
     try:
         with creating(job):
             yield
     except RowError as error:
-        raise BadRows(str(error), _named_rows(str(error))) from None
+        rows = {int(number) for number in _ROW.findall(str(error))}
+        raise BadRows(str(error), tuple(sorted(rows))) from None
 
 
 def _no_batch_api(refused: StatusError) -> NoBatchApi:
     return NoBatchApi(f"{refused.error}: the endpoint has no batch API at this url")
 
 
-def _of_the_batch(error: CallError) -> CallError:
-    """A refusal of a list or file; one that is about neither account nor model is about batches."""
-    error = meant_for_batches(error)
-    return BatchRefused(str(error)) if isinstance(error, RowError) else error
-
-
-def _named_rows(message: str) -> tuple[int, ...]:
-    return tuple(sorted({int(number) for number in _ROW.findall(message)}))
-
-
 @asynccontextmanager
-async def made_of(file: str, delete: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
-    """Around the making of a batch of an uploaded file, which is deleted again where that was clearly refused."""
+async def deleting_if_refused(file: str, delete: Callable[[str], Awaitable[None]]) -> AsyncIterator[None]:
+    """Delete the uploaded file if the request that creates a batch from it is clearly refused."""
     try:
         yield
     except InDoubt:
@@ -141,9 +136,9 @@ async def made_of(file: str, delete: Callable[[str], Awaitable[None]]) -> AsyncI
 
 
 @asynccontextmanager
-async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -> AsyncIterator[None]:
-    """Around the request to end a batch; where that is refused because it has ended already, all is well."""
-    with asking_for(batch_id):
+async def cancelling(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -> AsyncIterator[None]:
+    """Translate the errors of a request to cancel a batch; a refusal because the batch has ended is no error."""
+    with item_errors(batch_id):
         try:
             yield
         except StatusError as refused:
@@ -151,52 +146,50 @@ async def ending(batch_id: str, poll: Callable[[str], Awaitable[BatchStatus]]) -
                 raise
 
 
-def scrubbed(endpoint: Endpoint, value: object) -> JsonObject:
-    """The JSON value in the place of an error body, as an object without the key."""
+def masked_error(endpoint: Endpoint, value: object) -> JsonObject:
+    """Return an error in a batch's results as the JSON object of an error body, with the key masked."""
     return error_object(endpoint.without_key(json.dumps(value, ensure_ascii=False)))
 
 
 async def token_pages(
     page_at: Callable[[str], Awaitable[JsonObject]], token_field: str
 ) -> AsyncGenerator[JsonObject, None]:
-    """A list whose pages name the token of the next one, page by page; the first has an empty token.
+    """Yield the pages of a list in which each page holds the token of the next; the first page's token is empty.
 
-    A server that ignores tokens would send the same page for ever, so a token seen before ends it.
+    A repeated token ends the list: a server that ignores tokens sends the same page for ever.
     """
     token = ""
-    had = {token}
-    while True:
+    seen: set[str] = set()
+    while token not in seen:
+        seen.add(token)
         page = await page_at(token)
         yield page
         token = str(page.get(token_field) or "")
-        if token in had:
-            return
-        had.add(token)
 
 
-def made_since(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
-    """A whole list in no order as one that is newest first, from above `newest` on where it is in the list."""
-    found = sorted(listed, key=_made, reverse=True)
-    known = next((batch for batch in found if batch.id == newest), None)
+def newer_than(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
+    """Sort a complete, unordered list of batches newest first and, if `newest` is in it, keep those made since."""
+
+    def created(batch: SeenBatch) -> datetime:
+        return batch.created or _LONG_AGO
+
+    batches = sorted(listed, key=created, reverse=True)
+    known = next((batch for batch in batches if batch.id == newest), None)
     if known is None:
-        return found
-    return [batch for batch in found if batch is not known and _made(batch) >= _made(known)]
-
-
-def _made(batch: SeenBatch) -> datetime:
-    return batch.created or _LONG_AGO
+        return batches
+    return [batch for batch in batches if batch is not known and created(batch) >= created(known)]
 
 
 def same_owner(one: str, other: str) -> bool:
-    """Whether two names of an owner may be the same one's: as far as both say, they agree."""
+    """Whether two names of owners, such as `organisation/project`, agree in the parts that both have."""
     return all(a == b for a, b in zip(one.split("/"), other.split("/"), strict=False) if a and b)
 
 
 def text_field(body: JsonObject, name: str) -> str:
-    """A field that must be there and hold text.
+    """Return a required text field.
 
     Raises:
-        TransientError: it is not.
+        TransientError: the field is missing, empty or not text.
     """
     value = body.get(name)
     if not isinstance(value, str) or not value:

@@ -1,7 +1,7 @@
-"""The lines of a batch's file: one JSON object each, written compactly and read as they stream in.
+"""The lines of a batch's file: one JSON object each, written compactly and read from a stream.
 
-Lines end at b"\\n" and nowhere else. U+2028 and its like, at which text is split elsewhere, may stand inside JSON
-strings; in what is written here they are escaped.
+Only b"\\n" ends a line. JSON strings may hold U+2028 and similar characters, at which `str.splitlines` would split; the
+lines written here escape them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ ReadBody = Callable[[JsonObject], JsonObject]
 
 
 def compact(record: JsonObject) -> bytes:
-    """A record as one line of pure ASCII, without the newline."""
+    """Return a record as one line of ASCII, without the newline."""
     return json.dumps(record, separators=(",", ":")).encode()
 
 
 async def read_lines(
     endpoint: Endpoint, chunks: Chunks, read_id: ReadId, read_body: ReadBody
 ) -> AsyncGenerator[Line, None]:
-    """The results in an endpoint's streamed file. `read_body` returns the body, or raises what the line reports."""
+    """Yield the results in a streamed file. `read_body` returns the body, or raises the error that a line reports."""
     async with aclosing(_split(chunks)) as lines:
         async for raw in lines:
             if raw.strip():
@@ -36,7 +36,7 @@ async def read_lines(
 
 
 def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Line:
-    """One result. A line that names no call gets an empty id, so that it is counted."""
+    """Read one result. A line that names no call gets an empty id, so that it is counted."""
     try:
         with reading():
             custom_id = read_id(record)
@@ -56,8 +56,6 @@ def _read_line(raw: bytes, read_id: ReadId, read_body: ReadBody) -> Line:
         record = json_object(raw)
     except TransientError as error:
         return Line("", error=error)
-    except RecursionError:
-        return Line("", error=malformed("a result line nested too deeply"))
     return read_record(record, read_id, read_body)
 
 

@@ -1,8 +1,7 @@
-"""What the engine needs from a vendor's batch API: pack, submit, find again, poll, fetch, cancel, clean up.
+"""The interface between the engine and a vendor's batch API: submit, find, poll, fetch, cancel, clean up.
 
-A batch is named twice: by its `tag`, which is ours and known before the vendor hears of it, and by the `id` that
-the vendor gives it. If a create request breaks, only the vendor's list shows whether there is a batch now:
-nothing here sends a create request twice.
+A batch has two names: our `tag`, chosen before it is created, and the vendor's `id`. If the connection breaks during
+the create request, only the vendor's list shows whether the batch exists: nothing here sends a create request twice.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ from hab_ray.providers.base import JsonObject, Wire
 
 
 class InDoubt(TransientError):
-    """A create request got no clear answer: the vendor may have made the batch or not."""
+    """A create request got no clear answer; the vendor may or may not have created the batch."""
 
 
 class ResultsGone(CallError):
-    """The vendor no longer has a batch, or keeps its results no longer."""
+    """The vendor no longer has a batch or its results."""
 
     def __init__(self, message: str) -> None:
         super().__init__(FailureKind.STOPPED, message)
 
 
 class BatchRefused(CallError):
-    """The vendor takes no batches of this model. The same calls may be answered online."""
+    """The vendor accepts no batches of this model. The same calls may be answered online."""
 
     def __init__(self, message: str) -> None:
         super().__init__(FailureKind.BAD_REQUEST, message)
@@ -39,9 +38,9 @@ class NoBatchApi(BatchRefused):
 
 
 class BadRows(CallError):
-    """No batch was made because some of its rows are malformed.
+    """The vendor created no batch because some rows are malformed.
 
-    `rows` holds the positions of those that the vendor names, from 0; empty where it names none.
+    `rows` holds the positions, from 0, of those that the vendor names; it may name none.
     """
 
     def __init__(self, message: str, rows: tuple[int, ...] = ()) -> None:
@@ -51,7 +50,7 @@ class BadRows(CallError):
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """The most that one batch may hold, as the vendor says."""
+    """The vendor's limits of one batch."""
 
     rows: int
     bytes: int
@@ -59,11 +58,10 @@ class BatchSize:
 
 @dataclass(frozen=True)
 class BatchJob:
-    """One batch before it is sent: lines as `line` writes them, each ended by a newline.
+    """A batch to submit. `lines` are from `BatchApi.line`, each with a newline.
 
-    `path` and `version` are those of the lines' wires, `model` the wire name, which all lines share. `before_create`
-    is called before the one request that makes the batch, after a file was uploaded; what it raises keeps the
-    request from being sent.
+    All lines share `path` and `version` (of their wires) and `model` (the wire name). `before_create` is called after
+    the upload, just before the request that creates the batch; if it raises, that request is not sent.
     """
 
     tag: str
@@ -79,8 +77,8 @@ class BatchJob:
 class SeenBatch:
     """A batch in the vendor's list.
 
-    `tag` is None at a vendor that keeps no tags, and empty for a batch without one of ours at a vendor that does;
-    `rows` is None where the vendor has not counted them yet.
+    `tag` is None if the vendor keeps no tags, and empty for a batch without one of ours. `rows` is None until the
+    vendor has counted them.
     """
 
     id: str
@@ -91,14 +89,14 @@ class SeenBatch:
 
 @dataclass(frozen=True)
 class BatchStatus:
-    """What the vendor says of a batch.
+    """The vendor's report on a batch.
 
-    `word` is its own name of the state. `ended` says that nothing more will come; an unknown state has not ended
-    and is not `known`. `problem` is why the batch as a whole was refused after it was made: RateLimited where the
-    account's queue was full, so that the same batch fits later. `results` is where the results are, for
-    `BatchApi.results` alone to read. `counters` are those of an ended batch whose vendor may still change them:
-    results are final once these have stopped changing. None where an ended batch stays as it is. It `lacks_results`
-    where an ended batch must have some and the vendor does not show, or not yet, where they are.
+    `word` is the vendor's name of the state. `ended`: no more results will come; a state that is not `known` has not
+    ended. `problem` is why the vendor refused the whole batch after creating it: RateLimited if the account's queue was
+    full, so that the same batch fits later. `results` says where the results are; only `BatchApi.results` reads it.
+    `counters` are those of an ended batch if the vendor may still change them: results are final once they stop
+    changing; None = final. `lacks_results`: an ended batch must have results, but the vendor does not, or not yet, show
+    where.
     """
 
     id: str
@@ -115,7 +113,7 @@ class BatchStatus:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a batch's results: the body that the same call would have brought online, or an error."""
+    """One line of a batch's results: the body that the call would have got online, or an error."""
 
     custom_id: str
     body: JsonObject | None = None
@@ -123,69 +121,69 @@ class Line:
 
 
 class BatchApi(Protocol):
-    """The batch API of one vendor account; its requests are built and its bodies read by the account's Provider."""
+    """The batch API of one vendor account. The account's Provider builds its requests and reads its bodies."""
 
     batch_size: BatchSize
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """A request as a line of a batch's file, without the newline; its body is exactly the wire's."""
+        """Return a request as a line of a batch, without the newline; its body is exactly the wire's."""
 
     async def owner(self) -> str:
-        """The organisation, workspace or project that the key belongs to, as far as the vendor names it; else empty."""
+        """Return the organisation, workspace or project of the key, as far as the vendor names it, else ""."""
 
     async def newest(self) -> str | None:
-        """The id of the newest batch at the vendor; None where there is none."""
+        """Return the id of the newest batch at the vendor, or None without any."""
 
     async def submit(self, job: BatchJob) -> str:
-        """Make a batch and return the vendor's id. The create request is sent once.
+        """Create a batch and return the vendor's id. The create request is sent once.
 
         Raises:
-            InDoubt: there may be a batch now.
-            BatchRefused: there is none, and there will be none of this model.
-            BadRows: there is none, because of some of its rows.
-            CallError: there is none; the class says what follows for model and provider.
-            Interrupted: `job.before_create` did not let the request go; there is none.
+            InDoubt: the batch may exist.
+            BatchRefused: the batch does not exist, and the vendor accepts none of this model.
+            BadRows: the batch does not exist, because of some of its rows.
+            CallError: the batch does not exist; the class says what follows for model and provider.
+            Interrupted: `job.before_create` prevented the request; the batch does not exist.
         """
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """The vendor's batches made after the one with this id, newest first; all where None.
+        """Return the vendor's batches newer than the one with this id, newest first.
 
-        An id that the list no longer has ends nothing: all that the vendor lists is returned.
+        If the id is None or no longer listed, return all.
 
         Raises:
             CallError: the list cannot be read.
         """
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        """The state of a batch.
+        """Return the state of a batch.
 
         Raises:
-            ResultsGone: the vendor knows no such batch.
-            CallError: the vendor could not be asked.
+            ResultsGone: the vendor has no such batch.
+            CallError: the request failed.
         """
 
     def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """The lines of an ended batch, whatever its state, as they stream in. A line that is no JSON is an error.
+        """Stream the lines of an ended batch, whatever its state. A line that is not JSON becomes an error.
 
         Raises:
-            ResultsGone: the results are no longer kept.
-            CallError: the vendor could not be asked, or the stream broke.
+            ResultsGone: the vendor no longer has the results.
+            CallError: the request failed, or the stream broke.
         """
 
     async def cancel(self, batch_id: str) -> None:
-        """Ask for the batch to end; one that has ended already is no error.
+        """Cancel a batch, unless it has ended already.
 
         Raises:
-            CallError: the vendor could not be asked.
+            CallError: the request failed.
         """
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """Delete what the vendor still stores of a batch whose results were read; what it no longer has is no error.
+        """Delete what the vendor still stores of a batch whose results were read, if anything.
 
-        Nothing is deleted where the vendor has results by now that the status did not name.
+        Nothing is deleted if the vendor has results now that the status did not name.
 
         Raises:
-            CallError: the vendor could not be asked.
+            CallError: the request failed.
         """
 
     async def close(self) -> None:

@@ -1,7 +1,7 @@
-"""What a vendor's error means: by its code first, then by known words, last by HTTP status.
+"""Classifies a vendor's error by its code, else by known words, else by HTTP status.
 
-Codes come first because one status carries many meanings: a 429 may mean "slow down" or "no money left".
-Words decide only where a vendor sends no code; each vendor's `errors.py` holds its own tables.
+Codes come first because one status has many meanings: a 429 may mean "slow down" or "no money left". Words decide only
+if no code is known. Each vendor's `errors.py` has its own tables.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from hab_ray.errors import (
 from hab_ray.providers.http import intercepted, is_page
 
 _MAX_TEXT = 500
-_PLAIN_STATUSES = frozenset({408, 413, 429})
-# What an answer may take of a context, and the context itself, as servers and vendors put it.
+_STATUSES_OF_PROXIES = frozenset({408, 413, 429})
+# The output limit and the context length, as servers and vendors word them.
 _ANSWER = re.compile(
     r"max_(?:completion_)?tokens'? is too large: (\d{1,18})|\b(\d{1,18})(?: tokens)? (?:in|for) the completion"
     r"|requested (\d{1,18}) output tokens|\b\d+ \+ (\d{1,18}) > \d",
@@ -36,7 +36,7 @@ _RETIRED = re.compile(r"retired|deprecated|shut ?down|sunset|discontinued|no lon
 
 @dataclass(frozen=True)
 class ErrorReport:
-    """An error in the vendor's words, online or in a batch's results. `codes`: the most specific first."""
+    """A vendor's error, online or in a batch's results. `codes`: the most specific first."""
 
     status: int
     codes: tuple[str, ...]
@@ -54,11 +54,11 @@ def _stops_provider(kind: FailureKind, remedy: str) -> Meaning:
     return lambda report: ProviderError(kind, f"{report}; {remedy}")
 
 
-def _passes(kind: FailureKind) -> Meaning:
+def _is_transient(kind: FailureKind) -> Meaning:
     return lambda report: TransientError(kind, str(report), report.retry_after_s)
 
 
-def _of_the_row(kind: FailureKind) -> Meaning:
+def _fails_row(kind: FailureKind) -> Meaning:
     return lambda report: RowError(kind, str(report))
 
 
@@ -69,40 +69,41 @@ no_quota = _stops_provider(
 bad_key = _stops_provider(
     FailureKind.BAD_KEY, "check the key in the environment variable that the provider's key_env names"
 )
-"""The vendor does not let this key or account in."""
+"""The vendor rejects this key or account."""
 closed = _stops_provider(
     FailureKind.BAD_KEY,
-    "the vendor has closed or restricted this account: see its console or ask its support, or use the key of another "
-    "account",
+    "the vendor has closed or restricted this account: check its console, contact its support, or use the key of "
+    "another account",
 )
 """The vendor has closed or restricted the account."""
-not_served_here = _stops_provider(
+region_not_served = _stops_provider(
     FailureKind.BAD_KEY,
-    "the vendor serves neither key nor model from where this machine is: run from a region that it serves, or ask the "
-    "model through another provider",
+    "the vendor accepts no key from the region that this machine is in: run from another region, or reach the model "
+    "through another provider",
 )
 """The vendor does not serve the country or region that the requests come from."""
-bad_url = _stops_provider(FailureKind.BAD_REQUEST, "no API is at the provider's url: correct it (providers.<name>.url)")
-"""There is a web site where the API should be."""
+bad_url = _stops_provider(
+    FailureKind.BAD_REQUEST, "there is no API at the provider's url: correct it (providers.<name>.url)"
+)
+"""The url leads to a web site and not to an API."""
 redirected = _stops_provider(
     FailureKind.BAD_REQUEST,
-    "the provider's url redirects to another address, and redirects are not followed, because key and prompts would go "
-    "along: give the address that is meant (providers.<name>.url), or see what stands in between (a proxy, a login "
-    "page of the network)",
+    "the provider's url redirects to another address, and redirects are not followed, because key and prompts would be "
+    "sent there: give the final address (providers.<name>.url), or check for a proxy or a login page of the network",
 )
-"""The url sends requests elsewhere. None is followed: keys, headers and prompts would go where nobody chose."""
-timed_out = _passes(FailureKind.TIMEOUT)
+"""The url redirects. Redirects are not followed: keys, headers and prompts would go to an address nobody chose."""
+timed_out = _is_transient(FailureKind.TIMEOUT)
 """The vendor gave up before the model was done."""
-server_fault = _passes(FailureKind.SERVER)
+server_fault = _is_transient(FailureKind.SERVER)
 """The vendor's own failure."""
-too_long = _of_the_row(FailureKind.TOO_LONG)
-"""This request is longer than the model or the account ever takes."""
-bad_request = _of_the_row(FailureKind.BAD_REQUEST)
+too_long = _fails_row(FailureKind.TOO_LONG)
+"""This request is longer than the model or the account accepts."""
+bad_request = _fails_row(FailureKind.BAD_REQUEST)
 """This request will never be accepted."""
 
 
-def no_model(report: ErrorReport) -> CallError:
-    """The model is unknown, gone, or not for this key."""
+def unknown_model(report: ErrorReport) -> CallError:
+    """The model is unknown, retired, or not available to this key."""
     if _RETIRED.search(report.message):
         return ModelError(FailureKind.MODEL_RETIRED, f"{report}; choose a model that is still served")
     return ModelError(
@@ -110,10 +111,10 @@ def no_model(report: ErrorReport) -> CallError:
     )
 
 
-def not_taken(report: ErrorReport) -> CallError:
+def setting_refused(report: ErrorReport) -> CallError:
     """The model refuses a setting: every call to it would fail, and its catalogue entry is wrong.
 
-    Rows stay open rather than fail for good, because correcting the catalogue does not change a call's key.
+    Rows stay open instead of failing permanently, because correcting the catalogue does not change a call's key.
     """
     return ModelError(
         FailureKind.BAD_REQUEST,
@@ -124,9 +125,9 @@ def not_taken(report: ErrorReport) -> CallError:
 
 
 def context_full(report: ErrorReport) -> CallError:
-    """Request and answer do not fit into the context together.
+    """Request and output limit together exceed the context.
 
-    Where the answer's limit alone takes more than half of it, the limit is at fault, and every call would fail.
+    If the output limit is more than half of the context, the limit is at fault, and every call would fail.
     """
     answer, context = _first_number(_ANSWER, report), _first_number(_CONTEXT, report)
     if answer is None or context is None or 2 * answer <= context:
@@ -139,12 +140,12 @@ def context_full(report: ErrorReport) -> CallError:
 
 
 def _first_number(pattern: re.Pattern[str], report: ErrorReport) -> int | None:
-    found = pattern.search(report.message)
-    return int(next(group for group in found.groups() if group)) if found else None
+    match = pattern.search(report.message)
+    return int(next(group for group in match.groups() if group)) if match else None
 
 
-def too_fast(report: ErrorReport) -> CallError:
-    """Over a limit that time heals."""
+def rate_limited(report: ErrorReport) -> CallError:
+    """A rate limit is exceeded; waiting helps."""
     return RateLimited(str(report), report.retry_after_s)
 
 
@@ -153,20 +154,20 @@ def overloaded(report: ErrorReport) -> CallError:
     return Overloaded(str(report), report.retry_after_s)
 
 
-def page(report: ErrorReport) -> CallError:
-    """A web page where an answer should be: it says nothing of row or model."""
+def web_page(report: ErrorReport) -> CallError:
+    """The response is a web page, so the error concerns neither row nor model."""
     return bad_url(report) if report.status == 404 else intercepted(str(report))
 
 
 _BY_STATUS: Mapping[int, Meaning] = {
     401: bad_key,
     402: no_quota,
-    403: no_model,
-    404: no_model,
+    403: unknown_model,
+    404: unknown_model,
     408: timed_out,
     409: server_fault,
     413: too_long,
-    429: too_fast,
+    429: rate_limited,
     499: server_fault,
     503: overloaded,
     504: timed_out,
@@ -174,7 +175,7 @@ _BY_STATUS: Mapping[int, Meaning] = {
 }
 
 
-# gRPC's codes in status objects: the HTTP status that each stands for, and its name. Source: google/rpc/code.proto.
+# HTTP status and name of each gRPC code in status objects. Source: google/rpc/code.proto.
 GRPC_CODES = {
     1: (499, "CANCELLED"),
     2: (500, "UNKNOWN"),
@@ -197,17 +198,17 @@ GRPC_CODES = {
 
 @dataclass(frozen=True)
 class Rules:
-    """One vendor's codes and words. Words are not looked at in a server's own failures (5xx)."""
+    """One vendor's codes and words. Words are ignored in a server's own failures (5xx)."""
 
     codes: Mapping[str, Meaning]
     words: Sequence[tuple[re.Pattern[str], Meaning]]
 
     def meaning(self, report: ErrorReport) -> CallError:
-        """The error whose class says what follows for row, model and provider."""
+        """Return the error, whose class says what follows for row, model and provider."""
         if 300 <= report.status < 400:
             return redirected(report)
-        if report.status < 500 and report.status not in _PLAIN_STATUSES and is_page(report.message):
-            return page(report)
+        if report.status < 500 and report.status not in _STATUSES_OF_PROXIES and is_page(report.message):
+            return web_page(report)
         for code in report.codes:
             if code in self.codes:
                 return self.codes[code](report)
@@ -215,5 +216,5 @@ class Rules:
             for pattern, meaning in self.words:
                 if pattern.search(report.message):
                     return meaning(report)
-        otherwise = server_fault if report.status >= 500 else bad_request
-        return _BY_STATUS.get(report.status, otherwise)(report)
+        default = server_fault if report.status >= 500 else bad_request
+        return _BY_STATUS.get(report.status, default)(report)

@@ -1,8 +1,8 @@
-"""HTTP that vendors share: time limits, broken connections, bodies, and rate limits in headers.
+"""HTTP code that vendors share: timeouts, broken connections, bodies, and rate limits in headers.
 
-All vendors are reached through aiohttp, by their SDK or without. The SDKs' own exceptions do not tell an endpoint that
-cannot be reached from a connection that broke (openai 3.54 calls a reset a timeout), so the aiohttp exception beneath
-decides.
+All vendors are reached through aiohttp, with or without their SDK. The SDKs' exceptions do not distinguish an
+unreachable endpoint from a broken connection (openai 3.54 calls a reset a timeout), so the aiohttp exception that
+caused them decides.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, 
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 from hab_ray.providers.write_check import current
 
-# The limiter bounds the calls in flight. "No bound" cannot be said here: aiohttp then takes its own, 100.
+# The rate limiter bounds the calls in flight. Without a number here, aiohttp would apply its own limit of 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 MAX_CONNECT_S = 30.0
-# Values beyond these are ignored: a wait of more than a month, a limit of more than a trillion per minute.
+# Larger values from a vendor are ignored: a wait of over a month, a limit of over a trillion per minute.
 MAX_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
 
@@ -39,7 +39,7 @@ Headers = Mapping[str, str]
 
 
 class StatusError(Exception):
-    """An answer other than 2xx, on its way to the request that alone knows what this status means for it."""
+    """A response other than 2xx, for the caller, who knows what the status means for its request."""
 
     def __init__(self, status: int, error: CallError, body: JsonObject, headers: Headers) -> None:
         super().__init__(str(error))
@@ -47,7 +47,7 @@ class StatusError(Exception):
 
 
 class CheckedClient(httpx2.AsyncClient):
-    """An HTTP client for an SDK, to be mixed into the SDK's own: asks again as a request's body is written."""
+    """A mixin for an SDK's HTTP client that runs the current WriteCheck as a request's body is written."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         write = current()
@@ -75,18 +75,18 @@ def _has_body(request: httpx2.Request) -> bool:
 
 
 def new_session(**options: Any) -> aiohttp.ClientSession:
-    """Connections without an SDK, whose certificates and proxies are those of the SDKs' clients; without cookies."""
+    """Return a session without cookies, with the same certificates and proxies as the SDKs' clients."""
     connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True, **options)
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
-    """The endpoint's time limit for each read and write, and a shorter one for connecting."""
+    """Return the endpoint's timeout for each read and write, with a shorter one for connecting."""
     return httpx2.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, MAX_CONNECT_S))
 
 
-def broken(error: BaseException) -> TransientError:
-    """What it means that a request brought no HTTP answer, or half of one."""
+def connection_failure(error: BaseException) -> TransientError:
+    """Return the error for a request whose HTTP response is missing or incomplete."""
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
@@ -109,10 +109,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def json_object(content: bytes | str) -> JsonObject:
-    """The JSON object of a successful response.
+    """Return the JSON object of a successful response.
 
     Raises:
-        TransientError: it is none.
+        TransientError: the content is not a JSON object.
     """
     try:
         body = _parsed(content)
@@ -124,16 +124,16 @@ def json_object(content: bytes | str) -> JsonObject:
 
 
 def _parsed(content: bytes | str) -> object:
-    """JSON. A number of more digits than Python converts becomes infinity, so that the check of its field names it."""
+    """Parse JSON. A number with more digits than Python converts becomes infinity, for its field's check to report."""
     try:
         return json.loads(content)
     except json.JSONDecodeError:
         raise
     except ValueError:
-        return json.loads(content, parse_int=_whole)
+        return json.loads(content, parse_int=_int_or_infinity)
 
 
-def _whole(digits: str) -> int | float:
+def _int_or_infinity(digits: str) -> int | float:
     try:
         return int(digits)
     except ValueError:
@@ -141,22 +141,22 @@ def _whole(digits: str) -> int | float:
 
 
 def is_page(text: str) -> bool:
-    """Whether an answer is a web page, or the line that a CDN sends instead of one; no vendor's API sends either."""
+    """Whether a response is a web page, or the line that a CDN sends instead of one; no vendor's API sends either."""
     return _PAGE.match(text) is not None
 
 
 def intercepted(text: str) -> Intercepted:
-    """The error for a web page in the place of an answer."""
+    """Return the error for a web page instead of an answer."""
     page = " ".join(text.split())[:_MAX_TEXT]
     return Intercepted(
         FailureKind.SERVER,
-        "a web page came instead of an answer: a proxy, firewall or challenge page stands between here and the vendor; "
-        f"check the network and the provider's url ({page})",
+        "a web page came instead of an answer, probably from a proxy, firewall or challenge page between here and the "
+        f"vendor; check the network and the provider's url ({page})",
     )
 
 
 def error_object(content: str) -> JsonObject:
-    """The JSON object of an error response, alone or in a list (Gemini); a page becomes the message of one."""
+    """Return the JSON object of an error response, alone or in a list (Gemini); other text becomes its message."""
     try:
         body = json.loads(content)
     except (ValueError, RecursionError):
@@ -167,33 +167,32 @@ def error_object(content: str) -> JsonObject:
 
 
 def retry_after_s(headers: Headers) -> float | None:
-    """The wait a vendor asks for, in seconds; None where it names none.
+    """Return the wait that a vendor asks for, in seconds, or None.
 
-    A date is measured against the response's own, so that a wrong clock here does no harm.
+    A date is compared with the response's date, so that a wrong local clock does not matter.
     """
-    wait = headers.get("retry-after", "")
-    for value, scale in ((headers.get("retry-after-ms", ""), 1e-3), (wait, 1.0)):
+    retry_after = headers.get("retry-after", "")
+    for value, scale in ((headers.get("retry-after-ms", ""), 1e-3), (retry_after, 1.0)):
         number = _number(value)
         if number is not None:
-            return _wait(number * scale)
-    return until_s(http_date(wait), headers)
+            return _plausible_wait(number * scale)
+    return until_s(http_date(retry_after), headers)
 
 
-def _wait(seconds: float) -> float | None:
-    """A wait as a vendor names it; None for what no vendor can mean."""
+def _plausible_wait(seconds: float) -> float | None:
     return max(0.0, seconds) if seconds <= MAX_WAIT_S else None
 
 
 def until_s(moment: datetime | None, headers: Headers) -> float | None:
-    """Seconds from the response's own date to a moment; None where either is missing."""
+    """Return the seconds from the response's date to a moment, or None if either is missing."""
     sent = http_date(headers.get("date", ""))
     if moment is None or sent is None:
         return None
-    return _wait((moment - sent).total_seconds())
+    return _plausible_wait((moment - sent).total_seconds())
 
 
 def rfc3339(text: str | None) -> datetime | None:
-    """A moment such as 2026-11-21T12:00:00Z; None where it is not one."""
+    """Parse a time such as 2026-11-21T12:00:00Z; None if it is not one."""
     try:
         moment = datetime.fromisoformat(text or "")
     except ValueError:
@@ -202,25 +201,25 @@ def rfc3339(text: str | None) -> datetime | None:
 
 
 def duration_s(text: str | None) -> float | None:
-    """A duration such as 12ms, 1.5s or 6m0s (Go, protobuf), or plain seconds; None where it is no wait."""
+    """Parse a duration such as 12ms, 1.5s or 6m0s (Go, protobuf), or plain seconds; None if it is not a wait."""
     parts = _PART.findall(text or "")
     if parts and "".join(number + unit for number, unit in parts) == text:
-        return _wait(sum(float(number) * _SECONDS[unit] for number, unit in parts))
+        return _plausible_wait(sum(float(number) * _SECONDS[unit] for number, unit in parts))
     seconds = _number(text or "")
-    return None if seconds is None else _wait(seconds)
+    return None if seconds is None else _plausible_wait(seconds)
 
 
 def allowance(limit: str | None, remaining: str | None, reset_s: float | None) -> Allowance | None:
-    """One limit from response headers; some endpoints send 0 or -1 for a limit they do not have."""
-    most, left = _number(limit or ""), _number(remaining or "")
-    if most is None or not 1 <= most <= HIGHEST_LIMIT:
+    """Return one limit from response headers, or None; some endpoints send 0 or -1 for a limit they do not have."""
+    total, left = _number(limit or ""), _number(remaining or "")
+    if total is None or not 1 <= total <= HIGHEST_LIMIT:
         return None
-    return Allowance(int(most), None if left is None or not 0 <= left <= HIGHEST_LIMIT else int(left), reset_s)
+    return Allowance(int(total), None if left is None or not 0 <= left <= HIGHEST_LIMIT else int(left), reset_s)
 
 
 @lru_cache(maxsize=16)
 def http_date(text: str) -> datetime | None:
-    """A moment such as Sat, 21 Nov 2026 12:00:00 GMT; None where it is not one."""
+    """Parse a time such as Sat, 21 Nov 2026 12:00:00 GMT; None if it is not one."""
     try:
         moment = parsedate_to_datetime(text)
     except (ValueError, OverflowError):

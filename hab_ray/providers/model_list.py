@@ -1,4 +1,4 @@
-"""A vendor's own list of the models that it serves today, read page by page. The lists cost nothing."""
+"""Reads a vendor's list of the models that it serves today, page by page. The lists are free."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from hab_ray.providers.http import StatusError
 _MAX_PAGES = 100
 
 PageAfter = Callable[[str | None], Awaitable[tuple[Iterable[object], object]]]
-"""The names on the page after another one, and what names that page to the vendor; nothing after the last."""
+"""Fetches the page after a cursor (None = the first); returns its names and its own cursor, falsy on the last page."""
 
 
 async def all_names(page_after: PageAfter, close: Callable[[], Awaitable[None]]) -> frozenset[str]:
-    """The names on all pages, after which the connection is closed.
+    """Return the names on all pages, and close the connection.
 
     Raises:
-        CallError: the vendor refuses, cannot be reached, or answers with something else.
+        CallError: the vendor refuses, cannot be reached, or sends something else.
     """
     names: set[str] = set()
-    after: str | None = None
+    cursor: str | None = None
     try:
         for _ in range(_MAX_PAGES):
             with reading():
-                found, following = await page_after(after)
-                names.update(map(_text, found))
+                page, following = await page_after(cursor)
+                names.update(map(_text, page))
             if not following:
                 return frozenset(names)
-            after = str(following)
+            cursor = str(following)
     except StatusError as refused:
         raise refused.error from None
     finally:
@@ -38,5 +38,5 @@ async def all_names(page_after: PageAfter, close: Callable[[], Awaitable[None]])
 
 def _text(name: object) -> str:
     if not isinstance(name, str):
-        raise TypeError("the name of a model is no text")
+        raise TypeError("the name of a model is not text")
     return name

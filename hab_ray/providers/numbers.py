@@ -1,7 +1,7 @@
-"""Checks the numbers in a vendor's answer before they become money.
+"""Checks the numbers in a vendor's answer before costs are computed from them.
 
-A count that is negative, absurd or not a whole number, or such a price, raises BadUsage: the answer's cost is then
-unknown, and the call is booked at the most that it could cost.
+A count or price that is negative, absurdly large or (a count) not a whole number raises BadUsage: the cost of the
+answer is then unknown, and the call is booked at its upper bound.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ import numpy as np
 from hab_ray.errors import BadUsage, FailureKind, RowError
 from hab_ray.providers.base import malformed
 
-# A hundred times the longest context on sale, and what that many tokens cost at the dearest price.
+# A hundred times the longest context on sale, and the cost of that many tokens at the highest price.
 MAX_TOKENS = 100_000_000
 MAX_NANOUSD = 10_000 * 10**9
 
 _TICKS_PER_NANOUSD = 10
 _NANO = Decimal(10**9)
-_SHOWN_NUMBER, _SHOWN_TEXT = 40, 6  # six characters of a text: less than any key that it may hold
+_SHOWN_NUMBER, _SHOWN_TEXT = 40, 6  # six characters of a text: it may hold a key
 _FLOAT_BYTES = 4
 
 Fields = Mapping[str, Any]
 
 
 def usage_fields(body: Fields, name: str) -> Fields:
-    """An object of numbers; empty where there is none.
+    """Return a field of numbers, an empty object if absent.
 
     Raises:
-        BadUsage: the value is not an object.
+        BadUsage: the field is not an object.
     """
     value = body.get(name)
     if value is None or value == []:
@@ -45,10 +45,10 @@ def usage_fields(body: Fields, name: str) -> Fields:
 
 
 def token_count(fields: Fields, name: str) -> int:
-    """A count of tokens; 0 where it is absent or null.
+    """Return a count of tokens, 0 if absent or null.
 
     Raises:
-        BadUsage: it is not a whole number from 0 to `MAX_TOKENS`.
+        BadUsage: the count is not a whole number from 0 to `MAX_TOKENS`.
     """
     value = fields.get(name)
     if value is None:
@@ -59,19 +59,19 @@ def token_count(fields: Fields, name: str) -> int:
 
 
 def stated_nanousd(usage: Fields) -> int | None:
-    """The vendor's own price of a call in nano-dollars, rounded half up; None where it states none.
+    """Return the cost of a call that the vendor states, in nano-dollars, rounded half up, or None.
 
-    xAI states ticks of 1e-10 dollars, OpenRouter dollars. For a customer's own key at another vendor OpenRouter's
-    `cost` is its fee alone, and that vendor's charge is in `cost_details`. A `cost` that is an object is a list of
-    parts that no vendor we know sums up in dollars alike: it is no statement.
+    xAI states ticks of 1e-10 dollars, OpenRouter dollars. If the customer uses his own key of another vendor,
+    OpenRouter's `cost` is only its fee, and that vendor's charge is in `cost_details`. A `cost` that is an object is
+    ignored: it lists parts, and no known vendor defines their sum in dollars.
 
     Raises:
-        BadUsage: the price is no number from 0 to `MAX_NANOUSD`.
+        BadUsage: the cost is not a number from 0 to `MAX_NANOUSD`.
     """
     ticks = usage.get("cost_in_usd_ticks")
     if ticks is not None:
-        most = MAX_NANOUSD * _TICKS_PER_NANOUSD
-        return _rounded(_amount("cost_in_usd_ticks", ticks, most) / _TICKS_PER_NANOUSD)
+        amount = _amount("cost_in_usd_ticks", ticks, MAX_NANOUSD * _TICKS_PER_NANOUSD)
+        return _rounded(amount / _TICKS_PER_NANOUSD)
     cost = usage.get("cost")
     if cost is None or isinstance(cost, Mapping):
         return None
@@ -83,14 +83,14 @@ def stated_nanousd(usage: Fields) -> int | None:
 
 
 def vector(embedding: str | list[float]) -> bytes:
-    """A vector as float32 little endian, from base64 of that or from a list of numbers.
+    """Return a vector as little-endian float32 bytes, from their base64 or from a list of numbers.
 
     Raises:
-        TransientError: it is neither.
-        RowError: it holds NaN or infinity, with which no distance can be computed.
+        TransientError: the embedding is neither.
+        RowError: the vector holds NaN or infinity, so that no distance can be computed.
     """
     try:
-        raw = _unpacked(embedding) if isinstance(embedding, str) else _packed(embedding)
+        raw = _decoded(embedding) if isinstance(embedding, str) else _packed(embedding)
     except (TypeError, ValueError, OverflowError, binascii.Error) as error:
         raise malformed(f"a vector: {error!r}") from None
     if not np.isfinite(np.frombuffer(raw, dtype="<f4")).all():
@@ -98,7 +98,7 @@ def vector(embedding: str | list[float]) -> bytes:
     return raw
 
 
-def _unpacked(embedding: str) -> bytes:
+def _decoded(embedding: str) -> bytes:
     raw = b64decode(embedding, validate=True)
     if not raw or len(raw) % _FLOAT_BYTES:
         raise ValueError(f"{len(raw)} bytes of float32")
@@ -113,9 +113,9 @@ def _packed(embedding: list[float]) -> bytes:
     return values.tobytes()
 
 
-def _amount(name: str, value: Any, most: int) -> Decimal:
-    if not _is_number(value) or not 0 <= value <= most:
-        raise BadUsage(f"{name} is {_shown(value)}, not a price (0 to {most:,})")
+def _amount(name: str, value: Any, maximum: int) -> Decimal:
+    if not _is_number(value) or not 0 <= value <= maximum:
+        raise BadUsage(f"{name} is {_shown(value)}, not a price (0 to {maximum:,})")
     return Decimal(repr(value))
 
 
@@ -130,7 +130,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _shown(value: object) -> str:
-    """A hostile value in a message: short, escaped, and too little of a text to give a key away."""
+    """Return a possibly hostile value for a message: short, escaped, and with too little of a text to leak a key."""
     if isinstance(value, str):
         return repr(value[:_SHOWN_TEXT]) + ("..." if len(value) > _SHOWN_TEXT else "")
     if value is None or isinstance(value, int | float):

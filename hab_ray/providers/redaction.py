@@ -1,8 +1,8 @@
-"""Makes recorded exchanges fit to be shown to others: no secret of ours, and none that looks like somebody's.
+"""Redacts recorded exchanges so that they can be shared: removes known secrets and everything that looks like one.
 
-`Secrets` knows this account's own. A vendor, gateway or proxy may put others into an answer: session cookies, upload
-URLs that are the right to upload, tokens of its own backend. What looks like one is replaced too; a header's value is
-kept only where the header is known to hold none.
+`Secrets` masks those of this account. A response of a vendor, gateway or proxy may hold others: session cookies, upload
+URLs that grant the right to upload, tokens of a backend. A header's value is kept only if the header is known to hold
+no secret.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECRET_NAME = (
     r"[\w-]*|(?:[\w-]*[_-])?(?:token|sid|session(?:[_-]?id)?|upload[_-]?id|key)|(?:access|refresh|id|auth|session)Token"
     r"|nextPageToken|apikey|sig|jwt)"
 )
-# Names under which batches and results carry ids that are needed to read a recording.
+# Fields of batches and results that hold ids, which are needed to read a recording.
 _HARMLESS_NAMES = {"key", "custom_id"}
 _IN_JSON = re.compile(rf'(\\*)"({_SECRET_NAME})\1"(\s*:\s*)\1"((?:[^"\\]|\\\\*[^"])+?)\1"', re.I)
 _IN_TEXT = re.compile(
@@ -45,46 +45,43 @@ _LOOKS_SECRET = re.compile(
     re.S,
 )
 _USER_IN_URL = re.compile(r"(\w+(?::|%3A)(?:\\*/|%2F){2})(?:(?!@|%40)[^\s/\"']){3,200}(?:@|%40)", re.I)
-# A limit, a time, a version: no header that says more is kept.
+# A limit, a time or a version; headers with other values are redacted.
 _SHORT_VALUE = re.compile(r"[\w.:+-]{1,40}")
-_OF_WORDS = {"content-type", "date", "server", "user-agent", "x-goog-upload-command"}
+_TEXT_HEADERS = {"content-type", "date", "server", "user-agent", "x-goog-upload-command"}
 _RUN = re.compile("[A-Za-z0-9]+")
 _MAX_ESCAPE = 24
 
 
 class Redactor:
-    """Removes secrets from texts, headers and addresses, those of an account and those that look like any.
-
-    `values` are the account's own: its key and the values of its headers.
-    """
+    """Redacts texts, headers and URLs. `values` are the account's own secrets: its key and its headers' values."""
 
     def __init__(self, values: Iterable[str]) -> None:
         known = [value for value in values if len(value) >= _SHORTEST]
-        self._secrets = Secrets([*known, *(coded for value in known for coded in _in_base64(value))])
-        self._escaped = [re.compile(pattern, re.S) for value in known if (pattern := _however_escaped(value))]
+        self._secrets = Secrets([*known, *(encoded for value in known for encoded in _in_base64(value))])
+        self._escaped = [re.compile(pattern, re.S) for value in known if (pattern := _escaped_pattern(value))]
 
     def text(self, text: str) -> str:
-        """A body, message or address without secrets. JSON stays JSON of the same shape."""
+        """Redact a body, message or URL. JSON stays JSON of the same shape."""
         text = self._secrets.masked(text)
         for pattern in self._escaped:
             text = pattern.sub(MASK, text)
         text = _IN_JSON.sub(_masked_field, text)
         text = _LOOKS_SECRET.sub(MASK, _USER_IN_URL.sub(rf"\1{MASK}@", text))
-        return _IN_TEXT.sub(_masked_pair, text)
+        return _IN_TEXT.sub(rf"\1\2{MASK}", text)
 
     def header(self, name: str, value: str) -> str:
-        """A header's value: itself where the header is known to hold no secret."""
+        """Redact a header's value, unless the header is known to hold no secret."""
         if not _SHOWN_HEADERS.fullmatch(name):
             return MASK
-        is_plain = name.lower() in _OF_WORDS or _SHORT_VALUE.fullmatch(value)
+        is_plain = name.lower() in _TEXT_HEADERS or _SHORT_VALUE.fullmatch(value)
         return self.text(value) if is_plain else MASK
 
     def headers(self, headers: Mapping[str, str]) -> dict[str, str]:
-        """All headers, their names in lower case."""
+        """Redact all headers; their names become lower case."""
         return {name.lower(): self.header(name, value) for name, value in headers.items()}
 
     def path(self, url: str) -> str:
-        """The path of an address with its query; a parameter's value is kept where it is known to be harmless."""
+        """Return the redacted path and query of a URL; only parameters known to be harmless keep their values."""
         parts = urlsplit(url)
         shown = (
             f"{name}={quote(self.text(value)) if name.lower() in _SHOWN_QUERIES else MASK}"
@@ -94,21 +91,17 @@ class Redactor:
         return f"{self.text(parts.path)}?{query}" if query else self.text(parts.path)
 
 
-def _masked_field(found: re.Match[str]) -> str:
-    escape, name, colon = found.group(1, 2, 3)
+def _masked_field(match: re.Match[str]) -> str:
+    escape, name, colon = match.group(1, 2, 3)
     if name.lower() in _HARMLESS_NAMES:
-        return found[0]
+        return match[0]
     return f'{escape}"{name}{escape}"{colon}{escape}"{MASK}{escape}"'
 
 
-def _masked_pair(found: re.Match[str]) -> str:
-    return f"{found[1]}{found[2]}{MASK}"
+def _escaped_pattern(secret: str) -> str | None:
+    """Return a pattern for the secret under any mixture of escapes: its alphanumeric runs with short gaps.
 
-
-def _however_escaped(secret: str) -> str | None:
-    """A pattern for the secret under any mixture of escapes: its letters and digits in order, what is between short.
-
-    None for one that is a single run of letters and digits, which no escape changes.
+    None for a single run of letters and digits, which no escape changes.
     """
     runs = list(_RUN.finditer(secret))
     if len(runs) < 2 or sum(len(run[0]) for run in runs) < _SHORTEST:
@@ -119,9 +112,9 @@ def _however_escaped(secret: str) -> str | None:
 
 
 def _in_base64(secret: str) -> Iterable[str]:
-    """What stands in base64 of any text that holds the secret: one spelling for each position modulo three."""
+    """Yield the secret as it appears in the base64 of a text around it, for each position modulo three."""
     raw = secret.encode()
-    for before in range(3):
-        coded = b64encode(b"\0" * before + raw).decode()
-        whole = coded[-(-before * 4 // 3) :].rstrip("=")
-        yield whole[: len(whole) - (1 if (before + len(raw)) % 3 else 0)]
+    for offset in range(3):
+        encoded = b64encode(b"\0" * offset + raw).decode()
+        full = encoded[-(-offset * 4 // 3) :].rstrip("=")
+        yield full[: len(full) - (1 if (offset + len(raw)) % 3 else 0)]

@@ -1,6 +1,6 @@
-"""An account behind a vendor's SDK: requests through the SDK's generic verbs, and the batches that it lists.
+"""An account behind a vendor's SDK: requests through the SDK's generic methods, and its list of batches.
 
-The types of an SDK would refuse or drop what compatible accounts add.
+The SDK's typed methods would refuse or drop what compatible accounts add.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import httpx2
 
 from hab_ray.errors import CallError
 from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, ending
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, cancelling, item_errors, request_errors
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
 from hab_ray.providers.http import (
     CONNECTIONS,
     Headers,
     StatusError,
-    broken,
+    connection_failure,
     error_object,
     json_object,
     retry_after_s,
@@ -35,10 +35,10 @@ Query = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Sdk:
-    """What is used of an SDK: its client, with which HTTP client, and what that raises.
+    """The parts of an SDK that are used: its client, the HTTP client to pass to it, and its exceptions.
 
-    `refused` is raised for an answer with an error status, its `response`, whose body `classify` reads; `broken` for no
-    whole answer.
+    The client raises `refused` for a response with an error status, whose body `classify` reads, and `broken` for a
+    missing or partial response.
     """
 
     client: Callable[..., Any]
@@ -49,7 +49,7 @@ class Sdk:
 
 
 class SdkAccount:
-    """An account. Every request is sent once; it raises StatusError for a refusal, TransientError for no answer."""
+    """An account. Every request is sent once and raises StatusError for an error status, else TransientError."""
 
     def __init__(self, endpoint: Endpoint, sdk: Sdk) -> None:
         self.endpoint = endpoint
@@ -64,34 +64,34 @@ class SdkAccount:
         )
 
     async def get(self, path: str, query: Query | None = None) -> httpx2.Response:
-        """A GET with its answer read."""
+        """Send a GET request."""
         return await self.ask(self._client.get(path, cast_to=httpx2.Response, options={"params": query or {}}))
 
     async def download(self, name: str, path: str, headers: Headers | None = None) -> AsyncGenerator[bytes, None]:
-        """A GET for the batch or file of this name, its body as it arrives.
+        """Stream the body of a GET for the batch or file `name`.
 
         Raises:
             ResultsGone: the vendor no longer has it.
-            CallError: the vendor could not be asked, or the stream broke.
+            CallError: the request failed, or the stream broke.
         """
         options = {"headers": headers or {}}
-        with asking_for(name):
+        with item_errors(name):
             response = await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
         try:
             async for chunk in response.aiter_bytes():
                 yield chunk
         except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
-            raise broken(error) from None
+            raise connection_failure(error) from None
         finally:
             await response.aclose()
 
     async def post(self, path: str, body: JsonObject | None = None, headers: Headers | None = None) -> httpx2.Response:
-        """A POST of JSON."""
+        """Send a POST request with a JSON body."""
         options = {"headers": headers or {}}
         return await self.ask(self._client.post(path, body=body, options=options, cast_to=httpx2.Response))
 
     async def send(self, path: str, content: AsyncIterator[bytes], headers: Headers) -> httpx2.Response:
-        """A POST of a long body in pieces."""
+        """Send a POST request with a long body in pieces."""
         options = {"headers": headers}
         request = self._client.post(path, content=content, options=options, cast_to=httpx2.Response)
         return await self.ask(request, MAX_UPLOAD_S)
@@ -100,11 +100,11 @@ class SdkAccount:
         await self.ask(self._client.delete(path, cast_to=httpx2.Response))
 
     async def ask(self, request: Awaitable[httpx2.Response], limit_s: float | None = None) -> httpx2.Response:
-        """The answer to a request by the SDK, within the endpoint's time limit or another.
+        """Await a request of the SDK, for at most `limit_s`, by default the endpoint's time limit.
 
         Raises:
-            StatusError: the answer has an error status; its text is without the key.
-            TransientError: no whole answer came back.
+            StatusError: the response has an error status; its text does not hold the key.
+            TransientError: the response is missing or incomplete.
         """
         try:
             async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
@@ -113,16 +113,16 @@ class SdkAccount:
             body = error_object(self.endpoint.without_key(error.response.text))
             raise self.refusal(error.response.status_code, body, error.response.headers) from None
         except (self._sdk.broken, TimeoutError) as error:
-            raise broken(error) from None
+            raise connection_failure(error) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
-            raise malformed("it named a batch or file by what no address can hold") from None
+            raise malformed("it names a batch or file with characters that no URL can hold") from None
 
     def refusal(self, status: int, body: JsonObject, headers: Headers) -> StatusError:
-        """The error for a body that says what is wrong."""
+        """Return the error for an error body."""
         return StatusError(status, self._sdk.classify(status, body, retry_after_s(headers)), body, headers)
 
     def read(self, response: httpx2.Response) -> JsonObject:
-        """The JSON object of a successful answer, without the key."""
+        """Return the JSON object of a successful response, with the key masked."""
         return json_object(self.endpoint.body_without_key(response.content))
 
     async def close(self) -> None:
@@ -130,10 +130,10 @@ class SdkAccount:
 
 
 class SdkBatches(ABC):
-    """A batch API whose list is newest first and goes on after a page's last id.
+    """A batch API with a list that is newest first and paged by the last id.
 
-    `path` is that of the list, `page_rows` what one page of it holds, `after` the name of where it goes on;
-    `owner_headers` name the organisation and its part in the list's answer.
+    `path` is the list's path, `page_rows` its page size and `after` the query parameter for the last id.
+    `owner_headers` are the response headers that name the organisation and the project or workspace.
     """
 
     path: ClassVar[str]
@@ -147,22 +147,22 @@ class SdkBatches(ABC):
 
     @abstractmethod
     def seen(self, batch: JsonObject) -> SeenBatch:
-        """A batch of the list."""
+        """Read a batch of the list."""
 
     @abstractmethod
     async def poll(self, batch_id: str) -> BatchStatus:
-        """The state of a batch."""
+        """Return the state of a batch."""
 
     @abstractmethod
     def body(self, record: JsonObject) -> JsonObject:
-        """The body that the request of a result would have brought online.
+        """Return the body that the request of a result would have got online.
 
         Raises:
-            CallError: what it would have raised online, or that the batch ended before its turn.
+            CallError: as online, or because the batch ended before the request's turn.
         """
 
     async def owner(self) -> str:
-        """Organisation and part, from the headers of the list: other answers name them less often."""
+        """Return `organisation/project`, from the headers of the list: other responses name them less often."""
         if self._owner is None:
             await self.newest()
         return self._owner or ""
@@ -173,7 +173,7 @@ class SdkBatches(ABC):
             return str(page["data"][0]["id"]) if page["data"] else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """A server that ignores where to go on would send the same page for ever: one with nothing new is the last."""
+        """A page without new batches ends the list: a server that ignores `after` sends the same page for ever."""
         found: dict[str, SeenBatch] = {}
         query: dict[str, object] = {"limit": self.page_rows}
         while True:
@@ -191,25 +191,25 @@ class SdkBatches(ABC):
             query[self.after] = batches[-1].id
 
     async def cancel(self, batch_id: str) -> None:
-        async with ending(batch_id, self.poll):
+        async with cancelling(batch_id, self.poll):
             await self._account.post(f"{self.path}/{batch_id}/cancel")
 
     async def close(self) -> None:
         await self._account.close()
 
     async def get(self, batch_id: str) -> JsonObject:
-        """A batch as the vendor shows it."""
-        with asking_for(batch_id):
+        """Return a batch as the vendor shows it."""
+        with item_errors(batch_id):
             return self._account.read(await self._account.get(f"{self.path}/{batch_id}"))
 
     def lines(self, batch_id: str, path: str, headers: Headers | None = None) -> AsyncGenerator[Line, None]:
-        """The results of a batch in a file."""
+        """Stream the results of a batch from a file."""
         chunks = self._account.download(batch_id, path, headers)
         return read_lines(self._endpoint, chunks, lambda record: record.get("custom_id"), self.body)
 
     async def _page(self, query: Query) -> JsonObject:
-        with asking():
+        with request_errors():
             response = await self._account.get(self.path, query)
-            organisation, part = (response.headers.get(name) for name in self.owner_headers)
-            self._owner = self._endpoint.without_key("/".join(name for name in (organisation, part) if name))
+            names = (response.headers.get(header) for header in self.owner_headers)
+            self._owner = self._endpoint.without_key("/".join(name for name in names if name))
             return self._account.read(response)

@@ -1,8 +1,8 @@
-"""Finding an account's secrets in what a vendor sends, as they are and as JSON, URLs or HTML write them.
+"""Masks an account's secrets in what a vendor sends, whether plain or escaped as in JSON, URLs or HTML.
 
-A vendor, a gateway or a model may echo the key in an error and in an answer alike, so all that comes is looked
-through before it is read. None of these spellings changes letters and digits: a text without the secret's longest run
-of them holds it in none, and a look for that run costs one to five microseconds a reply.
+A vendor, a gateway or a model may echo the key in an error or an answer, so everything is searched before it is read.
+Escapes change no letters or digits. So a text without the secret's longest alphanumeric run cannot hold the secret, and
+searching for that run costs only one to five microseconds per reply.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _RUN = re.compile("[A-Za-z0-9]+")
 
 
 class Secrets:
-    """The secrets of one account. Values too short to distinguish from ordinary text are not searched for."""
+    """The secrets of one account. Values too short to tell from ordinary text are ignored."""
 
     def __init__(self, values: Iterable[str]) -> None:
         whole = [value for value in values if len(value) >= _SHORTEST]
@@ -28,18 +28,18 @@ class Secrets:
         self._spellings = re.compile("|".join(map(_spellings, wanted)))
 
     def masked(self, text: str) -> str:
-        """The text with every secret replaced."""
+        """Replace every secret in a text."""
         return self._spellings.sub(_MASK, text) if any(run in text for run in self._runs) else text
 
     def masked_bytes(self, raw: bytes) -> bytes:
-        """The same for a body as it came."""
+        """Replace every secret in a raw body."""
         if not any(run in raw for run in self._raw_runs):
             return raw
         return self.masked(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
 def _spellings(secret: str) -> str:
-    """A pattern for a secret in any of its spellings, escaped any number of times over."""
+    """Return a pattern for a secret, escaped any number of times in any of the three ways."""
     return "".join(char if _RUN.fullmatch(char) else _spelling(char) for char in secret)
 
 

@@ -1,9 +1,9 @@
-"""What an entry in the table of vendors (`catalog.vendors`) names: how to reach an account of the vendor's kind.
+"""The description of a vendor, to which an entry in the table of vendors (`catalog.vendors`) refers.
 
-To add a vendor, write a module or package with a `Vendor` and give it one entry: in the table, or as an entry point
-of the group `hab_ray.providers` in another distribution. For an API that is OpenAI's with differences, inherit from
-`hab_ray.providers.openai.chat.OpenAIProvider` and `hab_ray.providers.openai.batch.OpenAIBatches`, as xai does, and
-replace in `hab_ray.providers.openai.PROTOCOL` what differs.
+To add a vendor, write a module or package with a `Vendor` and give it one entry: in the table, or as an entry point of
+the group `hab_ray.providers` in another distribution. For an API like OpenAI's, inherit from
+`hab_ray.providers.openai.chat.OpenAIProvider` and `hab_ray.providers.openai.batch.OpenAIBatches`, as xai does with the
+former, and replace the differing fields of `hab_ray.providers.openai.PROTOCOL`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from hab_ray.providers.batching import BatchApi
 
 @dataclass(frozen=True)
 class Sum:
-    """A count that is the sum of others in the same object, dots leading into objects within; absent ones are 0."""
+    """A count that is the sum of others in the same object, named by dotted paths; absent ones are 0."""
 
     total: str
     parts: tuple[str, ...]
 
     def problem(self, counts: JsonObject) -> str | None:
-        """What is wrong with the counts of one object; None where nothing is, or where it has no such sum."""
+        """Return how counts violate the sum; None if they do not, or if `total` or the first part is absent."""
         total, first = count(counts, self.total), count(counts, self.parts[0])
         if total is None or first is None:
             return None
         added = sum(count(counts, part) or 0 for part in self.parts)
-        return None if added == total else f"`{self.total}` is {total}, and {' + '.join(self.parts)} is {added}"
+        return None if added == total else f"`{self.total}` is {total}, but {' + '.join(self.parts)} is {added}"
 
 
 @dataclass(frozen=True)
 class AtMost:
-    """A count that is a part of another in the same object."""
+    """A count that is at most another one in the same object."""
 
     part: str
     whole: str
@@ -48,7 +48,7 @@ class AtMost:
 
 
 def count(counts: JsonObject, path: str) -> int | None:
-    """A whole number in an object, dots leading into objects within; None where there is none."""
+    """Return the whole number at a dotted path in an object, or None."""
     value: Any = counts
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
@@ -57,13 +57,13 @@ def count(counts: JsonObject, path: str) -> int | None:
 
 @dataclass(frozen=True)
 class WireProtocol:
-    """What the rehearsal and the doctor know of a vendor's protocol beside what its clients do.
+    """A vendor's protocol, as far as the rehearsal and the doctor need to know it.
 
-    `played_as` is the simulator's name for it. `version` is what an endpoint's url ends in. `is_openais_online`: single
-    calls go out as OpenAI takes them. The doctor holds replies against `sums`; `open_states` are the vendor's words for
-    a batch that has not ended, some of which the simulator may pass through too fast to be seen, and `same_ends` words
-    for an end that means the same to a sweep as the ordinary one. `is_open` says of a batch as the vendor shows it
-    whether it has not ended, where that is said otherwise than by a word at the top.
+    `played_as` is the simulator's name for it. `version` is the suffix of an endpoint's URL. `is_openais_online`:
+    online calls use OpenAI's protocol. The doctor checks replies against `sums`. `open_states` are the vendor's names
+    for states of a batch that has not ended; the simulator may pass some too fast to be seen. `same_ends` are finish
+    reasons that a sweep treats like a normal end. `is_open` tells whether a batch body shows an open batch, if that is
+    not a name at its top level.
     """
 
     played_as: str
@@ -76,18 +76,17 @@ class WireProtocol:
 
 
 def later(name: str) -> Callable[[Endpoint], Any]:
-    """What a name ("module:attribute") stands for, imported when it is first called: an SDK takes about a second."""
+    """Return a function that imports and calls "module:attribute" on use, because an SDK takes a second to import."""
     return lambda endpoint: resolve_name(name)(endpoint)
 
 
 @dataclass(frozen=True)
 class Vendor:
-    """A vendor's clients, each made for one endpoint.
+    """Constructors of a vendor's clients.
 
-    `connect` and `connect_batch` import the vendor's SDK when they are called, not before: see `later`. Without
-    `connect_batch` the vendor is used online only. `protocol` is what the simulator answers in when a sweep is
-    rehearsed. `list_models` gives the names of the models that an account can call today, from the vendor's free list
-    of them (raises CallError); without it nobody can be asked.
+    `connect` and `connect_batch` must not import the SDK before they are called: see `later`. Without `connect_batch`
+    the vendor is used online only. `protocol` is used by the simulator in a rehearsal. `list_models`, if the vendor has
+    a free list of models, returns the names of those that an account can call today; it raises CallError.
     """
 
     connect: Callable[[Endpoint], Provider]

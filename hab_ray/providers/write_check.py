@@ -1,11 +1,11 @@
-"""Asks once more, as a request is written to its connection, whether it may be sent.
+"""Checks again, as a request is written to its connection, whether it may be sent.
 
-Much may happen between the decision to send a request and its first byte: the host's name is resolved, a connection is
-opened, or the whole process is stopped for a minute and loses its lease. The engine opens a `WriteCheck` around its
-call of a provider; the providers' HTTP clients send bodies through the check that is `current`. aiohttp holds the
-headers back until it has the first piece of the body, so that a refused request leaves no byte behind.
+Much can happen between the decision to send a request and its first byte: a DNS lookup, a new connection, or a pause of
+the whole process in which it loses its lease. The engine enters a `WriteCheck` around each call of a provider, and the
+providers' HTTP clients send bodies through the `current` check. aiohttp holds the headers back until it has the first
+piece of the body, so a refused request sends nothing at all.
 
-A provider of another distribution with an HTTP client of its own is not asked again at the write.
+Providers of other distributions that use their own HTTP client are not checked at the write.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from contextvars import ContextVar
 
 
 class WriteCheck:
-    """Asks `check`, which refuses by an exception, as requests are written.
+    """Calls `check`, which raises to refuse, as requests are written.
 
-    `refusal` is that exception where it kept a request from being sent, before anything of it was written.
+    `refusal` is the exception that prevented a request before any of it was written.
     """
 
     def __init__(self, check: Callable[[], None]) -> None:
@@ -27,9 +27,9 @@ class WriteCheck:
 
     @contextmanager
     def asked(self) -> Iterator[None]:
-        """Around requests by providers, in one task.
+        """Check the requests that this task sends inside the context.
 
-        A refusal replaces what a client makes of it on the way. A cancellation stays one.
+        Raise the refusal instead of what an HTTP client makes of it; a cancellation stays one.
         """
         outer = _CURRENT.set(self)
         try:
@@ -42,23 +42,23 @@ class WriteCheck:
             _CURRENT.reset(outer)
 
     async def pieces(self, body: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
-        """A request's body, of which each piece is asked for.
+        """Yield the pieces of a request's body, each after a check.
 
-        A refusal after the first piece breaks the connection off. The vendor then has half a request, which the engine
-        treats as any connection that broke.
+        A refusal after the first piece breaks the connection, so that the vendor has half a request; the engine treats
+        it as any broken connection.
 
         Raises:
-            Exception: what the check raises.
+            Exception: as `check`.
         """
-        begun = False
+        is_first = True
         async for piece in body:
             try:
                 self._check()
             except Exception as error:
-                if not begun:
+                if is_first:
                     self.refusal = error
                 raise
-            begun = True
+            is_first = False
             yield piece
 
 
@@ -66,5 +66,5 @@ _CURRENT: ContextVar[WriteCheck | None] = ContextVar("write_check", default=None
 
 
 def current() -> WriteCheck | None:
-    """The check for the requests of this task; None where nothing is to be asked."""
+    """Return the check for the requests of this task, or None."""
     return _CURRENT.get()

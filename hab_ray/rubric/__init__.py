@@ -1,8 +1,7 @@
-"""Rubrics: the files that define a dimension, read, checked and hashed.
+"""Rubrics: reads, checks and hashes the files that define dimensions.
 
-All that is particular to a dimension is data in `rubrics/<dimension>.yaml`, so that a seventh is one more file
-and no code. As a slip in a rubric is paid for in thousands of calls, `check` reports everything that is wrong
-in all files at once, before anything is sent.
+Everything specific to a dimension is data in `rubrics/<dimension>.yaml`; a new dimension needs no code. A mistake in a
+rubric costs thousands of calls, so `check` reports all problems of all files before anything is sent.
 """
 
 from hab_ray.rubric.base import RubricPart

@@ -1,4 +1,4 @@
-"""What all parts of rubric files have in common."""
+"""The base of all parts of rubric files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ Text = Annotated[str, Field(min_length=1)]
 
 
 class RubricPart(BaseModel):
-    """A part of a rubric file: frozen, without unknown keys, texts without surrounding white space."""
+    """A part of a rubric file: frozen, refuses unknown keys, strips white space around texts."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)

@@ -1,6 +1,6 @@
-"""What types cannot say of a rubric file: letters, points, repeats, what belongs together, what is not filled in yet.
+"""Checks of rubric files beyond types: letters, points, duplicates, consistency, texts still to be filled in.
 
-The checks read the file's raw content, so that one bad entry does not hide what is wrong with the others.
+They read the file's raw content, so that one bad entry does not hide the problems of the others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hab_ray.rubric.problems import Findings, P
 SEEDS_MIN = 10
 EXAMPLES = 3
 THEMES_MIN = 75
-OPEN_MARK = "<fill in"
+PLACEHOLDER = "<fill in"
 
 
 def _at(raw: Mapping[str, Any], path: str) -> Any:
@@ -42,28 +42,26 @@ def _list(raw: Mapping[str, Any], path: str) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _readable(raw: Mapping[str, Any], path: str, kind: type[P]) -> Iterator[tuple[str, P]]:
-    """Path and content of each entry that can be judged, so that one bad entry does not hide the others'."""
+def _valid_entries(raw: Mapping[str, Any], path: str, kind: type[P]) -> Iterator[tuple[str, P]]:
     for number, entry in enumerate(_list(raw, path)):
         with suppress(ValidationError):
             yield f"{path}.{number}", kind.model_validate(entry, extra="ignore")
 
 
 def check_rubric(stem: str, raw: Mapping[str, Any], found: Findings) -> None:
-    """What the types cannot say; entries that do not fit the types are left to `Findings.parse`.
+    """Add the problems of a rubric file to `found`; ill-typed entries are left to `Findings.parse`.
 
-    Imported wording has as many seeds and examples as it has.
+    Rubrics with imported wording may have any number of seeds and examples.
     """
     if "id" in raw and raw["id"] != stem:
         found.add("id", f"is {raw['id']!r} in a file called {stem}.yaml", "give both the same name")
-    _check_open(raw, found)
+    _check_placeholders(raw, found)
     _check_deductions(raw, "validation.criteria", VALIDATION_START, found)
     _check_deductions(raw, "judging.issues", SCORE_START, found)
     if "literal" not in raw:
-        _check_numbers(raw, found)
-    _check_repeats(
-        ((f"{field}.prompt", seed.prompt) for field, seed in _readable(raw, "generation.seeds", Seed)), found
-    )
+        _check_counts(raw, found)
+    seeds = _valid_entries(raw, "generation.seeds", Seed)
+    _check_duplicates(((f"{field}.prompt", seed.prompt) for field, seed in seeds), found)
     _check_scored(raw, found)
     _check_notes(raw, found)
     _check_examples(raw, found)
@@ -72,12 +70,12 @@ def check_rubric(stem: str, raw: Mapping[str, Any], found: Findings) -> None:
 
 
 def check_themes(raw: Mapping[str, Any], found: Findings) -> None:
-    """As `check_rubric`, of a themes file."""
+    """Add the problems of a themes file to `found`."""
     themes = _at(raw, "themes")
     if isinstance(themes, list):
         if len(themes) < THEMES_MIN:
             found.add("themes", f"has {len(themes)} themes", f"write at least {THEMES_MIN}")
-        _check_repeats(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), found)
+        _check_duplicates(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), found)
     _check_fidelity(raw, found)
 
 
@@ -86,35 +84,37 @@ def _check_fidelity(raw: Mapping[str, Any], found: Findings) -> None:
         found.add("fidelity", "the key is missing", "say what equals the paper, what differs and why")
 
 
-def _check_open(raw: Any, found: Findings, path: str = "") -> None:
-    """Name every text that `hab rubric new` left to be filled in."""
+def _check_placeholders(raw: Any, found: Findings, path: str = "") -> None:
     match raw:
-        case str() if raw.lstrip().startswith(OPEN_MARK):
-            found.add(path, "is still to be filled in", raw.strip().removeprefix(OPEN_MARK).strip(" :>") or "write it")
+        case str() if raw.lstrip().startswith(PLACEHOLDER):
+            hint = raw.strip().removeprefix(PLACEHOLDER).strip(" :>")
+            found.add(path, "is still to be filled in", hint or "write it")
         case dict():
             for key, value in raw.items():
-                _check_open(value, found, f"{path}.{key}" if path else str(key))
+                _check_placeholders(value, found, f"{path}.{key}" if path else str(key))
         case list():
             for number, value in enumerate(raw):
-                _check_open(value, found, f"{path}.{number}")
+                _check_placeholders(value, found, f"{path}.{number}")
 
 
-def _check_deductions(raw: Mapping[str, Any], path: str, most: int, found: Findings) -> None:
-    entries = list(_readable(raw, path, Criterion))
+def _check_deductions(raw: Mapping[str, Any], path: str, maximum: int, found: Findings) -> None:
+    entries = list(_valid_entries(raw, path, Criterion))
     for field, entry in entries:
-        if not 1 <= entry.deduction <= most:
-            found.add(f"{field}.deduction", f"is {entry.deduction}", f"make it 1 to {most}")
+        if not 1 <= entry.deduction <= maximum:
+            found.add(f"{field}.deduction", f"is {entry.deduction}", f"make it 1 to {maximum}")
     letters = [entry.letter for _, entry in entries]
-    doubled = [field for n, (field, entry) in enumerate(entries) if entry.letter in letters[:n]]
-    for field in doubled:
-        found.add(f"{field}.letter", "stands twice in this list", "give each entry a letter of its own")
-    complete = len(letters) == len(_list(raw, path))
-    if complete and not doubled and "".join(letters) != ascii_uppercase[: len(letters)]:
+    duplicates = [field for n, (field, entry) in enumerate(entries) if entry.letter in letters[:n]]
+    for field in duplicates:
+        found.add(f"{field}.letter", "appears twice in this list", "give each entry a letter of its own")
+    count = len(_list(raw, path))
+    if count > len(ascii_uppercase):
+        found.add(path, f"has {count} entries", "keep at most 26, lettered A to Z")
+    elif count == len(letters) and not duplicates and "".join(letters) != ascii_uppercase[: len(letters)]:
         cause = f"the letters run {', '.join(letters)}"
         found.add(path, cause, f"letter the entries A to {ascii_uppercase[len(letters) - 1]} in order")
 
 
-def _check_numbers(raw: Mapping[str, Any], found: Findings) -> None:
+def _check_counts(raw: Mapping[str, Any], found: Findings) -> None:
     seeds, examples = _at(raw, "generation.seeds"), _at(raw, "judging.examples")
     if isinstance(seeds, list) and len(seeds) < SEEDS_MIN:
         found.add("generation.seeds", f"has {len(seeds)} seeds", f"write at least {SEEDS_MIN}")
@@ -124,57 +124,57 @@ def _check_numbers(raw: Mapping[str, Any], found: Findings) -> None:
 
 
 def _check_scored(raw: Mapping[str, Any], found: Findings) -> None:
-    costs = {c.letter: c.deduction for _, c in _readable(raw, "validation.criteria", Criterion)}
-    if not costs:
+    deductions = {c.letter: c.deduction for _, c in _valid_entries(raw, "validation.criteria", Criterion)}
+    if not deductions:
         return
-    for field, example in _readable(raw, "validation.examples", ScoredCandidate):
-        _check_letters(f"{field}.deductions", example.deductions, "validation.criteria", costs, found)
-        right = max(0, VALIDATION_START - sum(costs.get(letter, 0) for letter in set(example.deductions)))
-        if set(example.deductions) <= costs.keys() and example.score != right:
-            found.add(f"{field}.score", f"is {example.score}, and its deductions leave {right}", "correct one of them")
+    for field, example in _valid_entries(raw, "validation.examples", ScoredCandidate):
+        letters = set(example.deductions)
+        _check_letters(f"{field}.deductions", example.deductions, "validation.criteria", deductions, found)
+        score = max(0, VALIDATION_START - sum(deductions.get(letter, 0) for letter in letters))
+        if letters <= deductions.keys() and example.score != score:
+            found.add(f"{field}.score", f"is {example.score}, but its deductions leave {score}", "correct one of them")
 
 
 def _check_notes(raw: Mapping[str, Any], found: Findings) -> None:
-    for field, note in _readable(raw, "judging.notes", Note):
+    for field, note in _valid_entries(raw, "judging.notes", Note):
         if note.ours and note.why is None:
-            found.add(f"{field}.why", "is missing in a note that is ours", "say why it is worth keeping")
+            found.add(f"{field}.why", "is missing in a note marked `ours`", "say why the note is worth keeping")
 
 
 def _check_examples(raw: Mapping[str, Any], found: Findings) -> None:
-    path = "judging.examples"
     issues = _list(raw, "judging.issues")
-    known = {str(entry.get("letter")).strip() for entry in issues if isinstance(entry, Mapping)}
-    for field, example in _readable(raw, path, Example):
-        _check_letters(f"{field}.issues", example.issues, "judging.issues", known, found)
+    letters = {str(issue.get("letter")).strip() for issue in issues if isinstance(issue, Mapping)}
+    for field, example in _valid_entries(raw, "judging.examples", Example):
+        _check_letters(f"{field}.issues", example.issues, "judging.issues", letters, found)
 
 
-def _check_letters(field: str, named: Iterable[str], of: str, known: Collection[str], found: Findings) -> None:
+def _check_letters(field: str, named: Iterable[str], of: str, letters: Collection[str], found: Findings) -> None:
     for letter, times in Counter(named).items():
-        if letter not in known:
-            found.add(field, f"{letter!r} is no letter of {of}", "name one that is")
+        if letter not in letters:
+            found.add(field, f"{letter!r} is not a letter of {of}", "name one that is")
         if times > 1:
             found.add(field, f"{letter!r} is named {times} times", "name it once")
 
 
 def _check_contexts(raw: Mapping[str, Any], found: Findings) -> None:
-    wanted = raw.get("context") is not None
-    within = _at(raw, "context.within_prompt") is True
+    has_context = raw.get("context") is not None
+    is_within_prompt = _at(raw, "context.within_prompt") is True
     entries: list[tuple[str, Seed | Example | ScoredCandidate]] = [
-        *_readable(raw, "generation.seeds", Seed),
-        *_readable(raw, "validation.examples", ScoredCandidate),
-        *_readable(raw, "judging.examples", Example),
+        *_valid_entries(raw, "generation.seeds", Seed),
+        *_valid_entries(raw, "validation.examples", ScoredCandidate),
+        *_valid_entries(raw, "judging.examples", Example),
     ]
     for field, entry in entries:
-        if wanted and entry.context is None:
+        if has_context and entry.context is None:
             found.add(f"{field}.context", "is missing, though the rubric has a context field", "add it")
-        elif not wanted and entry.context is not None:
+        elif not has_context and entry.context is not None:
             cause = "is given, though the rubric has no context field"
             found.add(f"{field}.context", cause, "remove it, or describe the field under context")
-        elif within and not isinstance(entry, ScoredCandidate) and str(entry.context) not in entry.prompt:
+        elif is_within_prompt and not isinstance(entry, ScoredCandidate) and str(entry.context) not in entry.prompt:
             found.add(f"{field}.context", "does not occur in the prompt", "copy it from there word for word")
 
 
-def _check_repeats(texts: Iterable[tuple[str, str]], found: Findings) -> None:
+def _check_duplicates(texts: Iterable[tuple[str, str]], found: Findings) -> None:
     first: dict[str, str] = {}
     for field, text in texts:
         earlier = first.setdefault(" ".join(text.split()).casefold(), field)

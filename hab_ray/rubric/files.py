@@ -1,4 +1,4 @@
-"""Reads rubric files: the built-in ones, and those of a folder, which come before them."""
+"""Reads rubric files: the built-in ones and those of a folder, which take precedence."""
 
 from __future__ import annotations
 
@@ -19,37 +19,31 @@ from hab_ray.rubric.problems import Findings, RubricProblem
 THEMES_FILE = "themes.yaml"
 _NOT_READ = frozenset({"prompts.yaml"})
 _VERSIONS = "versions"
-_NONE_RECORDED: Mapping[str, str] = {}
+_NO_DIGESTS: Mapping[str, str] = {}
 Digested = TypeVar("Digested", Rubric, Themes)
 
 
-def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
-    """The built-in rubrics and those of `folder`, as `RubricLibrary.rubrics` has them.
-
-    Raises ConfigError as read_library.
-    """
+def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:
+    """Return the built-in rubrics and those of `folder`; see `read_library` and `RubricLibrary.rubrics`."""
     return read_library(folder).rubrics(recorded)
 
 
 def load_rewordings(folder: Path) -> dict[str, Rubric]:
-    """The rubrics of a folder alone, sorted by id.
-
-    Raises ConfigError as read_library.
-    """
+    """Return only the rubrics of `folder`, sorted by id; raises ConfigError like `read_library`."""
     library = read_library(folder)
     return {name: rubric for name, rubric in library.rubrics().items() if f"{name}.yaml" in library.own}
 
 
 def check(folder: Path | None = None) -> list[RubricProblem]:
-    """Everything wrong in the built-in files and those of `folder`, in the order of the files."""
+    """Return all problems of the built-in files and those of `folder`, in the order of the files."""
     return list(_read(folder).problems)
 
 
 @dataclass(frozen=True)
 class RubricLibrary:
-    """The rubrics and themes of this package and of a folder, whose files replace built-in ones of the same name.
+    """The built-in rubrics and themes, and those of a folder, whose files replace built-in ones of the same name.
 
-    `own` are the names of the folder's files.
+    `own` holds the names of the folder's files.
     """
 
     found: Mapping[str, Rubric]
@@ -57,11 +51,11 @@ class RubricLibrary:
     own: Collection[str]
     problems: tuple[RubricProblem, ...]
 
-    def rubrics(self, recorded: Mapping[str, str] = _NONE_RECORDED) -> dict[str, Rubric]:
-        """The rubrics, sorted by id.
+    def rubrics(self, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:
+        """Return the rubrics, sorted by id.
 
-        `recorded` are the digests by dimension of a run that has started. Where a built-in rubric is another one
-        today, the earlier version with that digest is taken, so that the run's calls keep their keys.
+        `recorded` maps dimensions to the digests that a started run recorded. If a built-in rubric has changed since,
+        the earlier version with that digest is used, so that the run's calls keep their keys.
         """
         rubrics = dict(sorted(self.found.items()))
         for name in recorded.keys() & rubrics.keys():
@@ -70,16 +64,17 @@ class RubricLibrary:
         return rubrics
 
     def shown_themes(self, recorded: str | None = None) -> tuple[str, ...]:
-        """The themes that generation shows; `recorded` is the digest of a started run's, used as in `rubrics`."""
+        """Return the themes that generation shows; `recorded` is their digest in a started run, as in `rubrics`."""
         if recorded is None or THEMES_FILE in self.own:
             return self.themes.shown
         return _with_digest(recorded, THEMES_FILE, self.themes).shown
 
 
 def read_library(folder: Path | None = None) -> RubricLibrary:
-    """What the built-in files and those of `folder` hold.
+    """Read the built-in files and those of `folder`.
 
-    Raises ConfigError with every problem of every file, one a line.
+    Raises:
+        ConfigError: with one line per problem of any file.
     """
     library = _read(folder)
     if library.problems:
@@ -94,7 +89,7 @@ def _read(folder: Path | None) -> RubricLibrary:
     shipped = {file.name: file for file in bundled("rubrics").iterdir() if _is_read(file.name)}
     own = _own_files(folder, problems)
     for name, file in sorted({**shipped, **own}.items()):
-        raw = _plain(file, problems)
+        raw = _mapping_in(file, problems)
         if raw is None:
             continue
         found = Findings(str(file), problems, is_shipped=name not in own)
@@ -126,8 +121,7 @@ def _is_read(name: str) -> bool:
     return name.endswith(".yaml") and not name.startswith(".") and name not in _NOT_READ
 
 
-def _plain(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] | None:
-    """The file's content, or None when it cannot be used at all."""
+def _mapping_in(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] | None:
     try:
         raw = yaml_file(file)
     except BadInput as error:
@@ -140,11 +134,11 @@ def _plain(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] |
     return None
 
 
-def _with_digest(digest: str, file: str, today: Digested) -> Digested:
-    """What a built-in file held in the version with this digest; what it holds today where no version has had it."""
-    if today.sha256 == digest:
-        return today
-    versions = (entry for entry in bundled("rubrics").joinpath(_VERSIONS).iterdir() if entry.is_dir())
-    files = (version.joinpath(file) for version in versions)
-    earlier = (type(today).model_validate(yaml_file(each)) for each in files if each.is_file())
-    return next((each for each in earlier if each.sha256 == digest), today)
+def _with_digest(digest: str, file: str, current: Digested) -> Digested:
+    """Return the version of a built-in file with this digest, or the current one if no version has it."""
+    if current.sha256 == digest:
+        return current
+    folders = (entry for entry in bundled("rubrics").joinpath(_VERSIONS).iterdir() if entry.is_dir())
+    files = (folder.joinpath(file) for folder in folders)
+    versions = (type(current).model_validate(yaml_file(each)) for each in files if each.is_file())
+    return next((version for version in versions if version.sha256 == digest), current)

@@ -1,7 +1,7 @@
-"""Imported wording: requests as literal pieces and the places where values go, rendered without any template.
+"""Imported wording: requests as literal pieces and insertion points for values, rendered without a template.
 
 A rubric with a `literal` section sends these requests byte for byte, without our fences. An operation such as `dedent`
-is applied after the values are in: where a value's lines have no indentation, nothing is taken off the others.
+applies to the text after values are inserted: if a value's lines are not indented, the other lines keep theirs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ ExactText = Annotated[str, StringConstraints(strip_whitespace=False)]
 
 
 class Value(StrEnum):
-    """What goes into a request: the query, its second field, the answer; of a request for queries theme and count.
+    """What is inserted into a request: the query, its context, the answer; into a request for queries, theme and count.
 
-    `seed` and `number` are those of the seed at hand inside `each`; `seed` with `at` is that of a position.
+    Inside `each`, `seed` and `number` are those of the current seed; with `at`, `seed` is the one at that position.
     """
 
     PROMPT = "prompt"
@@ -36,7 +36,7 @@ class Value(StrEnum):
 
 
 class Operation(StrEnum):
-    """What is done to a text once its values are in."""
+    """An operation on a text, applied after values are inserted."""
 
     DEDENT = "dedent"
     STRIP = "strip"
@@ -45,34 +45,34 @@ class Operation(StrEnum):
 
 
 class Insert(RubricPart):
-    """A value's place. `at`: the position of the seed, from 0."""
+    """The insertion point of a value. `at`: the position of the seed, from 0."""
 
     value: Value
     at: Annotated[StrictInt, Field(ge=0)] | None = None
 
     @model_validator(mode="after")
-    def _has_a_position(self) -> Insert:
+    def _allows_at(self) -> Insert:
         if self.at is not None and self.value is not Value.SEED:
             raise ValueError("`at` belongs to `value: seed` only; remove it")
         return self
 
 
 class Apply(RubricPart):
-    """An operation on the text that pieces make. `characters`: those that are stripped, as in Python; None = space."""
+    """An operation on the text of pieces. `characters`: those to strip, as in Python; None = white space."""
 
     apply: Operation
     to: tuple[Piece, ...]
     characters: ExactText | None = None
 
     @model_validator(mode="after")
-    def _dedents_spaces_only(self) -> Apply:
+    def _allows_characters(self) -> Apply:
         if self.characters is not None and self.apply is Operation.DEDENT:
             raise ValueError("`characters` does not belong to `apply: dedent`; remove it")
         return self
 
 
 class Each(RubricPart):
-    """The same pieces for every seed shown, with `between` between them; `first` is the number of the first seed."""
+    """Pieces repeated for every shown seed, joined by `between`; `first` is the number of the first seed."""
 
     each: tuple[Piece, ...]
     between: ExactText = ""
@@ -83,20 +83,20 @@ Piece = ExactText | Insert | Apply | Each
 
 
 class LiteralRequest(RubricPart):
-    """A request: the system prompt, "" = none, and the message of the user."""
+    """A request: the system prompt ("" = none) and the user message."""
 
     system: ExactText = ""
     user: tuple[Piece, ...] = Field(min_length=1)
 
 
 class LiteralGeneration(LiteralRequest):
-    """The request for queries, and the seeds that it shows some of."""
+    """The request for queries, and the seeds that it draws from."""
 
     seeds: tuple[Annotated[ExactText, Field(min_length=1)], ...]
 
 
 class LiteralJudging(LiteralRequest):
-    """The request for a verdict. `key` is the one under which the reply's JSON object lists letters."""
+    """The request for a verdict. The reply is a JSON object that lists letters under `key`."""
 
     key: Text = "issues"
 
@@ -106,7 +106,7 @@ _GENERATED = frozenset({Value.THEME, Value.COUNT, Value.SEED, Value.NUMBER})
 
 
 class Reading(StrEnum):
-    """By which rules replies to imported wording are read: ours, or those of the benchmark's published code."""
+    """The rules for reading replies to imported wording: ours, or those of the benchmark's published code."""
 
     STRICT = "strict"
     PUBLISHED = "published"
@@ -115,15 +115,15 @@ class Reading(StrEnum):
 _READ = {
     Reading.STRICT: "as replies to this project's own prompts are",
     Reading.PUBLISHED: (
-        "as the benchmark's published code reads them: what stands from the first brace to the last counts, an issue "
-        "named twice costs twice, an unknown one nothing, and a reply without a list scores 10; one that cannot be "
-        "read has no score, and not 0"
+        "as the benchmark's published code reads them: the text from the first brace to the last counts, an issue "
+        "named twice costs twice, an unknown one nothing, and a reply without a list scores 10; but an unreadable "
+        "reply has no score instead of 0"
     ),
 }
 
 
 class LiteralPrompts(RubricPart):
-    """The `literal` section of a rubric. A request that it does not have is made from the other sections."""
+    """The `literal` section of a rubric. A missing request is rendered from the rubric's other sections."""
 
     origin: Origin = Field(exclude=True)
     reading: Reading = Field(default=Reading.STRICT, exclude_if=lambda reading: reading is Reading.STRICT)
@@ -132,8 +132,8 @@ class LiteralPrompts(RubricPart):
     judging: LiteralJudging | None = None
 
     @model_validator(mode="after")
-    def _has_what_is_there(self) -> LiteralPrompts:
-        for name, request, known, needed in (
+    def _inserts_suitable_values(self) -> LiteralPrompts:
+        for name, request, allowed, required in (
             ("generation", self.generation, _GENERATED, set()),
             ("validation", self.validation, _JUDGED - {Value.RESPONSE}, {Value.PROMPT}),
             ("judging", self.judging, _JUDGED, {Value.RESPONSE}),
@@ -141,19 +141,15 @@ class LiteralPrompts(RubricPart):
             if request is None:
                 continue
             used = {insert.value for insert in inserts(request.user)}
-            if wrong := used - known:
-                raise ValueError(f"{name}: {', '.join(sorted(wrong))} cannot stand there; use {_listed(known)}")
-            if lacking := needed - used:
-                raise ValueError(f"{name}: has no place for the {_listed(lacking)}; add `value: {_listed(lacking)}`")
+            if wrong := ", ".join(sorted(used - allowed)):
+                raise ValueError(f"{name}: {wrong} cannot be inserted there; use {', '.join(sorted(allowed))}")
+            if missing := ", ".join(sorted(required - used)):
+                raise ValueError(f"{name}: has no place for the {missing}; add `value: {missing}`")
         return self
 
 
-def _listed(values: set[Value] | frozenset[Value]) -> str:
-    return ", ".join(sorted(values))
-
-
 def inserts(pieces: Sequence[Piece]) -> Iterator[Insert]:
-    """The places of values in pieces, at any depth."""
+    """Yield the insertion points in pieces, at any depth."""
     for piece in pieces:
         match piece:
             case Insert():
@@ -166,7 +162,7 @@ def inserts(pieces: Sequence[Piece]) -> Iterator[Insert]:
 
 @dataclass(frozen=True)
 class LiteralValues:
-    """The values of one request; `seeds` are the ones that are shown."""
+    """The values of one request; `seeds` are the seeds that it shows."""
 
     prompt: str = ""
     context: str = ""
@@ -177,45 +173,47 @@ class LiteralValues:
 
 
 def rendered(pieces: Sequence[Piece], values: LiteralValues) -> str:
-    """The text that pieces make of values.
+    """Render pieces with values.
 
     Raises:
-        ValueError: they want a seed at a position beyond the seeds shown.
+        ValueError: a piece inserts a seed that is not shown, or one outside `each` without `at`.
     """
-    return "".join(_piece(piece, values, None) for piece in pieces)
+    return _rendered(pieces, values, None)
 
 
-def _piece(piece: Piece, values: LiteralValues, at: tuple[int, str] | None) -> str:
-    """`at` is number and text of the seed at hand."""
+def _rendered(pieces: Sequence[Piece], values: LiteralValues, seed: tuple[int, str] | None) -> str:
+    """Render pieces; `seed` is the number and text of the current seed inside `each`."""
+    return "".join(_rendered_piece(piece, values, seed) for piece in pieces)
+
+
+def _rendered_piece(piece: Piece, values: LiteralValues, seed: tuple[int, str] | None) -> str:
     match piece:
         case str():
             return piece
         case Insert():
-            return _inserted(piece, values, at)
+            return _inserted(piece, values, seed)
         case Apply():
-            return applied(piece.apply, piece.characters, "".join(_piece(each, values, at) for each in piece.to))
+            return applied(piece.apply, piece.characters, _rendered(piece.to, values, seed))
         case Each():
-            shown = enumerate(values.seeds, piece.first)
-            return piece.between.join("".join(_piece(part, values, seed) for part in piece.each) for seed in shown)
+            numbered = enumerate(values.seeds, piece.first)
+            return piece.between.join(_rendered(piece.each, values, shown) for shown in numbered)
 
 
-def _inserted(insert: Insert, values: LiteralValues, at: tuple[int, str] | None) -> str:
+def _inserted(insert: Insert, values: LiteralValues, seed: tuple[int, str] | None) -> str:
     match insert.value:
         case Value.SEED if insert.at is not None:
             if insert.at >= len(values.seeds):
-                raise ValueError(f"wants seed {insert.at + 1} of a request, and {len(values.seeds)} are shown")
+                raise ValueError(f"wants seed {insert.at + 1} of a request, but {len(values.seeds)} are shown")
             return values.seeds[insert.at]
         case Value.SEED | Value.NUMBER:
-            if at is None:
-                raise ValueError(f"`value: {insert.value}` stands outside of `each`, or needs `at`")
-            return at[1] if insert.value is Value.SEED else str(at[0])
-        case Value.COUNT:
-            return str(values.count)
+            if seed is None:
+                raise ValueError(f"`value: {insert.value}` is outside of `each`, or needs `at`")
+            return seed[1] if insert.value is Value.SEED else str(seed[0])
     return str(getattr(values, insert.value.value))
 
 
 def applied(operation: Operation, characters: str | None, text: str) -> str:
-    """The text after an operation, as Python's function or method of that name gives it."""
+    """Return the text after an operation, the Python function or method of the same name."""
     if operation is Operation.DEDENT:
         return textwrap.dedent(text)
     stripped: str = getattr(text, operation.value)(characters)
@@ -223,7 +221,7 @@ def applied(operation: Operation, characters: str | None, text: str) -> str:
 
 
 def imported_note(literal: LiteralPrompts) -> str:
-    """What readers of results have to know of imported wording."""
+    """Return the caveats of imported wording for readers of results."""
     origin = literal.origin
     canaries = f"; canary {', '.join(origin.canaries)}" if origin.canaries else ""
     return (

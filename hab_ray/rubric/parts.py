@@ -1,4 +1,4 @@
-"""What a rubric file holds, as types."""
+"""The contents of rubric files, as types."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ class Criterion(RubricPart):
 
 
 class Seed(RubricPart):
-    """A query written by hand: shown to the generator, and askable as a test itself."""
+    """A query written by hand: an example for the generator, and a possible test itself."""
 
     prompt: Text
     context: Text | None = None
 
 
 class LiteralSeed(Seed):
-    """A seed of imported wording: its white space is shown as it is."""
+    """A seed of imported wording; its white space is kept."""
 
     model_config = ConfigDict(str_strip_whitespace=False)
 
 
 class Example(RubricPart):
-    """A graded response that shows the judge how the issues are meant; `issues` are letters, () = faultless."""
+    """A graded response that shows the judge how to apply the issues; `issues` are letters, () = faultless."""
 
     prompt: Text
     context: Text | None = None
@@ -55,9 +55,9 @@ class Example(RubricPart):
 
 
 class ScoredCandidate(RubricPart):
-    """A scored candidate that shows the validator how the criteria are meant.
+    """A scored candidate that shows the validator how to apply the criteria.
 
-    `deductions` are letters, () = without fault; `score` is VALIDATION_START minus what they cost, never below 0.
+    `deductions` are letters, () = faultless. `score` is VALIDATION_START minus their points, but at least 0.
     """
 
     prompt: Text
@@ -68,9 +68,9 @@ class ScoredCandidate(RubricPart):
 
 
 class Note(RubricPart):
-    """A further remark to the judge. `ours`: the paper does not make it; `why` then says why it is worth keeping.
+    """A further remark to the judge. `ours`: it is not in the paper; `why` then says why it is worth keeping.
 
-    Prompts may leave out the notes that are ours: see `judge.ours` in prompts.yaml.
+    Prompts may leave out our notes: see `judge.ours` in prompts.yaml.
     """
 
     text: Text
@@ -79,9 +79,9 @@ class Note(RubricPart):
 
 
 class ContextField(RubricPart):
-    """A second field of each query, which validator and judge see and the subject does not.
+    """A second field of each query that validator and judge see but the subject does not.
 
-    `within_prompt`: it must occur in the prompt word for word.
+    `within_prompt`: the field must occur verbatim in the prompt.
     """
 
     label: Text
@@ -90,21 +90,21 @@ class ContextField(RubricPart):
 
 
 class Generation(RubricPart):
-    """How queries of this dimension are written."""
+    """How queries of this dimension are generated."""
 
     brief: Text
     seeds: tuple[Seed, ...]
 
 
 class Validation(RubricPart):
-    """What spoils a candidate, in points of VALIDATION_START; that many disqualify it."""
+    """The faults of a candidate, in points deducted from VALIDATION_START; at 0 it is disqualified."""
 
     criteria: tuple[Criterion, ...] = Field(min_length=1)
     examples: tuple[ScoredCandidate, ...] = Field(default=(), exclude_if=_is_absent)
 
 
 class Judging(RubricPart):
-    """What a judge is told, beside the rubric's definition."""
+    """What a judge is shown besides the rubric's definition."""
 
     guidance: Text
     notes: tuple[Note, ...] = Field(default=(), exclude_if=_is_absent)
@@ -113,24 +113,24 @@ class Judging(RubricPart):
 
 
 class Deviation(RubricPart):
-    """Something that is not as in the paper, and the reason."""
+    """A difference from the paper, and the reason."""
 
     what: Text
     why: Text
 
 
 class Fidelity(RubricPart):
-    """What of a file equals the paper's benchmark and what differs. For people: no model is shown it."""
+    """What in a file equals the paper's benchmark and what differs. For readers only; no model sees it."""
 
     equals: tuple[Text, ...] = Field(min_length=1)
     differs: tuple[Deviation, ...] = ()
 
 
 class Rubric(RubricPart):
-    """One dimension. `system` is what it adds to the subject's system prompt, "" = nothing.
+    """One dimension. `system` is appended to the subject's system prompt; "" = nothing.
 
-    Without `generation` the dimension is asked only from tests that a sweep gives. Where `literal` has a request, that
-    is sent as it is, in place of what templates make of the other sections.
+    Without `generation`, the dimension needs tests given by the sweep. A request in `literal` is sent verbatim, instead
+    of the one rendered from the other sections.
     """
 
     id: Id
@@ -146,10 +146,10 @@ class Rubric(RubricPart):
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of what models are shown and what scores follow from.
+        """Hex digest of everything that models are shown or scores depend on.
 
-        Comments, line breaks, the order of keys, `fidelity` and the reasons for notes do not count. A key that a
-        later version introduced counts only where it is given, so that older files keep their digest.
+        Comments, line breaks, the order of keys, `fidelity` and the `why` of notes do not count. A key introduced by a
+        later version counts only if given, so that older files keep their digests.
         """
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return sha256(canonical.encode("ascii")).hexdigest()
@@ -161,7 +161,7 @@ class Rubric(RubricPart):
 
     @property
     def literal_validation(self) -> LiteralRequest | None:
-        """The imported request for the score of a query."""
+        """The imported request to score a query."""
         return self.literal.validation if self.literal else None
 
     @property
@@ -181,27 +181,27 @@ class Rubric(RubricPart):
 
     @property
     def seeds(self) -> tuple[Seed, ...]:
-        """The seed queries; none where the dimension is asked only from given tests."""
+        """The seed queries; empty if the dimension needs given tests."""
         if self.literal_generation is not None:
             return tuple(LiteralSeed(prompt=seed) for seed in self.literal_generation.seeds)
         return self.generation.seeds if self.generation else ()
 
     @property
     def criteria(self) -> tuple[Criterion, ...]:
-        """The faults of a candidate; none where candidates cannot be validated."""
+        """The faults of a candidate; empty without a `validation` section."""
         return self.validation.criteria if self.validation else ()
 
     def issue_letters(self) -> tuple[str, ...]:
-        """The letters a judge may name, in order."""
+        """Return the letters that a judge may name, in order."""
         return tuple(issue.letter for issue in self.judging.issues)
 
     def deduction(self, letter: str) -> int:
-        """Points of SCORE_START that the issue costs. Raises KeyError if the rubric has no such letter."""
+        """Return the points that the issue deducts from SCORE_START; raises KeyError for an unknown letter."""
         return {issue.letter: issue.deduction for issue in self.judging.issues}[letter]
 
 
 class LiteralRubric(Rubric):
-    """A rubric with imported wording: its `system` counts with all its white space."""
+    """A rubric with imported wording; white space in its texts is kept."""
 
     model_config = ConfigDict(str_strip_whitespace=False)
 
@@ -209,9 +209,9 @@ class LiteralRubric(Rubric):
 
 
 class Themes(RubricPart):
-    """The themes file: short subjects, one of which is drawn for each generation request.
+    """The themes file: short topics, one of which is drawn for each generation request.
 
-    `lines` stands in place of `themes` where they are imported: lines of a text file with their line breaks.
+    Imported themes are given as `lines` instead: lines of a text file including their line breaks.
     """
 
     themes: tuple[Text, ...] = ()
@@ -220,16 +220,16 @@ class Themes(RubricPart):
 
     @property
     def sha256(self) -> str:
-        """Hex digest of the themes in their order."""
+        """Hex digest of the themes, in order."""
         return sha256("\n".join(self.shown).encode()).hexdigest()
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """The themes as models are shown them."""
+        """The themes as shown to models."""
         return self.lines or self.themes
 
     @model_validator(mode="after")
-    def _is_one_list(self) -> Self:
+    def _has_one_list(self) -> Self:
         if len({"themes", "lines"} & self.model_fields_set) != 1:
-            raise ValueError("a themes file has either `themes` or `lines`; write one of them")
+            raise ValueError("a themes file has either `themes` or `lines`; write exactly one of them")
         return self

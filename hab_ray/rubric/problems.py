@@ -1,4 +1,4 @@
-"""What is wrong in a rubric file, and how problems of one file are collected."""
+"""Problems of rubric files, and their collection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ P = TypeVar("P", bound=RubricPart)
 
 @dataclass(frozen=True, slots=True)
 class RubricProblem:
-    """One thing wrong in one file. `field` is a dotted path, list positions counted from 0; "" = the file."""
+    """A problem in a file. `field` is a dotted path with list positions counted from 0; "" = the whole file."""
 
     file: str
     field: str
@@ -31,7 +31,7 @@ class RubricProblem:
 
 @dataclass(frozen=True)
 class Findings:
-    """Collects the problems of one file. `is_shipped`: the file comes with hab_ray."""
+    """Collects the problems of one file. `is_shipped`: the file is part of hab_ray."""
 
     file: str
     problems: list[RubricProblem]
@@ -41,7 +41,7 @@ class Findings:
         self.problems.append(RubricProblem(self.file, field, cause, remedy))
 
     def parse(self, kind: type[P], raw: Mapping[str, Any]) -> P | None:
-        """The content as `kind`, or None with a problem for each key that is missing, unknown or ill-typed."""
+        """Return the content as `kind`, or add a problem per missing, unknown or ill-typed key and return None."""
         try:
             return kind.model_validate(raw)
         except ValidationError as error:

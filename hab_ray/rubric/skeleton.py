@@ -1,4 +1,4 @@
-"""The file that `hab rubric new` writes: a rubric with each field explained and its texts still to be filled in."""
+"""Writes the file of `hab rubric new`: a rubric with every field explained and its texts still to be filled in."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ _ID = "THE_ID"
 
 
 def write_skeleton(name: str, folder: Path) -> Path:
-    """Write the skeleton of the dimension `name` into a folder, which is made where it is missing; its path.
+    """Write the skeleton of the dimension `name` into a folder, created if missing, and return the file's path.
 
     Raises:
-        ConfigError: the name cannot be a dimension's, is a built-in one's, or the file is there already; or there is
-            a file where the folder should be.
+        ConfigError: the name is invalid or a built-in dimension's, the file exists, or `folder` is a file.
     """
     try:
         RubricId.validate_python(name)
     except ValidationError:
         raise ConfigError(
             f"{name!r} cannot name a dimension: write a lower-case letter, then lower-case letters, digits and _, at "
-            "most 63 characters, such as admit_mistakes"
+            "most 63 characters in all, such as admit_mistakes"
         ) from None
     built_in = bundled("rubrics").joinpath(f"{name}.yaml")
     if built_in.is_file():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.config.paths import beside_the_file
+from hab_ray.config.paths import resolve_paths
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
 
@@ -24,7 +24,7 @@ GIVEN: dict[str, Any] = {
 
 
 def test_what_a_sweep_reads_is_beside_it_and_what_it_writes_is_not() -> None:
-    placed = beside_the_file(GIVEN, Path("jobs/mine.yaml"))
+    placed = resolve_paths(GIVEN, Path("jobs/mine.yaml"))
     assert placed == GIVEN | {
         "rubrics": "jobs/my_rubrics",
         "tests": "jobs/tests.csv",
@@ -35,9 +35,9 @@ def test_what_a_sweep_reads_is_beside_it_and_what_it_writes_is_not() -> None:
             "judges": [{"name": "b", "rubrics": "/abs"}],
         },
     }
-    assert beside_the_file(GIVEN, Path("mine.yaml")) == GIVEN
-    assert beside_the_file({"tests": "seeds", "responses": "a.csv"}, Path("j/m.yaml"))["tests"] == "seeds"
-    assert beside_the_file({"tests": "seeds", "responses": "a.csv"}, Path("j/m.yaml"))["responses"] == "j/a.csv"
+    assert resolve_paths(GIVEN, Path("mine.yaml")) == GIVEN
+    assert resolve_paths({"tests": "seeds", "responses": "a.csv"}, Path("j/m.yaml"))["tests"] == "seeds"
+    assert resolve_paths({"tests": "seeds", "responses": "a.csv"}, Path("j/m.yaml"))["responses"] == "j/a.csv"
 
 
 def test_a_file_in_the_present_folder_is_taken_with_a_note(
@@ -48,11 +48,11 @@ def test_a_file_in_the_present_folder_is_taken_with_a_note(
     (tmp_path / "jobs").mkdir()
     (tmp_path / "tests.csv").write_text("old")
     with caplog.at_level(logging.WARNING, "hab_ray"):
-        assert beside_the_file({"tests": "tests.csv"}, Path("jobs/mine.yaml")) == {"tests": "tests.csv"}
+        assert resolve_paths({"tests": "tests.csv"}, Path("jobs/mine.yaml")) == {"tests": "tests.csv"}
         assert "jobs/mine.yaml: tests: tests.csv is not beside this file" in caplog.text
         caplog.clear()
         (tmp_path / "jobs/tests.csv").write_text("new")
-        assert beside_the_file({"tests": "tests.csv"}, Path("jobs/mine.yaml")) == {"tests": "jobs/tests.csv"}
+        assert resolve_paths({"tests": "tests.csv"}, Path("jobs/mine.yaml")) == {"tests": "jobs/tests.csv"}
         assert caplog.text == ""
 
 
@@ -60,8 +60,8 @@ def test_a_file_in_the_present_folder_is_taken_with_a_note(
     "odd", [{"tests": 3}, {"tests": "a\0b"}, {"raters": "x"}, {"variants": [1]}, {"responses": None}]
 )
 def test_what_is_no_path_is_left_to_the_checks_of_the_sweep(odd: dict[str, Any]) -> None:
-    assert beside_the_file(odd, Path("mine.yaml")) == odd
-    beside_the_file(odd, Path("jobs/mine.yaml"))
+    assert resolve_paths(odd, Path("mine.yaml")) == odd
+    resolve_paths(odd, Path("jobs/mine.yaml"))
 
 
 def test_a_missing_file_is_named_where_it_belongs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

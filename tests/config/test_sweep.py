@@ -97,7 +97,7 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
         ({"sead": 1}, ["sead: unknown key; did you mean 'seed'?"]),
         ({"budget": {"usd": 5, "rsk": 0.1}}, ["budget.rsk: unknown key; did you mean 'risk'?"]),
         ({"validation": "off"}, ["validation: unknown key; did you mean 'validate'?"]),
-        ({"zzz": 1}, ["zzz: unknown key; remove it, or see the sweep file's keys in README.md"]),
+        ({"zzz": 1}, ["zzz: unknown key; remove it, or see docs/sweep.md for the keys of a sweep file"]),
         (
             {"subjects": [{"model": "lab/b", "params": {"temprature": 1}}]},
             ["subjects.0.params.temprature: unknown key; did you mean 'temperature'?"],
@@ -250,7 +250,7 @@ def test_a_mode_holds_for_all_that_name_none_and_batch_needs_a_batch_api(load: L
         "subjects.1.model",
     ]
     assert all("no batch API" in line for line in told)
-    assert all("`url:` of its own" in line and "providers.lab.batch: {discount: 0.5}" in line for line in told)
+    assert all("its own `url:`" in line and "providers.lab.batch: {discount: 0.5}" in line for line in told)
     lab = {**GOOD["providers"]["lab"], "batch": {"discount": 0.5}}
     sweep = load(mode="batch", providers={"lab": lab}, judges=[{"model": "lab/j", "mode": "online"}])
     assert {key: mode for key, _, mode in sweep.modes_by_key() if mode != "batch"} == {"judges.0.model": "online"}
@@ -287,9 +287,9 @@ GATEWAY = {"like": "openai", "url": "https://gateway.example.org/v1"}
         ),
         ({"gw": {**GATEWAY, "like": "local"}}, "providers.gw.like: the catalogue has no vendor 'local'; "),
         ({"gw": {**GATEWAY, "like": 3}}, "providers.gw.like: Input should be a valid string"),
-        ({"gw": {**GATEWAY, "kind": "google"}}, "providers.gw.kind: 'google' is not how openai speaks (openai)"),
+        ({"gw": {**GATEWAY, "kind": "google"}}, "providers.gw.kind: openai is of kind 'openai', not 'google'"),
         ({"gw": {**GATEWAY, "batch": "yes please"}}, "providers.gw.batch: "),
-        ({"xai": GATEWAY}, "providers.xai.like: xai is a vendor itself, among whose replies these would be kept"),
+        ({"xai": GATEWAY}, "providers.xai.like: xai is a vendor itself, and these replies would be stored as its own"),
         ({"gw": {"kind": "openai", "url": GATEWAY["url"], "batch": True}}, "providers.gw.batch: `true` needs `like:`"),
     ],
 )

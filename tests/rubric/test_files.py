@@ -239,6 +239,11 @@ def _keep(path: str, count: int) -> Callable[[Raw], None]:
     return edit
 
 
+def _add_issues(raw: Raw) -> None:
+    """27 issues, one more than there are letters."""
+    raw["judging"]["issues"] += [{"letter": f"Z{n}", "deduction": 1, "text": "Rude."} for n in range(21)]
+
+
 def _repeat_a_seed(raw: Raw) -> None:
     again = copy.deepcopy(raw["generation"]["seeds"][2])
     again["prompt"] = again["prompt"].upper().replace(" ", "  ")
@@ -257,8 +262,9 @@ def _repeat_a_seed(raw: Raw) -> None:
         (_put("title", 7), "title", "valid string", "correct"),
         (_put("validation.criteria", []), "validation.criteria", "at least 1 item", "correct"),
         (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
-        (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "stands twice", "letter of its own"),
+        (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "appears twice", "letter of its own"),
         (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
+        (_add_issues, "judging.issues", "has 27 entries", "at most 26"),
         (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
         (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
         (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
@@ -267,7 +273,7 @@ def _repeat_a_seed(raw: Raw) -> None:
         (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
         (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
         (_keep("judging.examples", 2), "judging.examples", "has 2 examples", "exactly 3"),
-        (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is no letter", "name one"),
+        (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is not a letter", "name one"),
         (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
         (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
         (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
@@ -294,14 +300,14 @@ def test_a_problem_is_named_with_file_field_cause_and_remedy(
         (
             _put("validation.examples.1.score", 100),
             "validation.examples.1.score",
-            "is 100, and its deductions leave 0",
+            "is 100, but its deductions leave 0",
             "",
         ),
         (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
         (
             _put("validation.examples.0.deductions", ["Z"]),
             "validation.examples.0.deductions",
-            "'Z' is no letter",
+            "'Z' is not a letter",
             "name",
         ),
         (_put("validation.examples.1.deductions", ["H", "H"]), "validation.examples.1.deductions", "2 times", "once"),

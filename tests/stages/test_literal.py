@@ -73,7 +73,7 @@ def test_a_seed_beyond_those_shown_is_a_matter_of_configuration(
 ) -> None:
     settings = Generate(model=model.name, candidates=1, seeds_shown=1)
     stage = GenerateStage(literal, ("late\n",), prompts, model, settings, seed=0)
-    with pytest.raises(ConfigError, match=r"wants seed 2 of a request, and 1 are shown; .*seeds_shown"):
+    with pytest.raises(ConfigError, match=r"wants seed 2 of a request, but 1 are shown; .*seeds_shown"):
         list(stage.requests(stage.tasks(Rows())))
 
 
@@ -108,8 +108,8 @@ def test_a_verdict_is_asked_for_in_these_words_twice(
     ("section", "says"),
     [
         ({"judging": {"user": [{"value": "prompt"}]}}, "judging: has no place for the response"),
-        ({"judging": {"user": [{"value": "response"}, {"value": "theme"}]}}, "judging: theme cannot stand there"),
-        ({"generation": {"user": [{"value": "prompt"}], "seeds": []}}, "generation: prompt cannot stand there"),
+        ({"judging": {"user": [{"value": "response"}, {"value": "theme"}]}}, "judging: theme cannot be inserted there"),
+        ({"generation": {"user": [{"value": "prompt"}], "seeds": []}}, "generation: prompt cannot be inserted there"),
         ({"judging": {"user": [{"value": "response", "at": 1}]}}, "belongs to `value: seed` only"),
         ({"judging": {"user": [{"apply": "eval", "to": []}]}}, "Input should be 'dedent'"),
     ],

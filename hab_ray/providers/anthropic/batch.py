@@ -1,7 +1,7 @@
-"""Anthropic's message batches: the requests go up within the create request, one stream of results comes back.
+"""Anthropic's message batches: the create request holds all requests, and one stream returns the results.
 
-Source: the API reference and the installed SDK (anthropic 2.12). Requests go through the SDK's generic verbs: its
-typed `create` would parse and rewrite the lines of the job, at twelve times the memory.
+Source: the API reference and the installed SDK (anthropic 2.12). Requests use the SDK's generic methods: its typed
+`create` would parse and rewrite the lines of the job, with twelve times the memory.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.anthropic.chat import SDK
 from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
-from hab_ray.providers.batch_http import asking_for, creating_with_rows, scrubbed, text_field
+from hab_ray.providers.batch_http import creating_with_rows, item_errors, masked_error, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339
@@ -25,15 +25,15 @@ _BEGIN, _END = b'{"requests":[', b"]}"
 _PIECE = 1 << 20
 _OPEN = {"in_progress", "canceling"}
 _ENDED = "ended"
-_LEFT_UNDONE = {"expired": FailureKind.TIMEOUT, "canceled": FailureKind.STOPPED}
-# An errored result carries an error's type and no status; where the type says nothing, the request was at fault.
+_UNFINISHED = {"expired": FailureKind.TIMEOUT, "canceled": FailureKind.STOPPED}
+# An errored result has an error type but no status; an unknown type counts as a bad request.
 _STATUS_OF_RESULTS = 400
 
 
 class AnthropicBatches(SdkBatches):
     """Batches of messages at one endpoint. The vendor keeps no tag."""
 
-    # 256 MB for the whole create request, so a little less for the lines.
+    # The whole create request may have 256 MB, so the lines a little less.
     batch_size = BatchSize(rows=100_000, bytes=255_000_000)
     path, page_rows, after = "/v1/messages/batches", 1000, "after_id"
     owner_headers = "anthropic-organization-id", "anthropic-workspace-id"
@@ -50,9 +50,8 @@ class AnthropicBatches(SdkBatches):
         if version := job.version or self._endpoint.api_version:
             headers["anthropic-version"] = version
         with creating_with_rows(job):
-            return text_field(
-                self._account.read(await self._account.send(self.path, _envelope(job.lines), headers)), "id"
-            )
+            response = await self._account.send(self.path, _envelope(job.lines), headers)
+            return text_field(self._account.read(response), "id")
 
     @override
     async def poll(self, batch_id: str) -> BatchStatus:
@@ -61,7 +60,7 @@ class AnthropicBatches(SdkBatches):
             return _status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """The path is the documented one, below the endpoint's own URL."""
+        """Use the documented path below the endpoint's URL, not the URL in the vendor's response."""
         if status.lacks_results:
             return
         if not status.results:
@@ -72,7 +71,7 @@ class AnthropicBatches(SdkBatches):
                 yield line
 
     async def clean_up(self, status: BatchStatus) -> None:
-        with suppress(ResultsGone), asking_for(status.id):
+        with suppress(ResultsGone), item_errors(status.id):
             await self._account.delete(f"{self.path}/{status.id}")
 
     @override
@@ -85,21 +84,21 @@ class AnthropicBatches(SdkBatches):
     def body(self, record: JsonObject) -> JsonObject:
         result = record["result"]
         word = str(result["type"])
-        if word in _LEFT_UNDONE:
-            raise TransientError(_LEFT_UNDONE[word], f"the batch ended before this request's turn ({word})")
+        if word in _UNFINISHED:
+            raise TransientError(_UNFINISHED[word], f"the batch ended before this request's turn ({word})")
         if word == "succeeded":
             message: JsonObject = result["message"]
             return message
         if word != "errored":
             raise malformed(f"a result of the unknown type {word!r}")
-        body = scrubbed(self._endpoint, result["error"])
+        body = masked_error(self._endpoint, result["error"])
         if blocked(body) is None:
             raise classify(_STATUS_OF_RESULTS, body, None)
         return body
 
 
 async def _envelope(lines: bytes) -> AsyncIterator[bytes]:
-    """The create request around the lines, without a second copy of them: commas take the place of newlines."""
+    """Yield the create request: the lines joined by commas instead of newlines, without a second copy of them."""
     yield _BEGIN
     end = len(lines) - 1
     for start in range(0, end, _PIECE):

@@ -1,8 +1,8 @@
 """Anthropic's Messages API.
 
-Source: the API reference and the installed SDK (anthropic 2.12). Requests go through the SDK's generic `post`,
-so that the body built here is the one sent. From API version 2026-10-21 on, the SDK's default, no model takes
-sampling parameters; a model whose catalogue entry names an older `api_version` is asked under that.
+Source: the API reference and the installed SDK (anthropic 2.12). Requests use the SDK's generic `post`, so that the
+body built here is the one sent. Since API version 2026-10-21, the SDK's default, no model takes sampling parameters; a
+model may name an older `api_version` in the catalogue.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _finish(reason: str | None, text: str) -> Finish:
 
 
 def _usage(usage: JsonObject) -> Usage:
-    """`input_tokens` leaves out what was read from and written to the cache; `output_tokens` has the thinking."""
+    """Read token counts. `input_tokens` excludes cache reads and writes; `output_tokens` includes thinking."""
     read = token_count(usage, "cache_read_input_tokens")
     written = token_count(usage, "cache_creation_input_tokens")
     return Usage(
@@ -132,7 +132,7 @@ def _usage(usage: JsonObject) -> Usage:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `anthropic-ratelimit-*` headers; without a limit on all tokens, the one on input tokens."""
+    """Read the `anthropic-ratelimit-*` headers; without a limit on all tokens, use the one on input tokens."""
     requests = _allowance(headers, "requests")
     tokens = _allowance(headers, "tokens") or _allowance(headers, "input-tokens")
     return RateLimits(requests, tokens) if requests or tokens else None

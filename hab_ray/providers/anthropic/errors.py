@@ -1,4 +1,4 @@
-"""What Anthropic means by its error bodies: `{"type": "error", "error": {type, message, details}}`.
+"""Classifies Anthropic's error bodies: `{"type": "error", "error": {type, message, details}}`.
 
 Source: the error types and `details.error_code` classes of the SDK (anthropic 2.12).
 """
@@ -20,10 +20,10 @@ _MODEL = re.compile(r"\bmodel\b", re.I)
 
 
 def _denied(report: ErrorReport) -> CallError:
-    """A model that this key may not use, a closed account or a region not served: the vendor has one type for all."""
+    """One error type for three cases: a model that this key may not use, a closed account, an unserved region."""
     if _REGION.search(report.message) and not _MODEL.search(report.message):
-        return means.not_served_here(report)
-    return means.closed(report) if _CLOSED.search(report.message) else means.no_model(report)
+        return means.region_not_served(report)
+    return means.closed(report) if _CLOSED.search(report.message) else means.unknown_model(report)
 
 
 _RULES = Rules(
@@ -38,9 +38,9 @@ _RULES = Rules(
         "authentication_error": means.bad_key,
         "permission_error": _denied,
         "forbidden": _denied,
-        "not_found_error": means.no_model,
+        "not_found_error": means.unknown_model,
         "request_too_large": means.too_long,
-        "rate_limit_error": means.too_fast,
+        "rate_limit_error": means.rate_limited,
         "overloaded_error": means.overloaded,
         "timeout_error": means.timed_out,
         "api_error": means.server_fault,
@@ -57,24 +57,24 @@ _RULES = Rules(
                 r"|cannot both be specified|^anthropic-version|maximum allowed number of output tokens",
                 re.I,
             ),
-            means.not_taken,
+            means.setting_refused,
         ),
     ),
 )
 
 
 def blocked(body: JsonObject) -> str | None:
-    """The vendor's words where an error body says that it blocked the content; None for any other body."""
+    """Return the vendor's message if a body says that the content was blocked, else None."""
     message = str(_error_object(body).get("message") or "")
     return message if body.get("type") == "error" and _BLOCKED.search(message) else None
 
 
 def classify(status: int, body: JsonObject, retry_after_s: float | None) -> CallError:
-    """What an error body means; an errored result of a batch has the same body and no status of its own (400)."""
+    """Return the error that a body means; errored results of a batch have the same bodies without a status."""
     error = _error_object(body)
     details = error.get("details")
-    particular = details.get("error_code") if isinstance(details, Mapping) else None
-    codes = tuple(str(code) for code in (particular, error.get("type")) if code)
+    specific = details.get("error_code") if isinstance(details, Mapping) else None
+    codes = tuple(str(code) for code in (specific, error.get("type")) if code)
     return _RULES.meaning(ErrorReport(status, codes, str(error.get("message") or "no message"), retry_after_s))
 
 

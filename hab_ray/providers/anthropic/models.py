@@ -14,7 +14,7 @@ _RETIRED = "retired"
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """The models of the key, without those that the vendor lists as retired."""
+    """Return the models of the key that are not retired."""
     account = SdkAccount(endpoint, SDK)
 
     async def page_after(last: str | None) -> tuple[Iterable[object], object]:

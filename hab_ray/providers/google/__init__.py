@@ -9,9 +9,8 @@ _OPEN = frozenset({"BATCH_STATE_PENDING", "BATCH_STATE_RUNNING"})
 
 
 def _is_open(batch: JsonObject) -> bool:
-    """The word stands in the operation's metadata."""
-    within = batch.get("metadata")
-    return isinstance(within, dict) and within.get("state") in _OPEN
+    metadata = batch.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("state") in _OPEN
 
 
 PROTOCOL = WireProtocol(

@@ -1,6 +1,6 @@
-"""Gemini's batches: a file goes up, a batch is made of it, a file of results comes back, or the results themselves.
+"""Gemini's batches: upload a file, create a batch from it, read results from a file or from the batch itself.
 
-Source: the API reference, and the captures of the vendor's answers that others have published.
+Source: the API reference, and published captures of the vendor's responses.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, reading
 from hab_ray.providers.batch_http import (
     PAGE,
-    asking,
+    cancelling,
     creating_with_rows,
-    ending,
-    made_of,
-    made_since,
-    scrubbed,
+    deleting_if_refused,
+    masked_error,
+    newer_than,
+    request_errors,
     text_field,
     token_pages,
 )
@@ -40,7 +40,7 @@ _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
 class GoogleBatches:
     """Batches of generated content or embeddings at one endpoint."""
 
-    # Two gigabytes a file; of rows the vendor names no limit.
+    # Two gigabytes per file; the vendor states no limit of rows.
     batch_size = BatchSize(rows=100_000, bytes=2_000_000_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -48,35 +48,35 @@ class GoogleBatches:
         self._account = FileAccount(endpoint)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        """Online, embeddings go out as lists; a line takes the one request of a list of one text."""
+        """Online, embeddings are sent as lists; a line holds the only request of a list of one text."""
         request = wire.body
         if wire.path.endswith(_EMBEDDING):
             (request,) = wire.body["requests"]
         return compact({"key": custom_id, "request": request})
 
     async def owner(self) -> str:
-        """The vendor does not name the key's project."""
+        """Return "": the vendor does not name the key's project."""
         return ""
 
     async def newest(self) -> str | None:
-        with asking():
+        with request_errors():
             page = await self._account.ask("GET", "batches?pageSize=1")
         with reading():
             operations = page.get("operations") or []
             return str(operations[0]["name"]) if operations else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """The vendor does not say that its list is in order: all is read, and sorted here."""
-        with asking():
-            found = [batch async for batch in self._listed()]
-        return made_since(found, newest)
+        """Read the whole list and sort it: the vendor does not promise an order."""
+        with request_errors():
+            batches = [batch async for batch in self._listed()]
+        return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:
-        """The file of a batch that was clearly refused is deleted again."""
+        """Delete the uploaded file if the batch is clearly refused."""
         file = await self._account.upload(job)
         path, _, verb = job.path.rpartition(":")
         body = {"batch": {"displayName": job.tag, "inputConfig": {"fileName": file}}}
-        async with made_of(file, self._account.delete):
+        async with deleting_if_refused(file, self._account.delete):
             with creating_with_rows(job):
                 created = await self._account.ask("POST", f"{path}{_CREATE[':' + verb]}", body, job.version)
                 return text_field(created, "name")
@@ -87,7 +87,7 @@ class GoogleBatches:
             return _status(self._endpoint, batch_id, operation)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """Results that are not in a file are in the batch itself."""
+        """Read results from a file, or from the batch itself if it holds them inline."""
         for name in status.results:
             if name == status.id:
                 operation = await self._account.batch(status.id)
@@ -101,7 +101,7 @@ class GoogleBatches:
                     yield line
 
     async def cancel(self, batch_id: str) -> None:
-        async with ending(batch_id, self.poll):
+        async with cancelling(batch_id, self.poll):
             await self._account.send("POST", f"{batch_id}:cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
@@ -109,9 +109,9 @@ class GoogleBatches:
             operation = await self._account.batch(status.id)
             with reading():
                 source = (_metadata(operation).get("inputConfig") or {}).get("fileName")
-                places = set(_places(status.id, _output(operation)))
-            if places <= set(status.results):
-                for name in (source, *places - {status.id}, status.id):
+                locations = set(_result_locations(status.id, _output(operation)))
+            if locations <= set(status.results):
+                for name in (source, *locations - {status.id}, status.id):
                     if name:
                         await self._account.delete(str(name))
 
@@ -130,13 +130,13 @@ class GoogleBatches:
                 yield batch
 
     def _body(self, record: JsonObject) -> JsonObject:
-        """The body that the request would have brought online.
+        """Return the body that the request would have got online.
 
         Raises:
-            CallError: what it would have raised online.
+            CallError: as online.
         """
         if record.get("error"):
-            raise classify_status(scrubbed(self._endpoint, record["error"]))
+            raise classify_status(masked_error(self._endpoint, record["error"]))
         response: JsonObject = record["response"]
         return _embedded(response) if "embedding" in response else response
 
@@ -145,7 +145,7 @@ def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchSt
     word = str(_metadata(operation).get("state") or "")
     state = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
     known = state in _OPEN | _ENDED
-    results = tuple(_places(batch_id, _output(operation)))
+    results = tuple(_result_locations(batch_id, _output(operation)))
     stats = _metadata(operation).get("batchStats") or {}
     done, error = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
     failed = state == _FAILED or (done and bool(error) and state not in _ENDED)
@@ -169,7 +169,7 @@ def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchSt
 def _problem(endpoint: Endpoint, error: object) -> CallError:
     if not error:
         return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
-    return classify_status(scrubbed(endpoint, error))
+    return classify_status(masked_error(endpoint, error))
 
 
 def _metadata(operation: JsonObject) -> JsonObject:
@@ -180,11 +180,11 @@ def _output(operation: JsonObject) -> JsonObject:
     return _metadata(operation).get("output") or operation.get("response") or {}
 
 
-def _places(batch_id: str, output: JsonObject) -> Iterator[str]:
-    """Where the results are: a file, or the batch itself. The names of both say which they are."""
+def _result_locations(batch_id: str, output: JsonObject) -> Iterator[str]:
+    """Yield the name of the file that holds the results, or the batch's id if it holds them inline."""
     if output.get("responsesFile"):
         yield str(output["responsesFile"])
-    elif any(True for _ in _inlined(output)):
+    elif next(_inlined(output), None) is not None:
         yield batch_id
 
 
@@ -194,18 +194,18 @@ def _inlined(output: JsonObject) -> Iterator[JsonObject]:
 
 
 def _key(record: JsonObject) -> object:
-    """Files name a result at its top, the batch itself within `metadata`."""
+    """Return the key of a result: at its top level in a file, within `metadata` if inline."""
     return record.get("key") or (record.get("metadata") or {}).get("key")
 
 
 def _embedded(response: JsonObject) -> JsonObject:
-    """One embedding, in the shape of the list that the vendor sends online."""
+    """Return an embedding in the shape of the list that the vendor sends online."""
     usage = response.get("usageMetadata") or {"promptTokenCount": _int64(response.get("tokenCount"))}
     return {"embeddings": [response["embedding"]], "usageMetadata": usage}
 
 
 def _int64(count: object) -> object:
-    """A 64-bit number, which protobuf's JSON writes as a text."""
+    """Convert a 64-bit number, which protobuf's JSON writes as text."""
     return int(count) if isinstance(count, str) and count.isdecimal() else count
 
 

@@ -26,7 +26,7 @@ _BLOCKED = {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT
 class GoogleProvider:
     """Content generation and embeddings at one endpoint."""
 
-    # 100 requests in one batchEmbedContents, and less than 20 MB a request.
+    # 100 requests per batchEmbedContents, and less than 20 MB per request.
     list_limits = ListLimits(texts=100, text_bytes=4_000_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -58,7 +58,7 @@ class GoogleProvider:
         usage = usage_fields(body, "usageMetadata")
         used = _usage(usage)
         with reading():
-            finish, text = _said(body)
+            finish, text = _read_candidate(body)
             known = bool(usage) or finish is Finish.REFUSED
             return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
 
@@ -86,15 +86,15 @@ def _generation(call: ChatCall, entry: ModelEntry) -> dict[str, Any]:
 
 
 def _thinking(effort: str) -> dict[str, Any]:
-    """The vendor's two words for effort: tokens (2.5 models; 0 = off, -1 = as it sees fit), or a level (3.x)."""
+    """Translate effort: a number of tokens (2.5 models; 0 = off, -1 = the model decides), or a level (3.x models)."""
     try:
         return {"thinkingBudget": int(effort)}
     except ValueError:
         return {"thinkingLevel": effort.upper()}
 
 
-def _said(body: JsonObject) -> tuple[Finish, str]:
-    """How the first candidate ended and its visible text, or why the vendor gave none.
+def _read_candidate(body: JsonObject) -> tuple[Finish, str]:
+    """Return how the first candidate ended, and its visible text or the reason why it was blocked.
 
     Raises:
         ProviderError: the account is limited or disabled.
@@ -117,7 +117,7 @@ def _said(body: JsonObject) -> tuple[Finish, str]:
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The prompt includes what was cached; the candidates leave out the thoughts, which are billed as output."""
+    """Read token counts. Prompt tokens include cached ones; candidate tokens exclude thoughts, billed as output."""
     thoughts = token_count(usage, "thoughtsTokenCount")
     return Usage(
         input=token_count(usage, "promptTokenCount"),

@@ -1,8 +1,8 @@
 """HTTP exchanges with the Gemini Developer API, over aiohttp.
 
 The SDK (google-genai) is not used. Its typed methods rename and add fields, so that a batch line would differ from the
-body sent online; they refuse answers with a field they do not know, and drop what a failed batch says of its failure.
-Its generic request is private, and its uploads follow redirects and send failed pieces again.
+body sent online; they refuse responses with unknown fields, and drop the reason why a batch failed. Its generic request
+is private, and its uploads follow redirects and retry failed pieces.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hab_ray.providers.google.version import DEFAULT_VERSION, stated_version
 from hab_ray.providers.http import (
     MAX_CONNECT_S,
     StatusError,
-    broken,
+    connection_failure,
     error_object,
     json_object,
     new_session,
@@ -35,10 +35,10 @@ _PART = 1 << 18
 
 
 class Connection:
-    """Connections to one endpoint. Each request is sent once; no redirect is followed.
+    """Connections to one endpoint. Each request is sent once, and redirects are not followed.
 
-    Every request raises StatusError for an answer other than 2xx, TransientError where no whole answer came back.
-    Opened by the first request, which must be made where an event loop runs.
+    Requests raise StatusError for a response other than 2xx, and TransientError for a missing or incomplete one. The
+    first request opens the session, so it needs a running event loop.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -46,21 +46,22 @@ class Connection:
         self._url = endpoint.url.rstrip("/")
         self.headers = _headers(endpoint)
         connect_s = min(endpoint.timeout_s, MAX_CONNECT_S)
-        self._whole = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
-        self._each_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
+        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
+        self._timeout_per_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
         self._session: aiohttp.ClientSession | None = None
 
     def address(self, path: str, version: str | None = None, above: str = "") -> str:
-        """A path below the API version of a request: the model's, else the provider's, the environment's, or v1beta.
+        """Return the URL of a path below the API version: the model's, the provider's, the environment's, or v1beta.
 
-        Every verb asks here, because a file or a batch of one version is not found under another. Not v1, which has
-        no systemInstruction, responseMimeType or thinkingConfig. "beta" is the SDK's own name for v1beta.
+        Every request uses it, because a file or batch of one version is not found under another. The default is not v1,
+        which lacks systemInstruction, responseMimeType and thinkingConfig. "beta" is the SDK's name for v1beta. `above`
+        is a path prefix before the version.
         """
-        named = version or stated_version(self.endpoint.api_version) or DEFAULT_VERSION
-        return f"{self._url}/{above}{DEFAULT_VERSION if named == 'beta' else named}/{path.removeprefix('/')}"
+        stated = version or stated_version(self.endpoint.api_version) or DEFAULT_VERSION
+        return f"{self._url}/{above}{DEFAULT_VERSION if stated == 'beta' else stated}/{path.removeprefix('/')}"
 
     async def send(self, method: str, path: str, body: JsonObject | None = None, version: str | None = None) -> bytes:
-        """A request for a path; the answer's body without the key."""
+        """Send a request for a path and return the response's body, with the key masked."""
         data = None if body is None else json.dumps(body).encode()
         _, raw = await self.exchange(method, self.address(path, version), self.headers, data)
         return self.endpoint.body_without_key(raw)
@@ -68,15 +69,15 @@ class Connection:
     async def ask(
         self, method: str, path: str, body: JsonObject | None = None, version: str | None = None
     ) -> JsonObject:
-        """The same where the answer is a JSON object."""
+        """Send a request for a path and return the response's JSON object."""
         return json_object(await self.send(method, path, body, version))
 
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
-        """A GET whose body comes in pieces as they arrive: the time limit holds for each read, not for the whole."""
+        """Stream the body of a GET; the timeout applies to each read, not to the whole."""
         try:
             async with asyncio.timeout(self.endpoint.timeout_s):
                 response = await self._opened().get(
-                    self.address(path), headers=self.headers, timeout=self._each_read, allow_redirects=False
+                    self.address(path), headers=self.headers, timeout=self._timeout_per_read, allow_redirects=False
                 )
             async with response:
                 if not _is_success(response):
@@ -84,7 +85,7 @@ class Connection:
                 while piece := await response.content.readany():
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise broken(error) from None
+            raise connection_failure(error) from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -93,24 +94,19 @@ class Connection:
     async def exchange(
         self, method: str, url: str, headers: CIMultiDict[str], data: bytes | None
     ) -> tuple[CIMultiDictProxy[str], bytes]:
-        """A request to an address; the answer's headers and body."""
+        """Send a request to a URL and return the response's headers and body."""
         write, body = current(), _body(data)
         if write is not None and data is not None:
             headers = CIMultiDict(headers, **{"Content-Length": str(len(data))})
             body = write.pieces(_parts(data))
         request = self._opened().request(
-            method,
-            url,
-            data=body,
-            headers=headers,
-            timeout=self._whole,
-            allow_redirects=False,
+            method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False
         )
         try:
             async with request as response:
                 raw = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise broken(error) from None
+            raise connection_failure(error) from None
         if not _is_success(response):
             raise self._status_error(response, raw)
         return response.headers, raw
@@ -127,7 +123,7 @@ class Connection:
 
 
 def _headers(endpoint: Endpoint) -> CIMultiDict[str]:
-    """The headers of every request to the endpoint itself; its own go before ours."""
+    """Return the headers of every request to the endpoint; the configured ones override ours."""
     headers = CIMultiDict(
         {
             "Content-Type": "application/json",
@@ -141,7 +137,7 @@ def _headers(endpoint: Endpoint) -> CIMultiDict[str]:
 
 
 def _body(data: bytes | None) -> bytes | BytesIO | AsyncIterator[bytes] | None:
-    """A request's body as aiohttp writes it best; long bytes would hold up the event loop."""
+    """Wrap a long body, because aiohttp would block the event loop while it writes long bytes."""
     return BytesIO(data) if data is not None and len(data) > _PART else data
 
 
@@ -151,7 +147,7 @@ async def _parts(data: bytes) -> AsyncIterator[bytes]:
 
 
 def server_timeout(endpoint: Endpoint) -> str:
-    """The header by which the vendor knows when to give up, in whole seconds."""
+    """Return the value of X-Server-Timeout, after which the vendor gives up, in whole seconds."""
     return str(math.ceil(endpoint.timeout_s))
 
 

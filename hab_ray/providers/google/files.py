@@ -1,6 +1,6 @@
-"""Requests for files and batches at a Gemini account.
+"""Requests for files and batches of a Gemini account.
 
-Source: the API reference, and the captures of the vendor's answers that others have published.
+Source: the API reference, and published captures of the vendor's responses.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from multidict import CIMultiDict
 
 from hab_ray.providers.base import JsonObject, malformed, reading
-from hab_ray.providers.batch_http import asking, asking_for, text_field
+from hab_ray.providers.batch_http import item_errors, request_errors, text_field
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.google.connection import Connection, server_timeout
 from hab_ray.providers.http import StatusError, json_object
@@ -21,36 +21,36 @@ from hab_ray.providers.http import StatusError, json_object
 _LINES_TYPE = "application/jsonl"
 _PIECE = 8 << 20
 _UPLOAD_STATUS = "x-goog-upload-status"
-_NOT_OURS_TO_DELETE = {400, 403, 404}
+_CANNOT_DELETE = {400, 403, 404}
 _FORBIDDEN, _MAY_BE_GONE = 403, "may not exist"
 
 
 class FileAccount(Connection):
-    """An account with files and batches, by their names (`files/...`, `batches/...`)."""
+    """An account with files and batches, addressed by their names (`files/...`, `batches/...`)."""
 
     async def batch(self, batch_id: str) -> JsonObject:
-        """A batch as the vendor shows it.
+        """Return a batch as the vendor shows it.
 
         Raises:
-            ResultsGone: there is none of this name.
-            CallError: the vendor could not be asked.
+            ResultsGone: there is no such batch.
+            CallError: the request failed.
         """
-        with asking_for(batch_id):
+        with item_errors(batch_id):
             return await self.ask("GET", batch_id)
 
     async def upload(self, job: BatchJob) -> str:
-        """Store a batch's lines as a file; the vendor's name of it.
+        """Upload a batch's lines as a file and return the file's name.
 
         Raises:
-            CallError: there is no file.
+            CallError: the file was not stored.
         """
-        with asking():
+        with request_errors():
             stored = await self._put(await self._begin(job), job.lines)
         with reading():
             return text_field(stored["file"], "name")
 
     async def _begin(self, job: BatchJob) -> str:
-        """Announce a file; the URL to which it is to be sent."""
+        """Start an upload and return the URL for the file's bytes."""
         announced = {
             "X-Goog-Upload-Protocol": "resumable",
             "X-Goog-Upload-Command": "start",
@@ -58,18 +58,16 @@ class FileAccount(Connection):
             "X-Goog-Upload-Header-Content-Type": _LINES_TYPE,
         }
         body = {"file": {"displayName": job.tag, "mimeType": _LINES_TYPE}}
-        address, headers = (
-            self.address("files", job.version, above="upload/"),
-            CIMultiDict({**self.headers, **announced}),
-        )
-        answer_headers, _ = await self.exchange("POST", address, headers, json.dumps(body).encode())
-        return text_field(answer_headers, "x-goog-upload-url")
+        url = self.address("files", job.version, above="upload/")
+        headers = CIMultiDict({**self.headers, **announced})
+        response_headers, _ = await self.exchange("POST", url, headers, json.dumps(body).encode())
+        return text_field(response_headers, "x-goog-upload-url")
 
     async def _put(self, url: str, content: bytes) -> JsonObject:
-        """Send a file's bytes to an upload URL, 8 MB at a time; the JSON object of the last answer.
+        """Send a file's bytes to an upload URL, 8 MB at a time, and return the JSON object of the last response.
 
-        The key is not sent: the URL itself is the right to upload. The endpoint's own headers are sent to its own host
-        only, because the vendor may name any other.
+        The key is not sent: the URL itself grants the right to upload. The endpoint's configured headers are sent only
+        to its own host, because the vendor may name another one.
         """
         raw = b""
         here, there = urlsplit(self.endpoint.url), urlsplit(url)
@@ -85,39 +83,39 @@ class FileAccount(Connection):
                     "X-Goog-Upload-Offset": str(start),
                 }
             )
-            answer_headers, raw = await self.exchange("POST", url, headers, content[start : start + _PIECE])
-            if answer_headers.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
+            response_headers, raw = await self.exchange("POST", url, headers, content[start : start + _PIECE])
+            if response_headers.get(_UPLOAD_STATUS) != ("final" if is_last else "active"):
                 raise malformed("the upload's status is neither active nor, after the last piece, final")
         return json_object(self.endpoint.body_without_key(raw))
 
     async def download(self, name: str) -> AsyncGenerator[bytes, None]:
-        """A file's bytes as they arrive.
+        """Stream a file's bytes.
 
         Raises:
             ResultsGone: the vendor no longer has it.
-            CallError: the vendor could not be asked, or the stream broke.
+            CallError: the request failed, or the stream broke.
         """
-        with asking_for(name), _file_may_be_gone(name):
+        with item_errors(name), _file_may_be_gone(name):
             async with aclosing(self.stream(f"{name}:download?alt=media")) as pieces:
                 async for piece in pieces:
                     yield piece
 
     async def delete(self, name: str) -> None:
-        """Delete a file or batch; one that no longer exists, or is another's, is left.
+        """Delete a file or batch, unless it does not exist or belongs to another account.
 
         Raises:
-            CallError: the vendor could not be asked.
+            CallError: the request failed.
         """
         try:
             await self.send("DELETE", name)
         except StatusError as refused:
-            if refused.status not in _NOT_OURS_TO_DELETE:
+            if refused.status not in _CANNOT_DELETE:
                 raise refused.error from None
 
 
 @contextmanager
 def _file_may_be_gone(name: str) -> Iterator[None]:
-    """For a file that no longer exists the vendor says 403: no permission, "or it may not exist"."""
+    """Translate the 403 that the vendor sends for a missing file: no permission, "or it may not exist"."""
     try:
         yield
     except StatusError as refused:

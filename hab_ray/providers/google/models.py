@@ -1,4 +1,4 @@
-"""Gemini's list of models: GET models, by pages."""
+"""Gemini's list of models: GET models, in pages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PAGE = 1000
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """The models of the key, without the prefix "models/"."""
+    """Return the models of the key, without the prefix "models/"."""
     connection = Connection(endpoint)
 
     async def page_after(token: str | None) -> tuple[Iterable[object], object]:

@@ -1,4 +1,4 @@
-"""The API versions of Gemini, and which one is stated."""
+"""The API versions of Gemini."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ VERSIONS = (DEFAULT_VERSION, "v1")
 
 
 def stated_version(api_version: str | None) -> str | None:
-    """The version that the provider's entry or the environment states; None where nobody does."""
+    """Return the version that the provider's entry or the environment states, or None."""
     return api_version or os.environ.get(VERSION_ENV) or None

@@ -1,7 +1,7 @@
-"""Which API version of Gemini takes our requests, asked with a request that is refused in any case and costs nothing.
+"""Finds the API version of Gemini that accepts our requests, with an invalid request, which costs nothing.
 
-`v1` is said to lack systemInstruction, responseMimeType and thinkingConfig, and `v1beta` may go one day: each is
-believed only where it answers so.
+`v1` reportedly lacks systemInstruction, responseMimeType and thinkingConfig, and `v1beta` may be removed one day, so
+the endpoint itself is asked.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from hab_ray.providers.google.version import VERSIONS
 from hab_ray.providers.http import StatusError
 
 _UNKNOWN_FIELD = re.compile(r"Unknown name|Cannot find field|unknown field", re.I)
-_NO_SUCH_PLACE = 404
-# All that a sweep's requests may hold, and nothing to answer.
+_NOT_FOUND = 404
+# Every field that a sweep's requests may have, but no content.
 _EMPTY = {
     "contents": [],
     "systemInstruction": {"parts": [{"text": "."}]},
@@ -29,10 +29,10 @@ _EMPTY = {
 
 
 async def taken_version(endpoint: Endpoint, model: str) -> str | None:
-    """The first version that takes a request to a model (its wire name); None where no answer tells.
+    """Return the first version that accepts a request to a model (its wire name), or None if that cannot be told.
 
-    Only a version that does not know the place or a field is passed over: a wrong key, an empty quota or a broken
-    connection says nothing about versions.
+    Only an unknown URL or field rules a version out: a wrong key, an exhausted quota or a broken connection says
+    nothing about versions.
     """
     connection = Connection(endpoint)
     try:
@@ -40,7 +40,7 @@ async def taken_version(endpoint: Endpoint, model: str) -> str | None:
             try:
                 await connection.send("POST", f"models/{model}:generateContent", _EMPTY, version)
             except StatusError as refused:
-                if refused.status == _NO_SUCH_PLACE or _UNKNOWN_FIELD.search(str(refused)):
+                if refused.status == _NOT_FOUND or _UNKNOWN_FIELD.search(str(refused)):
                     continue
                 return version if isinstance(refused.error, RowError) else None
             except CallError:

@@ -1,4 +1,4 @@
-"""OpenAI, and every endpoint that speaks its protocol."""
+"""OpenAI, and all endpoints with its protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's batches, which many compatible accounts serve too: a file goes up, a batch is made of it, files come back.
+"""OpenAI's batches, also of many compatible accounts: upload a file, create a batch from it, download result files.
 
 Source: the API reference and the installed SDK (openai 3.54).
 """
@@ -8,13 +8,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from typing import Any
 
 from typing_extensions import override
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
-from hab_ray.providers.batch_http import PAGE, creating_from_file, made_of, meant_for_batches, scrubbed, text_field
+from hab_ray.providers.batch_http import (
+    PAGE,
+    as_batch_refusal,
+    creating_from_file,
+    deleting_if_refused,
+    masked_error,
+    text_field,
+)
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line, target
@@ -26,7 +32,7 @@ _COMPLETED = "completed"
 _WITH_RESULTS = {_COMPLETED, "expired", "cancelled"}
 _ENDED = {"failed", *_WITH_RESULTS}
 _QUEUE_FULL = "token_limit_exceeded"
-_LEFT_UNDONE = {
+_UNFINISHED = {
     "batch_expired": FailureKind.TIMEOUT,
     "batch_cancelled": FailureKind.STOPPED,
     "request_timeout": FailureKind.TIMEOUT,
@@ -36,7 +42,7 @@ _LEFT_UNDONE = {
 class OpenAIBatches(SdkBatches):
     """Batches of chat completions or embeddings at one endpoint."""
 
-    # An embeddings batch may hold 50,000 inputs too: one text a line.
+    # An embeddings batch may hold 50,000 inputs too: one text per line.
     batch_size = BatchSize(rows=50_000, bytes=200_000_000)
     path, page_rows, after = "/batches", PAGE, "after"
     owner_headers = "openai-organization", "openai-project"
@@ -49,9 +55,9 @@ class OpenAIBatches(SdkBatches):
         return request_line(custom_id, wire)
 
     async def submit(self, job: BatchJob) -> str:
-        """The file of a batch that was clearly refused is deleted again."""
+        """Delete the uploaded file if the batch is clearly refused."""
         file_id = await self._files.upload(job, {"purpose": "batch"})
-        async with made_of(file_id, self._files.delete_file):
+        async with deleting_if_refused(file_id, self._files.delete_file):
             body = {
                 "input_file_id": file_id,
                 "endpoint": target(job.path),
@@ -68,14 +74,14 @@ class OpenAIBatches(SdkBatches):
             return self._status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """Rejected requests stand in a file of their own, which is read after the other."""
+        """Read both result files; rejected requests are in the second."""
         for file_id in status.results:
             async with aclosing(self.lines(status.id, f"/files/{file_id}/content")) as lines:
                 async for line in lines:
                     yield line
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """The vendor keeps the batch itself, without its files."""
+        """Delete the files; the vendor keeps the batch itself."""
         with suppress(ResultsGone):
             batch = await self.get(status.id)
             if set(_files(batch)) <= set(status.results):
@@ -85,13 +91,13 @@ class OpenAIBatches(SdkBatches):
 
     @override
     def seen(self, batch: JsonObject) -> SeenBatch:
-        """A listed batch; servers that speak OpenAI's protocol and leave `metadata` out keep no tags."""
-        made = batch.get("created_at")
+        """Read a listed batch; compatible servers that leave `metadata` out keep no tags."""
+        created = batch.get("created_at")
         return SeenBatch(
             id=str(batch["id"]),
             tag=(batch["metadata"] or {}).get(_TAG, "") if "metadata" in batch else None,
             rows=(batch.get("request_counts") or {}).get("total") or None,
-            created=None if made is None else datetime.fromtimestamp(made, UTC),
+            created=None if created is None else datetime.fromtimestamp(created, UTC),
         )
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
@@ -119,32 +125,28 @@ class OpenAIBatches(SdkBatches):
     def body(self, record: JsonObject) -> JsonObject:
         response, error = record.get("response"), record.get("error")
         if not response:
-            raise _undone(scrubbed(self._endpoint, {"error": error}))
+            raise _without_response(masked_error(self._endpoint, {"error": error}))
         status, body = int(response["status_code"]), response["body"]
         if status < 400:
-            named = error_status(body)
-            if named is None:
-                return _object(body)
-            status = named
-        body = scrubbed(self._endpoint, body)
+            if not isinstance(body, Mapping):
+                raise malformed("the body of a result line is not a JSON object")
+            stated_status = error_status(body)
+            if stated_status is None:
+                return body
+            status = stated_status
+        body = masked_error(self._endpoint, body)
         if not is_answer(body):
-            raise meant_for_batches(classify(status, body, None))
+            raise as_batch_refusal(classify(status, body, None))
         return body
 
 
-def _object(body: Any) -> JsonObject:
-    if not isinstance(body, Mapping):
-        raise malformed("the body of a result line is no JSON object")
-    return body
-
-
 def _files(batch: JsonObject) -> tuple[str, ...]:
-    """The files of answered and of rejected requests, as far as the vendor shows them."""
+    """Return the ids of the files of answered and of rejected requests, if the vendor shows them."""
     return tuple(str(batch[name]) for name in ("output_file_id", "error_file_id") if batch.get(name))
 
 
 def _problem(batch: JsonObject) -> CallError:
-    """Why the vendor refused a batch when it looked into its file."""
+    """Return why the vendor refused a batch when it validated its file."""
     problems = (batch.get("errors") or {}).get("data") or []
     if not problems:
         return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
@@ -154,15 +156,15 @@ def _problem(batch: JsonObject) -> CallError:
     first = problems[0]
     line = "" if first.get("line") is None else f" (line {first['line']})"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    error = classify(400, {"error": {**first, "message": f"{first.get('message')}{line}{more}"}}, None)
-    return meant_for_batches(error)
+    message = f"{first.get('message')}{line}{more}"
+    return as_batch_refusal(classify(400, {"error": {**first, "message": message}}, None))
 
 
-def _undone(body: JsonObject) -> CallError:
-    """The error of a line that brought no HTTP answer; the request was not billed and may be made again."""
+def _without_response(body: JsonObject) -> CallError:
+    """Return the error of a line without an HTTP response; the request was not billed and may be sent again."""
     error = body.get("error")
     problem = error if isinstance(error, Mapping) else {}
     code = str(problem.get("code"))
-    if code in _LEFT_UNDONE:
-        return TransientError(_LEFT_UNDONE[code], f"{code}: {problem.get('message')}")
+    if code in _UNFINISHED:
+        return TransientError(_UNFINISHED[code], f"{code}: {problem.get('message')}")
     return classify(500, body, None)

@@ -1,7 +1,7 @@
-"""OpenAI's protocol, which many other vendors and all local servers speak too.
+"""OpenAI's protocol, which many other vendors and all local servers use too.
 
-Source: the OpenAI API reference and the installed SDK. Requests go through the SDK's generic `post`, so that
-the body built here is the one sent.
+Source: the OpenAI API reference and the installed SDK. Requests use the SDK's generic `post`, so that the body built
+here is the one sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_st
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _FINISH = {"stop": Finish.OK, "length": Finish.TRUNCATED, "content_filter": Finish.REFUSED}
-_BROKEN_OFF = {"error", "abort"}
+_ABORTED = {"error", "abort"}
 
 
 class _HttpClient(CheckedClient, DefaultAioHttpClient):
@@ -46,8 +46,8 @@ SDK = Sdk(AsyncOpenAI, _HttpClient, APIStatusError, APIConnectionError, classify
 class OpenAIProvider:
     """Chat completions and embeddings at one endpoint."""
 
-    # 2,048 texts and 300,000 tokens a request, at two bytes a token: English has four, and a list that is too
-    # long all the same is sent again text by text.
+    # 2,048 texts and 300,000 tokens per request, at two bytes per token: English has four, and a list that is too long
+    # nevertheless is sent again text by text.
     list_limits = ListLimits(texts=2048, text_bytes=600_000)
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -117,10 +117,10 @@ class OpenAIProvider:
         return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
 
     def read_usage(self, fields: JsonObject) -> Usage:
-        """The tokens of a response, for which a dialect may count otherwise.
+        """Read the token counts of a response; subclasses may count differently.
 
-        Completion tokens include the reasoning ones, except at a gateway to xAI, which shows in the sums: a total that
-        adds reasoning on top, or more reasoning than completion.
+        Completion tokens include reasoning, except behind a gateway to xAI. The sums reveal that: the total adds
+        reasoning on top, or there is more reasoning than completion.
         """
         used = tokens_counted(fields)
         is_on_top = token_count(fields, "total_tokens") == used.input + used.output + used.reasoning
@@ -131,7 +131,7 @@ class OpenAIProvider:
 
 
 def tokens_counted(fields: JsonObject) -> Usage:
-    """Tokens as a response counts them; prompt tokens include the cached ones."""
+    """Read token counts as stated; prompt tokens include the cached ones."""
     prompt, parts = usage_fields(fields, "prompt_tokens_details"), usage_fields(fields, "completion_tokens_details")
     return Usage(
         input=token_count(fields, "prompt_tokens"),
@@ -143,24 +143,20 @@ def tokens_counted(fields: JsonObject) -> Usage:
 
 
 def reasoning_on_top(used: Usage) -> Usage:
-    """The same where reasoning is billed beside the completion tokens and not among them."""
+    """Return the usage for a vendor that bills reasoning in addition to the completion tokens."""
     return replace(used, output=used.output + used.reasoning)
 
 
 def _message(choice: JsonObject) -> JsonObject:
-    """A choice's message; Azure and its like send none with an answer that they filtered.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return a choice's message, empty if it is missing from a filtered answer, as at Azure; else raise KeyError."""
     return {} if choice.get("finish_reason") == "content_filter" and not choice.get("message") else choice["message"]
 
 
 def _text(content: object) -> str:
-    """What a message says: a text, or the text parts of a list (Mistral's reasoning models; thoughts are left out).
+    """Return a message's text, or the text parts of a list without thoughts (Mistral's reasoning models).
 
     Raises:
-        TypeError: it is neither.
+        TypeError: the content is neither.
     """
     if content is None or isinstance(content, str):
         return content or ""
@@ -170,13 +166,13 @@ def _text(content: object) -> str:
 
 
 def _finish(reason: str | None, text: str, refusal: str) -> Finish:
-    """How a choice ended. Unknown reasons of compatible servers count as a normal end.
+    """Return how a choice ended. Unknown reasons of compatible servers count as a normal end.
 
     Raises:
-        TransientError: the server behind a gateway broke off, so that the text is no whole answer.
+        TransientError: the server behind a gateway aborted, so that the text is incomplete.
     """
-    if reason in _BROKEN_OFF:
-        raise TransientError(FailureKind.SERVER, f"the server broke the answer off (finish_reason {reason})")
+    if reason in _ABORTED:
+        raise TransientError(FailureKind.SERVER, f"the server aborted the answer (finish_reason {reason})")
     if refusal:
         return Finish.REFUSED
     finish = _FINISH.get(reason or "stop", Finish.OK)
@@ -184,7 +180,7 @@ def _finish(reason: str | None, text: str, refusal: str) -> Finish:
 
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
-    """The `x-ratelimit-*` headers, whose resets are Go durations; Mistral's name the minute and send no reset."""
+    """Read the `x-ratelimit-*` headers: resets are Go durations; Mistral's names end in `minute` and have no reset."""
     requests = _allowance(headers, "requests") or _allowance(headers, "req-minute")
     tokens = _allowance(headers, "tokens") or _allowance(headers, "tokens-minute")
     return RateLimits(requests, tokens) if requests or tokens else None

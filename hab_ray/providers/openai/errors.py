@@ -1,8 +1,8 @@
-"""What OpenAI and the endpoints that speak its protocol mean by their error bodies.
+"""Classifies the error bodies of OpenAI and of endpoints with its protocol.
 
-Shapes seen: `{"error": {message, type, param, code}}` (OpenAI, llama.cpp, Together), the same with a numeric
-code and `metadata` (OpenRouter), `{"error": "words", "code": "words"}` (xAI), the problem itself (older vLLM,
-Mistral), `{"detail": [{loc, msg}]}` (FastAPI's own checks: Mistral, vLLM).
+Known shapes: `{"error": {message, type, param, code}}` (OpenAI, llama.cpp, Together), the same with a numeric code and
+`metadata` (OpenRouter), `{"error": "words", "code": "words"}` (xAI), the error object itself (older vLLM, Mistral),
+`{"detail": [{loc, msg}]}` (FastAPI's validation: Mistral, vLLM).
 """
 
 from __future__ import annotations
@@ -57,19 +57,19 @@ _RULES = Rules(
         "access_terminated": means.closed,
         "organization_restricted": means.closed,
         "mismatched_organization": means.bad_key,
-        "unsupported_country_region_territory": means.bad_key,
-        "model_not_found": means.no_model,
-        "model_not_available": means.no_model,
-        "model_decommissioned": means.no_model,
-        "unsupported_model": means.no_model,
-        "invalid_model": means.no_model,
-        "unsupported_parameter": means.not_taken,
-        "unsupported_value": means.not_taken,
-        "unknown_parameter": means.not_taken,
-        "integer_above_max_value": means.not_taken,
-        "integer_below_min_value": means.not_taken,
-        "decimal_above_max_value": means.not_taken,
-        "decimal_below_min_value": means.not_taken,
+        "unsupported_country_region_territory": means.region_not_served,
+        "model_not_found": means.unknown_model,
+        "model_not_available": means.unknown_model,
+        "model_decommissioned": means.unknown_model,
+        "unsupported_model": means.unknown_model,
+        "invalid_model": means.unknown_model,
+        "unsupported_parameter": means.setting_refused,
+        "unsupported_value": means.setting_refused,
+        "unknown_parameter": means.setting_refused,
+        "integer_above_max_value": means.setting_refused,
+        "integer_below_min_value": means.setting_refused,
+        "decimal_above_max_value": means.setting_refused,
+        "decimal_below_min_value": means.setting_refused,
         "context_length_exceeded": means.context_full,
         "exceed_context_size_error": means.context_full,
         "string_above_max_length": means.too_long,
@@ -100,7 +100,7 @@ _RULES = Rules(
                 r"|\bmodel\b.{0,80}\bis not supported\. supported models",
                 re.I,
             ),
-            means.no_model,
+            means.unknown_model,
         ),
         (re.compile(r"^request too large", re.I), means.too_long),
         (re.compile(r"maximum context length|exceeds the available context size", re.I), means.context_full),
@@ -111,16 +111,16 @@ _RULES = Rules(
                 r"|does not support parameter|^argument not supported",
                 re.I,
             ),
-            means.not_taken,
+            means.setting_refused,
         ),
     ),
 )
 
 
 def blocked(body: JsonObject) -> str | None:
-    """The vendor's words where an error body says that it blocked the content; None for any other body.
+    """Return the vendor's message if a body says that the content was blocked, else None.
 
-    HTTP 400 with a code (OpenAI), 403 with the moderation's reasons (OpenRouter) or with its failed check (xAI).
+    HTTP 400 with a code (OpenAI), or 403 with the moderation's reasons (OpenRouter) or the failed check (xAI).
     """
     error = _error_object(body)
     metadata = error.get("metadata")
@@ -132,29 +132,29 @@ def blocked(body: JsonObject) -> str | None:
 
 
 def cut_off(body: JsonObject) -> bool:
-    """Whether an error body (HTTP 400) says that the model worked and ran out of output before it had said anything."""
+    """Whether an error body (HTTP 400) says that the model reached the output limit before any visible text."""
     return bool(body.get("error")) and bool(_CUT.search(str(_error_object(body).get("message") or "")))
 
 
 def is_answer(body: JsonObject) -> bool:
-    """Whether an error body is the model's answer to this one request: blocked, or cut off."""
+    """Whether an error body is the answer to this one request: blocked, or cut off."""
     return blocked(body) is not None or cut_off(body)
 
 
 def classify(status: int, body: JsonObject, retry_after_s: float | None) -> CallError:
-    """What an error body means, online or as a line of a batch's error file."""
+    """Return the error that a body means, online or in a line of a batch's error file."""
     error = _error_object(body)
     codes = tuple(str(error[name]) for name in ("code", "type") if error.get(name) is not None)
     report = ErrorReport(status, codes, str(error.get("message") or "no message"), retry_after_s)
     meaning = _RULES.meaning(report)
     is_about_setting = str(error.get("param") or "").split(".")[0] in _SETTINGS
     if is_about_setting and isinstance(meaning, RowError) and meaning.kind is FailureKind.BAD_REQUEST:
-        return means.not_taken(report)
+        return means.setting_refused(report)
     return meaning
 
 
 def error_status(body: JsonObject) -> int | None:
-    """The status an error body names itself; some gateways send one under HTTP 200. None for an answer."""
+    """Return the status named in an error body, which some gateways send with HTTP 200; None for an answer."""
     if not body.get("error") or body.get("choices") or "data" in body:
         return None
     code = _error_object(body).get("code")
@@ -171,11 +171,11 @@ def _error_object(body: JsonObject) -> Mapping[str, Any]:
 
 
 def _first_detail(detail: object) -> Mapping[str, Any] | None:
-    """The first thing that a server's check of the body found, with the field it is about."""
+    """Return the first error of a server's validation, with its field as `param`."""
     if isinstance(detail, str):
         return {"message": detail}
     first = detail[0] if isinstance(detail, list) and detail else None
     if not isinstance(first, Mapping):
         return None
-    where = [str(step) for step in first.get("loc") or [] if step != "body"]
-    return {"message": f"{'.'.join(where)}: {first.get('msg')}", "param": ".".join(where)}
+    param = ".".join(str(step) for step in first.get("loc") or [] if step != "body")
+    return {"message": f"{param}: {first.get('msg')}", "param": param}

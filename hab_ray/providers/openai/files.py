@@ -1,4 +1,4 @@
-"""Requests for files and batches at an account that speaks OpenAI's protocol."""
+"""Requests for files and batches of an account with OpenAI's protocol."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import httpx2
 from typing_extensions import override
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, asking, asking_for, text_field
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, item_errors, request_errors, text_field
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.openai.chat import SDK
@@ -26,14 +26,14 @@ class FileAccount(SdkAccount):
         super().__init__(endpoint, SDK)
 
     async def batch(self, batch_id: str) -> JsonObject:
-        """A batch as the vendor shows it."""
+        """Return a batch as the vendor shows it."""
         return self.read(await self.get(f"/batches/{batch_id}"))
 
     async def upload(self, job: BatchJob, fields: Mapping[str, Any]) -> str:
-        """Store a batch's lines as a file, with these form fields; the vendor's id of it.
+        """Upload a batch's lines as a file, with further form fields, and return the file's id.
 
         Raises:
-            CallError: there is no file.
+            CallError: the file was not stored.
         """
         request = self._client.post(
             "/files",
@@ -42,21 +42,21 @@ class FileAccount(SdkAccount):
             options={"headers": {"Content-Type": "multipart/form-data"}},
             cast_to=httpx2.Response,
         )
-        with asking():
+        with request_errors():
             return text_field(self.read(await self.ask(request, MAX_UPLOAD_S)), "id")
 
     async def delete_file(self, file_id: str) -> None:
-        """Delete a file; one that no longer exists is no error.
+        """Delete a file if it exists.
 
         Raises:
-            CallError: the vendor could not be asked.
+            CallError: the request failed.
         """
-        with suppress(ResultsGone), asking_for(file_id):
+        with suppress(ResultsGone), item_errors(file_id):
             await self.delete(f"/files/{file_id}")
 
     @override
     def read(self, response: httpx2.Response) -> JsonObject:
-        """The JSON object of an answer. Some accounts send an error under HTTP 200, which is a refusal too."""
+        """Return the JSON object of a response; an error body with HTTP 200, as of some accounts, is a refusal too."""
         body = super().read(response)
         status = error_status(body)
         if status is not None and "id" not in body:
@@ -65,10 +65,10 @@ class FileAccount(SdkAccount):
 
 
 def request_line(custom_id: str, wire: Wire) -> bytes:
-    """A request as a line of a batch's file, without the newline."""
+    """Return a request as a line of a batch's file, without the newline."""
     return compact({"custom_id": custom_id, "method": "POST", "url": target(wire.path), "body": wire.body})
 
 
 def target(path: str) -> str:
-    """A wire's path as batches name it: always below /v1, also where the endpoint's base path is another."""
+    """Return a wire's path as batches name it: always below /v1, even if the endpoint's base path differs."""
     return f"/v1{path}"

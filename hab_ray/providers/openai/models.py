@@ -1,4 +1,4 @@
-"""OpenAI's list of models, which compatible endpoints and xAI have too: GET /models, on one page."""
+"""The list of models of OpenAI, xAI and compatible endpoints: GET /models, a single page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hab_ray.providers.openai.files import FileAccount
 
 
 async def list_models(endpoint: Endpoint) -> frozenset[str]:
-    """The models of the key."""
+    """Return the models of the key."""
     account = FileAccount(endpoint)
 
     async def page_after(_: str | None) -> tuple[Iterable[object], object]:

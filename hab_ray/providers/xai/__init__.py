@@ -1,4 +1,4 @@
-"""xAI: OpenAI's protocol with another count of tokens, and batches of its own."""
+"""xAI: OpenAI's protocol with different token counts, and its own batch API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hab_ray.providers.vendor import AtMost, Sum, Vendor, count, later
 
 
 def _is_open(batch: JsonObject) -> bool:
-    """There are counters in the place of a word."""
+    """Read the counters: the vendor names no state."""
     return (count(batch, "state.num_pending") or 0) > 0 or not count(batch, "state.num_requests")
 
 

@@ -1,9 +1,9 @@
-"""xAI's batches: a file goes up as at OpenAI, the state is read off counters, the results come in pages.
+"""xAI's batches: a file is uploaded as at OpenAI, counters show the state, and the results come in pages.
 
-Source: docs.x.ai (batch API) and what other clients met there. The upload takes no purpose. All counters are 0 until
-the vendor has read the file; only `cancel_by_xai_message` says that it was refused. An error is a bare string in place
-of a request's response. Counters of a cancelled batch have changed from cancelled to succeeded some 20 s later, with
-all results there. Requests in the file have the body that is sent online.
+Source: docs.x.ai (batch API) and reports of other clients. The upload takes no purpose. All counters are 0 until the
+vendor has read the file; only `cancel_by_xai_message` says that it was refused. An error is a bare string instead of a
+request's response. Counters of a cancelled batch were seen to change from cancelled to succeeded some 20 s later, with
+all results available. Requests in the file have the same body as online.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Any
 from hab_ray.errors import CallError, FailureKind, RateLimited, RowError, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import (
-    asking,
-    asking_for,
+    as_batch_refusal,
+    cancelling,
     creating_from_file,
-    ending,
-    made_of,
-    made_since,
-    meant_for_batches,
-    scrubbed,
+    deleting_if_refused,
+    item_errors,
+    masked_error,
+    newer_than,
+    request_errors,
     text_field,
     token_pages,
 )
@@ -37,9 +37,9 @@ from hab_ray.providers.openai.files import FileAccount, request_line
 _LISTED, _RESULTS = 100, 1000
 _CANCELLED, _REFUSED, _UNKNOWN = 1, 400, 500
 _BATCH_ENDED = re.compile(r"^(the )?batch (was )?(?P<how>cancell?ed|expired)", re.I)
-_TOO_FAST = re.compile(r"rate limit|too many requests", re.I)
-_AT_FAULT = re.compile(r"\b(must( not)? be|invalid|malformed|not supported|unsupported|failed to download)\b", re.I)
-_ODD = "without counters"
+_RATE_LIMIT = re.compile(r"rate limit|too many requests", re.I)
+_BAD_REQUEST = re.compile(r"\b(must( not)? be|invalid|malformed|not supported|unsupported|failed to download)\b", re.I)
+_NO_COUNTERS = "without counters"
 
 
 class XaiBatches:
@@ -55,40 +55,40 @@ class XaiBatches:
         return request_line(custom_id, wire)
 
     async def owner(self) -> str:
-        """The vendor does not name the key's team."""
+        """Return "": the vendor does not name the key's team."""
         return ""
 
     async def newest(self) -> str | None:
-        found = await self.since(None)
-        return found[0].id if found else None
+        batches = await self.since(None)
+        return batches[0].id if batches else None
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        """The vendor does not say that its list is in order: all is read, and sorted here."""
-        found: list[SeenBatch] = []
-        with asking():
+        """Read the whole list and sort it: the vendor does not promise an order."""
+        batches: list[SeenBatch] = []
+        with request_errors():
             async for page in self._pages("/batches", _LISTED):
                 with reading():
-                    found += [_seen(batch) for batch in page.get("batches") or []]
-        return made_since(found, newest)
+                    batches += [_seen(batch) for batch in page.get("batches") or []]
+        return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:
-        """The file of a batch that was clearly refused is deleted again."""
+        """Delete the uploaded file if the batch is clearly refused."""
         file_id = await self._account.upload(job, {})
-        async with made_of(file_id, self._account.delete_file):
+        async with deleting_if_refused(file_id, self._account.delete_file):
             body = {"name": job.tag, "input_file_id": file_id}
             with creating_from_file(job):
                 return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        with asking_for(batch_id):
+        with item_errors(batch_id):
             batch = await self._account.batch(batch_id)
         with reading():
             return _status(batch_id, batch)
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        """One page of results is in memory at a time."""
+        """Keep one page of results in memory at a time."""
         for batch_id in status.results:
-            with asking_for(batch_id):
+            with item_errors(batch_id):
                 async for page in self._pages(f"/batches/{batch_id}/results", _RESULTS):
                     with reading():
                         records = list(page["results"])
@@ -96,13 +96,13 @@ class XaiBatches:
                         yield read_record(record, _request_id, self._body)
 
     async def cancel(self, batch_id: str) -> None:
-        async with ending(batch_id, self.poll):
+        async with cancelling(batch_id, self.poll):
             await self._account.post(f"/batches/{batch_id}:cancel")
 
     async def clean_up(self, status: BatchStatus) -> None:
-        """The vendor keeps the batch itself, without the file it was made of."""
+        """Delete the uploaded file; the vendor keeps the batch itself."""
         with suppress(ResultsGone):
-            with asking_for(status.id):
+            with item_errors(status.id):
                 batch = await self._account.batch(status.id)
             if batch.get("input_file_id"):
                 await self._account.delete_file(str(batch["input_file_id"]))
@@ -118,34 +118,34 @@ class XaiBatches:
         return token_pages(page_at, "pagination_token")
 
     def _body(self, record: JsonObject) -> JsonObject:
-        """The body that the request would have brought online.
+        """Return the body that the request would have got online.
 
         Raises:
-            CallError: what it would have raised online, or that the batch ended before its turn.
+            CallError: as online, or because the batch ended before the request's turn.
         """
         result = record.get("batch_result") or {}
         response = result.get("response")
         if not response:
-            error = scrubbed(self._endpoint, {"error": _stated_error(record, result)})
+            error = masked_error(self._endpoint, {"error": _stated_error(record, result)})
             if is_answer(error):
                 return error
-            raise meant_for_batches(_failure(error))
+            raise as_batch_refusal(_failure(error))
         body = response["chat_get_completion"]
         if not isinstance(body, Mapping):
-            raise malformed("the body of a result is no JSON object")
+            raise malformed("the body of a result is not a JSON object")
         return body
 
 
 def _stated_error(record: JsonObject, result: JsonObject) -> Any:
-    """The error of a request without a response: a status object or words, in one of three places."""
+    """Return the error of a request without a response: a status object or text, in one of three fields."""
     return result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
 
 
 def _failure(body: JsonObject) -> CallError:
-    """The error of a request: a status object with one of gRPC's codes, or words alone."""
+    """Classify the error of a request: a status object with a gRPC code, or only text."""
     error = body["error"]
     if isinstance(error, str):
-        return _in_words(error)
+        return _text_failure(error)
     code = error.get("code") if isinstance(error, Mapping) else None
     if code == _CANCELLED:
         return TransientError(FailureKind.STOPPED, f"the batch ended before this request's turn: {error}")
@@ -153,19 +153,19 @@ def _failure(body: JsonObject) -> CallError:
     return classify(status, body, None)
 
 
-def _in_words(message: str) -> CallError:
-    """The error in a bare string.
+def _text_failure(message: str) -> CallError:
+    """Classify an error given as bare text.
 
-    It is read as a refused request would be online where its words say that the request, the model or the account is
-    at fault. Otherwise it is the vendor's own failure, so that the request may be made again.
+    If the text blames the request, the model or the account, the error is the same as online. Otherwise it is the
+    vendor's own failure, so that the request may be sent again.
     """
     if ended := _BATCH_ENDED.search(message):
         kind = FailureKind.TIMEOUT if ended["how"].lower() == "expired" else FailureKind.STOPPED
         return TransientError(kind, f"the batch ended before this request's turn: {message}")
-    if _TOO_FAST.search(message):
+    if _RATE_LIMIT.search(message):
         return RateLimited(message, None)
     refused = classify(_REFUSED, {"error": {"message": message}}, None)
-    if isinstance(refused, RowError) and refused.kind is FailureKind.BAD_REQUEST and not _AT_FAULT.search(message):
+    if isinstance(refused, RowError) and refused.kind is FailureKind.BAD_REQUEST and not _BAD_REQUEST.search(message):
         return classify(_UNKNOWN, {"error": {"message": message}}, None)
     return refused
 
@@ -190,39 +190,39 @@ def _counts(state: JsonObject | None) -> dict[str, int]:
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
     counts, message = _counts(batch["state"]), batch.get("cancel_by_xai_message")
     rows = counts.get("num_requests", 0)
-    asked = bool(batch.get("cancel_time")) and not message
-    word, ended = _state(counts, refused=bool(message), cancelled=bool(batch.get("cancel_time")))
+    is_cancelled = bool(batch.get("cancel_time"))
+    word, ended = _state(counts, is_refused=bool(message), is_cancelled=is_cancelled)
     return BatchStatus(
         id=batch_id,
         word=word,
         ended=ended,
-        known=word != _ODD,
+        known=word != _NO_COUNTERS,
         done=counts.get("num_success", 0),
         failed=counts.get("num_error", 0) + counts.get("num_cancelled", 0),
-        problem=None if asked or not ended else _problem(counts, message),
+        problem=_problem(counts, message) if ended and (message or not is_cancelled) else None,
         results=(batch_id,) if ended and rows else (),
         counters=tuple(counts.values()) if ended else None,
     )
 
 
 def _problem(counts: Mapping[str, int], message: object) -> CallError | None:
-    """Why nothing came of a batch that nobody on our side has cancelled."""
+    """Return why a batch that we did not cancel has no results, or None if it has some."""
     rows = counts.get("num_requests", 0)
     if message and not counts.get("num_success"):
-        return meant_for_batches(classify(_REFUSED, {"error": {"message": message}}, None))
+        return as_batch_refusal(classify(_REFUSED, {"error": {"message": message}}, None))
     if rows and counts.get("num_cancelled") == rows:
         return BatchRefused(f"the vendor cancelled all {rows} requests of the batch and gives no reason")
     return None
 
 
-def _state(counts: Mapping[str, int], *, refused: bool, cancelled: bool) -> tuple[str, bool]:
-    """A word for the state, which the vendor has none for, and whether it is the last."""
+def _state(counts: Mapping[str, int], *, is_refused: bool, is_cancelled: bool) -> tuple[str, bool]:
+    """Return our name of the state, since the vendor gives none, and whether it is final."""
     rows, pending = counts.get("num_requests", 0), counts.get("num_pending", 0)
-    if refused:
+    if is_refused:
         return "rejected", True
     if not counts:
-        return _ODD, False
-    if cancelled:
+        return _NO_COUNTERS, False
+    if is_cancelled:
         return ("cancelling", False) if pending else ("cancelled", True)
     if not rows:
         return "validating", False

@@ -1,6 +1,6 @@
-"""xAI's chat completions: OpenAI's protocol with another count of tokens.
+"""xAI's chat completions: OpenAI's protocol with different token counts.
 
-Source: recorded replies. `completion_tokens` leaves out the reasoning tokens, which are billed as output.
+Source: recorded replies. `completion_tokens` excludes the reasoning tokens, which are billed as output.
 """
 
 from __future__ import annotations

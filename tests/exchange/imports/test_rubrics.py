@@ -158,7 +158,7 @@ def test_a_literal_section_that_cannot_be_sent_is_a_problem(imported: tuple[Path
     content = yaml.safe_load(path.read_text("utf-8"))
     content["literal"]["validation"]["user"] = [{"value": "response"}]
     path.write_text(yaml.safe_dump(content), "utf-8")
-    assert "validation: response cannot stand there" in str(check(tmp_path / "out")[0])
+    assert "validation: response cannot be inserted there" in str(check(tmp_path / "out")[0])
 
 
 def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: Path) -> None:
