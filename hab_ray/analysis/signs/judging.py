@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hab_ray.analysis.agreement import LITTLE, Agreement
+from hab_ray.analysis.agreement import LOW_ALPHA, Agreement
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -23,7 +23,7 @@ _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another
 
 def chance(agreed: Agreement | None) -> Iterator[Finding]:
     """Judges whose agreement may be chance, or is little."""
-    if agreed is None or not (agreed.is_chance or agreed.is_little):
+    if agreed is None or not (agreed.is_chance or agreed.is_low):
         return
     told = (
         f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 is "
@@ -34,19 +34,19 @@ def chance(agreed: Agreement | None) -> Iterator[Finding]:
         detail = f"{told} Scores by such a panel say nothing of the subjects."
         title = "The judges agree no better than chance"
     else:
-        detail = f"{told} Below {LITTLE}, much of what tells subjects apart may be which judges were asked."
+        detail = f"{told} Below {LOW_ALPHA}, much of what tells subjects apart may be which judges were asked."
         title = "The judges agree little"
     yield Finding("agreement", Severity.HIGH, title, detail, have_rated, agreed.alpha)
 
 
 def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Iterator[Finding]:
     """Dimensions in which judges agree little, though they do not overall: the paper's sign of an unclear rubric."""
-    if agreed is not None and (agreed.is_chance or agreed.is_little):
+    if agreed is not None and (agreed.is_chance or agreed.is_low):
         return
     low = [
         (row.value, row.dimension)
         for row in rows
-        if row.issue is None and row.reliable and row.value is not None and row.value < LITTLE
+        if row.issue is None and row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
         told = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
@@ -54,7 +54,7 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
             "ambiguous_rubric",
             Severity.MEDIUM,
             "The judges agree little in some dimensions",
-            f"Krippendorff's alpha is below {LITTLE} in {told}: the rubric may be read in several ways.",
+            f"Krippendorff's alpha is below {LOW_ALPHA} in {told}: the rubric may be read in several ways.",
             "See on which issues judges part (Agreement, by issue), and reword those (`rubrics:`).",
             min(low)[0],
         )

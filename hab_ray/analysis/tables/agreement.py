@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import (
-    LITTLE,
+    LOW_ALPHA,
     Agreement,
     Statistic,
     ac1,
@@ -63,7 +63,7 @@ class ShownAgreement:
     overall: Agreement | None
     scores: tuple[Agreed, ...]
     issues: Mapping[str, tuple[Agreed, ...]]
-    little: float = LITTLE
+    little: float = LOW_ALPHA
 
 
 def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hab_ray.analysis.agreement import LITTLE
+from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.board import rank_text
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
@@ -102,7 +102,7 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
     for at, row in enumerate(rows):
         axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
         axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
-    for place, told in ((0.0, "chance"), (LITTLE, "below: little")):
+    for place, told in ((0.0, "chance"), (LOW_ALPHA, "below: little")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
         axes.annotate(told, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
