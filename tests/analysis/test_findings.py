@@ -248,7 +248,7 @@ def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: 
     (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "denies_what_it_lists")
     assert found.severity == Severity.HIGH and found.title.startswith("two lists issues")
     assert f"4 of {4 * TESTS} scored verdicts" in found.detail and found.number == pytest.approx(1 / TESTS)
-    assert f"B, C of good in {FIRST}-000, for one" in found.detail
+    assert f"for example B, C of good in {FIRST}-000." in found.detail
 
 
 @pytest.mark.parametrize(("denied", "raised"), [(0, False), (1, False), (2, False), (3, True)])

@@ -1,4 +1,4 @@
-"""What figures draw, from the tables of a run's analyses: best subjects first, dimensions in the run's order."""
+"""The data of figures, from the tables of a run's analyses: best subjects first, dimensions in the run's order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A subject's overall mean by the panel, 0..1, with its 95 % interval and the ranks that it may have."""
+    """A subject's overall mean by the panel (0..1), with its 95 % interval and its possible ranks."""
 
     subject: str
     mean: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The share, 0..1, of a subject's answers in a dimension of which the panel names an issue."""
+    """The share (0..1) of a subject's answers in a dimension for which the panel names an issue."""
 
     subject: str
     dimension: str
@@ -51,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How far a subject's overall mean is above another's, and whether Holm's correction leaves that standing."""
+    """The difference of two subjects' overall means, and whether it is significant after Holm's correction."""
 
     subject: str
     other: str
@@ -60,7 +60,7 @@ class Pair:
 
 
 def bars(run: Run) -> list[Bar]:
-    """Of each subject that has an overall mean."""
+    """Return a bar for each subject with an overall mean."""
     return [
         Bar(
             row.subject,
@@ -76,7 +76,7 @@ def bars(run: Run) -> list[Bar]:
 
 
 def heats(run: Run) -> list[Heat]:
-    """Of each subject, dimension and issue whose rate is known; subjects in the order of the leaderboard."""
+    """Return each known rate of a subject, dimension and issue, in the order of the leaderboard."""
     place = _places(run)
     found = [row for row in _rows(IssueRate, run, "issues") if row.judge == PANEL and row.rate is not None]
     found.sort(key=lambda row: (place[row.subject], run.dimensions.index(row.dimension), row.issue))
@@ -84,7 +84,7 @@ def heats(run: Run) -> list[Heat]:
 
 
 def points(run: Run) -> list[Point]:
-    """Of each dimension in which several judges have scored answers."""
+    """Return a point for each dimension in which several judges have scored answers."""
     return [
         Point(
             row.dimension,
@@ -99,7 +99,7 @@ def points(run: Run) -> list[Point]:
 
 
 def pairs(run: Run) -> list[Pair]:
-    """Of every two subjects whose overall difference is known, the better placed first."""
+    """Return every pair of subjects with a known overall difference, the higher ranked first."""
     place = _places(run)
     found = []
     for row in _rows(PairedDifference, run, "differences"):
