@@ -21,7 +21,7 @@ _TEMPLATE = "page.html.j2"
 
 
 def write_scores(summary: Summary) -> None:
-    """Replace the run's scores.parquet, its analyses' tables and, if any, the comparison with earlier studies' judges."""
+    """Replace the run's scores.parquet, its analyses' tables and any comparison with earlier studies' judges."""
     run, bridge = RunFolder(summary.run.location), summary.bridge
     run.write(Score, SCORES, list(summary.scores))
     write_tables(summary, analyses())

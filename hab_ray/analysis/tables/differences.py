@@ -1,4 +1,4 @@
-"""Who is better than whom: paired differences of all pairs, in each dimension and overall."""
+"""Paired differences between all pairs of subjects, in each dimension and overall."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from statistics import median
 
-from hab_ray.analysis.intervals import lies_within
+from hab_ray.analysis.intervals import ends, lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, of_known, p_of
 from hab_ray.analysis.power import LEVEL, Design
@@ -18,12 +18,12 @@ from hab_ray.analysis.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How far a subject's mean is above another's over the `tests` that both have, by the panel.
+    """The difference of two subjects' means by the panel, over the `tests` that both have.
 
-    `low` and `high` are a 95 % interval of the difference alone. `p` is of the sign-flip test by generation call, whose
-    null is that the two labels are exchangeable (more than equal means); `holm` the same corrected for all pairs of the
-    dimension, or for all overall pairs. `differs` says whether that is at most .05, `equal` whether the interval lies
-    within +-`margin`. `sd` is of a call's difference.
+    `low` and `high` are an uncorrected 95 % interval. `p` is that of the sign-flip test by generation call, whose null
+    hypothesis is that the two labels are exchangeable (more than equal means); `holm` is corrected for all pairs of the
+    dimension, or for all overall pairs. `differs` says whether it is at most .05, `equal` whether the interval lies
+    within +-`margin`. `sd` is the standard deviation of the calls' differences.
     """
 
     subject: str
@@ -44,7 +44,7 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class DifferenceParts:
-    """The pairs by dimension, overall first, and what the design can show."""
+    """The pairs by dimension, overall first, and the differences that the design can detect."""
 
     by_dimension: Mapping[str, tuple[PairedDifference, ...]]
     told: tuple[str, ...]
@@ -69,7 +69,7 @@ def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference
 
 @analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)
 def differences(summary: Summary) -> Sequence[PairedDifference]:
-    """All pairs of subjects: overall, then by dimension."""
+    """Return all pairs of subjects: overall, then by dimension."""
     cells, subjects, dimensions = summary.cells, summary.settings.subjects, tuple(summary.settings.tests)
     margin = margin_of(summary.run.record)
     found = {
@@ -85,16 +85,16 @@ def differences(summary: Summary) -> Sequence[PairedDifference]:
 def difference_of(
     one: str, other: str, dimension: str, parts: Sequence[Ahead | None], margin: float
 ) -> PairedDifference:
-    """The difference of two, of one dimension's part or of the plain mean of all; not corrected for others."""
+    """Return the difference of two subjects over the unweighted mean of parts, one per dimension; uncorrected."""
     mean, known = mean_of(parts), [part for part in parts if part is not None]
-    low, high = (mean.low, mean.high) if mean else (None, None)
+    difference, low, high = ends(mean)
     return PairedDifference(
         subject=one,
         other=other,
         dimension=dimension,
         tests=sum(part.difference.tests for part in known),
         calls=sum(part.calls for part in known),
-        difference=mean.mean if mean else None,
+        difference=difference,
         low=low,
         high=high,
         p=p_of(known) if mean else None,
@@ -107,6 +107,6 @@ def difference_of(
 
 
 def _corrected(rows: list[PairedDifference]) -> list[PairedDifference]:
-    """The rows of one family with Holm's correction."""
+    """Apply Holm's correction to the rows of one family."""
     corrected = zip(rows, of_known(holm, [row.p for row in rows]), strict=True)
     return [replace(row, holm=p, differs=p is not None and p <= LEVEL) for row, p in corrected]
