@@ -13,6 +13,7 @@ from statistics import NormalDist
 LEVEL, POWER = 0.05, 0.8
 # The standard deviation of differences between two subjects' marks of one test, until the run has measured it.
 ASSUMED_SD = 0.35
+_SHOWN = 0.01  # the smallest difference that messages show
 # The smallest shift of a judge's scores worth detecting; the SD of the difference of two readings, until measured.
 SHIFT, ASSUMED_READING_SD = 0.02, 0.15
 
@@ -61,6 +62,15 @@ class Design:
             return 1.0
         return min(1.0, _standard_errors(self.pairs) * self.sd / sqrt(self.calls))
 
+    @property
+    def detectable(self) -> str:
+        """The differences that can be detected, in words."""
+        if not self.can_show_any:
+            return f"with {self.calls} generation calls no difference can be significant"
+        if not self.sd:
+            return "the subjects' scores are the same"
+        return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
+
     def told(self, what: str, of: str = "tests") -> str:
         """Describe in a sentence what can be detected in `what`; `of` is what the calls are called."""
         if not self.can_show_any:
@@ -69,7 +79,10 @@ class Design:
                 f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
                 f"{LEVEL / self.pairs:.2g}"
             )
+        if not self.sd:
+            return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
         return (
-            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by {self.smallest:.2f} to be "
-            f"told apart in four of five runs (if differences between two answers have an SD of {self.sd:.2f})"
+            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by "
+            f"{max(_SHOWN, self.smallest):.2f} to be told apart in four of five runs (if differences between two "
+            f"answers have an SD of {self.sd:.2f})"
         )

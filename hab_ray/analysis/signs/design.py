@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from statistics import median
 
 import numpy as np
 
@@ -12,9 +11,8 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
-from hab_ray.analysis.power import Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
-from hab_ray.analysis.tables.differences import PairedDifference
+from hab_ray.analysis.tables.differences import PairedDifference, design_of
 from hab_ray.catalog.models import Cutoff
 from hab_ray.rows import Score
 
@@ -129,9 +127,8 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
     for dimension in settings.tests:
         own = [row for row in rows if row.dimension == dimension and row.holm is not None]
         if own and not any(row.differs for row in own):
-            calls, sd = int(median(row.calls for row in own)), median(row.sd or 0.0 for row in own)
-            smallest = Design(len(settings.subjects), calls, sd).smallest
-            listed.append(f"{spoken(dimension)} (0 of {len(own)} pairs; {smallest:.2f} would be needed)")
+            design = design_of(own, len(settings.subjects))
+            listed.append(f"{spoken(dimension)} (0 of {len(own)} pairs; {design.detectable})")
             pairs += len(own)
     if listed:
         yield Finding(

@@ -62,9 +62,16 @@ def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference
     for dimension, rows in by_dimension.items():
         known = [row for row in rows if row.sd is not None]
         if known and dimension != OVERALL:
-            calls, sd = int(median(row.calls for row in known)), median(row.sd or 0.0 for row in known)
-            of = "tests" if calls == int(median(row.tests for row in known)) else "generation calls"
-            yield Design(len(summary.settings.subjects), calls, sd).told(dimension.replace("_", " "), of)
+            design = design_of(known, len(summary.settings.subjects))
+            of = "tests" if design.calls == int(median(row.tests for row in known)) else "generation calls"
+            yield design.told(dimension.replace("_", " "), of)
+
+
+def design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
+    """Return the design of a dimension's pairs: median calls and SD, ignoring an SD of 0 if most pairs have it."""
+    deviations = [row.sd or 0.0 for row in rows]
+    sd = median(deviations) or median([each for each in deviations if each] or [0.0])
+    return Design(subjects, int(median(row.calls for row in rows)), sd)
 
 
 @analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)
