@@ -28,7 +28,7 @@ from hab_ray.storage.replies.parts import part_metadata
 from hab_ray.storage.replies.records import read_table, to_parquet
 from hab_ray.storage.run import ANALYSIS, RATERS, SWEEP, RunFolder
 
-_VIEWS = ("tests", "responses", "verdicts", "rejudged")
+_VIEWS = ("candidates", "tests", "responses", "verdicts", "rejudged")
 _DIGEST = b"inputs_sha256"
 
 
