@@ -129,7 +129,7 @@ def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
 
     Marks are subjects x tests, nan if missing. The SD is 0 if calls are not distinguishable from tests.
     """
-    known = [np.flatnonzero(~np.isnan(own)) for own in marks]
+    known = [np.flatnonzero(~np.isnan(own)).tolist() for own in marks]
     pairs = [(own[at], [calls[test] for test in at]) for own, at in zip(marks, known, strict=True) if len(at) > 1]
     variances = [_nested(values[None], of_values, 1.0)[0] for values, of_values in pairs]
     identified = [each for each in variances if not np.isnan(each)]

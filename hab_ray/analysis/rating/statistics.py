@@ -113,7 +113,8 @@ def _clustered(sums: _Array, clusters: int) -> float:
 
 def _who_rated(parts: Sequence[Rated]) -> NDArray[np.bool_]:
     """Return for each rater whether they rated any of the answers."""
-    return np.any([(~np.isnan(part.raters)).any(axis=1) for part in parts], axis=0)
+    rated: NDArray[np.bool_] = np.any([(~np.isnan(part.raters)).any(axis=1) for part in parts], axis=0)
+    return rated
 
 
 def _freedom(of_tests: float, tests: int, of_raters: float, raters: int) -> float:
