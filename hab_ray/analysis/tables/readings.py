@@ -59,7 +59,7 @@ def _line(judge: str, dimension: str, reading: Reading, scores: Sequence[tuple[i
         reading=reading,
         replies=len(scores),
         equal=sum(strict is not None and strict == published for strict, published in scores),
-        differ=sum(None is not strict != published is not None for strict, published in scores),
+        differ=sum(None not in (strict, published) and strict != published for strict, published in scores),
         only_strict=sum(strict is not None and published is None for strict, published in scores),
         only_published=sum(strict is None and published is not None for strict, published in scores),
     )

@@ -110,11 +110,11 @@ def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[f
         ]
         for judge in (panel if len(panel) > 1 else ())
     }
-    by_points = {subject: _by_points(summary, subject) for subject in subjects}
+    by_points = {subject: _means_by_points(summary, subject) for subject in subjects}
     return found | {name: [by_points[subject][name] for subject in subjects] for name in _POINTS}
 
 
-def _by_points(summary: Summary, subject: str) -> dict[str, float]:
+def _means_by_points(summary: Summary, subject: str) -> dict[str, float]:
     means: dict[str, list[float]] = {name: [] for name in _POINTS}
     for dimension, rubric in summary.rubrics.items():
         named = np.stack([shares_naming(summary, subject, judge, dimension) for judge in summary.settings.panel])

@@ -63,9 +63,8 @@ def settings(summary: Summary) -> SettingsTable:
 
 def _subject(record: Record, sent: Sent, asked: Subject | None) -> ModelLine:
     shown = tuple(f"{name} {' / '.join(values)}" for name, values in sent.parameters.items())
-    return ModelLine(
-        sent.subject, sent.model, sent.provider, shown, _unheeded(record, asked), sent.system, sent.reported
-    )
+    without_effect = _unheeded(record, asked)
+    return ModelLine(sent.subject, sent.model, sent.provider, shown, without_effect, sent.system, sent.reported)
 
 
 def _unheeded(record: Record, asked: Subject | None) -> tuple[Unheeded, ...]:

@@ -69,13 +69,12 @@ def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str,
     run = summary.run
     for dimension in summary.settings.tests:
         found = []
+        tests = _only(summary, dimension)
         for subject in summary.settings.subjects:
-            if not (verdicts := verdicts_on(run, subject, dimension, judge.name)):
-                continue
-            tests = _only(summary, dimension)
-            settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
-            rows = RowIndex.of(answers_of(run, subject, dimension), verdicts)
-            found.append(marks_of(rows, settings)[0])
+            if verdicts := verdicts_on(run, subject, dimension, judge.name):
+                settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
+                rows = RowIndex.of(answers_of(run, subject, dimension), verdicts)
+                found.append(marks_of(rows, settings)[0])
         if found:
             yield dimension, found
 

@@ -62,14 +62,7 @@ class Pair:
 def bars(run: Run) -> list[Bar]:
     """Return a bar for each subject with an overall mean."""
     return [
-        Bar(
-            row.subject,
-            row.mean,
-            row.mean if row.low is None else row.low,
-            row.mean if row.high is None else row.high,
-            row.first,
-            row.last,
-        )
+        Bar(row.subject, row.mean, *_ends(row.mean, row.low, row.high), row.first, row.last)
         for row in _rows(Rank, run, "leaderboard")
         if row.mean is not None and row.first is not None and row.last is not None
     ]
@@ -86,13 +79,7 @@ def heats(run: Run) -> list[Heat]:
 def points(run: Run) -> list[Point]:
     """Return a point for each dimension in which several judges have scored answers."""
     return [
-        Point(
-            row.dimension,
-            row.value,
-            row.value if row.low is None else row.low,
-            row.value if row.high is None else row.high,
-            row.reliable,
-        )
+        Point(row.dimension, row.value, *_ends(row.value, row.low, row.high), row.reliable)
         for row in _rows(Agreed, run, "agreement")
         if row.issue is None and row.statistic == "alpha" and row.value is not None and row.dimension != OVERALL
     ]
@@ -109,6 +96,10 @@ def pairs(run: Run) -> list[Pair]:
             else:
                 found.append(Pair(row.other, row.subject, -row.difference, row.differs))
     return sorted(found, key=lambda pair: (place[pair.subject], place[pair.other]))
+
+
+def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
+    return value if low is None else low, value if high is None else high
 
 
 def _places(run: Run) -> dict[str, int]:

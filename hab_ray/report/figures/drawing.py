@@ -83,14 +83,8 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
         axes.tick_params(length=0)
     for axes in grid[1:]:
         axes.set_yticks([])
-    bar = figure.colorbar(
-        shown,
-        ax=list(grid),
-        orientation="horizontal",
-        fraction=0.05,
-        pad=0.31 / figure.get_figheight(),
-        aspect=40,
-    )
+    pad = 0.31 / figure.get_figheight()
+    bar = figure.colorbar(shown, ax=list(grid), orientation="horizontal", fraction=0.05, pad=pad, aspect=40)
     bar.set_label("share of answers of which the panel names the issue", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
