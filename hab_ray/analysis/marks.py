@@ -107,7 +107,7 @@ V = TypeVar("V")
 
 
 def _unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
-    """Return the pairs as a dict; refuse duplicates, of which the order of rows would choose one."""
+    """Return the pairs as a dict; refuse duplicates, since the result would depend on the order of rows."""
     unique: dict[K, V] = {}
     for key, value in pairs:
         if key in unique:

@@ -97,7 +97,7 @@ def only(rows: list[Preference], kind: str, judge: str, dimension: str = OVERALL
 
 def near(row: Preference, planted: float) -> bool:
     assert row.value is not None and row.low is not None and row.high is not None
-    return row.low <= planted <= row.high and abs(row.value - planted) < 0.02 and row.is_told
+    return row.low <= planted <= row.high and abs(row.value - planted) < 0.02 and row.is_significant
 
 
 def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) -> None:
@@ -108,8 +108,8 @@ def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) ->
     assert near(only(rows, VENDOR, "acme/large"), 0.1)
     assert near(only(rows, LENGTH, "bolt/large", other="other/large"), 0.03)
     assert near(only(rows, LENGTH, "acme/large", other="bolt/large"), -0.03)
-    assert not only(rows, LENGTH, "acme/large", other="other/large").is_told
-    assert not any(row.is_told for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
+    assert not only(rows, LENGTH, "acme/large", other="other/large").is_significant
+    assert not any(row.is_significant for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
     (generator,) = [row for row in rows if row.kind == GENERATOR]
     assert generator.value is None and "not recorded" in generator.why
 
@@ -118,7 +118,7 @@ def test_nothing_is_found_where_nothing_is_planted_but_severity(work: Work) -> N
     plant(work, NOTHING)
     rows = [row for row in found(work) if row.dimension == OVERALL]
     assert {row.kind for row in rows} == {ITSELF, VENDOR, LENGTH, REFUSALS, GENERATOR}
-    assert not [row for row in rows if row.is_told]
+    assert not [row for row in rows if row.is_significant]
 
 
 def test_refusals_are_those_of_each_judge(work: Work) -> None:

@@ -31,7 +31,7 @@ def changed_models(found: Sequence[Split]) -> Iterator[Finding]:
 def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
     """Report judges that scored the same answers differently later."""
     for row in rows:
-        if row.is_told and row.reliable and row.shift is not None:
+        if row.is_significant and row.reliable and row.shift is not None:
             later = "later" if row.hours is None else f"{row.hours:.1f} hours later"
             yield Finding(
                 "judge_shifted",

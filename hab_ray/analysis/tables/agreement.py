@@ -99,12 +99,12 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
         enough = answers >= MIN_ANSWERS and (least is None or least >= MIN_NAMED)
         return Agreed(dimension, issue, judges, statistic, answers, least, value, low, high, enough)
 
-    everybody = ", ".join(panel)
-    yield row(None, everybody, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
+    all_judges = ", ".join(panel)
+    yield row(None, all_judges, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
     for at, letter in enumerate(summary.rubrics[dimension].issue_letters()):
         of_issue = named[..., at]
         counts = [int(np.nansum(each)) for each in of_issue]
-        yield row(letter, everybody, "alpha", alpha, unit_sums(of_issue), min(counts))
+        yield row(letter, all_judges, "alpha", alpha, unit_sums(of_issue), min(counts))
         for first, second in combinations(range(len(panel)), 2):
             sums, least = pair_sums(of_issue[[first, second]]), min(counts[first], counts[second])
             yield row(letter, f"{panel[first]}, {panel[second]}", "kappa", kappa, sums, least)

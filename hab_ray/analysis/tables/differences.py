@@ -47,7 +47,7 @@ class DifferenceParts:
     """The pairs by dimension, overall first, and the differences that the design can detect."""
 
     by_dimension: Mapping[str, tuple[PairedDifference, ...]]
-    told: tuple[str, ...]
+    detectable: tuple[str, ...]
     margin: float
 
 
@@ -55,10 +55,10 @@ def _shown(summary: Summary, rows: Sequence[PairedDifference]) -> DifferencePart
     if not rows:
         return None
     by_dimension = {name: tuple(found) for name, found in groupby(rows, lambda row: row.dimension)}
-    return DifferenceParts(by_dimension, tuple(_told(summary, by_dimension)), margin_of(summary.run.record))
+    return DifferenceParts(by_dimension, tuple(_detectable(summary, by_dimension)), margin_of(summary.run.record))
 
 
-def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference]]) -> Iterator[str]:
+def _detectable(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference]]) -> Iterator[str]:
     for dimension, rows in by_dimension.items():
         known = [row for row in rows if row.sd is not None]
         if known and dimension != OVERALL:

@@ -47,7 +47,7 @@ class Drift:
     reliable: bool
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return excludes_zero(self.low, self.high)
 

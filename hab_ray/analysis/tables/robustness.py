@@ -157,10 +157,10 @@ def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:
         return
     by_panel = marks.mean(axis=2)
     found, reliability = item_rest(by_panel), split_half(by_panel)
-    nobody = int((np.ptp(by_panel, axis=0) <= _TOLERANCE).sum())
+    constant = int((np.ptp(by_panel, axis=0) <= _TOLERANCE).sum())
     counts = {
         SPLIT_HALF: None if np.isnan(reliability) else reliability,
-        SEPARATE_NOBODY: float(nobody),
+        SEPARATE_NOBODY: float(constant),
         WRONG_WAY: float((found < 0).sum()),
     }
     for name, value in counts.items():

@@ -85,7 +85,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
         axes.set_yticks([])
     pad = 0.31 / figure.get_figheight()
     bar = figure.colorbar(shown, ax=list(grid), orientation="horizontal", fraction=0.05, pad=pad, aspect=40)
-    bar.set_label("share of answers of which the panel names the issue", fontsize=7)
+    bar.set_label("share of answers for which the panel names the issue", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
@@ -96,9 +96,9 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
     for at, row in enumerate(rows):
         axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
         axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
-    for place, told in ((0.0, "chance"), (LOW_ALPHA, "below: little")):
+    for place, label in ((0.0, "chance"), (LOW_ALPHA, "below: little")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
-        axes.annotate(told, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
+        axes.annotate(label, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
     axes.set_xlabel("Krippendorff's alpha of the judges' scores, 95 % intervals; hollow: too few answers")
     _name_lines(axes, [row.dimension.replace("_", " ") for row in rows])
@@ -145,7 +145,7 @@ def put_notice(figure: Figure, notice: str) -> None:
 
 DRAWINGS: Mapping[str, Drawing[Any]] = {
     "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they leave open"),
-    "issues": Drawing(heats, draw_issues, "how often the panel names each issue of each subject's answers"),
+    "issues": Drawing(heats, draw_issues, "how often the panel names each issue for each subject's answers"),
     "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
     "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot where two are told apart"),
 }

@@ -47,7 +47,7 @@ class Preference:
     why: str
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return excludes_zero(self.low, self.high)
 
@@ -102,8 +102,8 @@ def _of_kind(
 ) -> Iterator[Preference]:
     kind, judge, others = who
     if not others or not rest:
-        lacking = "a judge of another vendor" if not others else "a subject that is kin to none of these judges"
-        yield _unknown(kind, judge, others, f"{judge} would have to be compared over {lacking}, and there is none")
+        lacking = "no judge of another vendor" if not others else "no subject that is kin to none of these judges"
+        yield _unknown(kind, judge, others, f"the run has {lacking} to compare {judge} with")
         return
     parts, marks, rows = [], [], []
     for dimension in summary.settings.tests:
@@ -171,9 +171,9 @@ def _generator(summary: Summary) -> Iterator[Preference]:
     if len(summary.settings.panel) < 2:
         return
     if sweep.gives_tests or sweep.generate is None:
-        why = "who made the tests is not recorded: they were given"
+        why = "the tests were given, and their generator is not recorded"
     else:
-        why = f"all tests come from {sweep.generate.model}; it takes tests from two generators to tell"
+        why = f"all tests come from {sweep.generate.model}; measuring it takes tests from two generators"
     yield _unknown(GENERATOR, PANEL, (), why)
 
 
