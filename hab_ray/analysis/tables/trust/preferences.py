@@ -102,7 +102,7 @@ def _of_kind(
 ) -> Iterator[Preference]:
     kind, judge, others = who
     if not others or not rest:
-        lacking = "no judge of another vendor" if not others else "no subject that is kin to none of these judges"
+        lacking = "no judge of another vendor" if not others else "no subject unrelated to these judges"
         yield _unknown(kind, judge, others, f"the run has {lacking} to compare {judge} with")
         return
     parts, marks, rows = [], [], []
