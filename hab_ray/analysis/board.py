@@ -1,4 +1,4 @@
-"""The leaderboard as a table: subjects by overall mean, one score a column."""
+"""The leaderboard as a table: subjects by overall mean, one column per score."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hab_ray.rows import Score
 
 @dataclass(frozen=True)
 class Line:
-    """One subject's scores; `by_dimension` in the order of the board's dimensions; `rank` is such as 3-7, or empty."""
+    """One subject's scores; `by_dimension` in the order of the board's dimensions; `rank` like "3-7", or empty."""
 
     subject: str
     overall: Score
@@ -21,7 +21,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Board:
-    """The scores that one judge, or the panel, gave."""
+    """The scores by one judge or the panel."""
 
     judge: str
     dimensions: tuple[str, ...]
@@ -29,7 +29,7 @@ class Board:
 
 
 def board(scores: Sequence[Score], judge: str, ranks: Mapping[str, tuple[int, int]] | None = None) -> Board:
-    """A judge's board, the best overall mean first; subjects without one last, by name. `ranks` are first and last."""
+    """Return a judge's board, best overall mean first, then subjects without one by name; `ranks` are (first, last)."""
     own = [score for score in scores if score.judge == judge]
     dimensions = tuple(dict.fromkeys(score.dimension for score in own if score.dimension != OVERALL))
     at = {(score.subject, score.dimension): score for score in own}
@@ -42,14 +42,14 @@ def board(scores: Sequence[Score], judge: str, ranks: Mapping[str, tuple[int, in
         )
         for subject in dict.fromkeys(score.subject for score in own)
     ]
-    return Board(judge, dimensions, tuple(sorted(lines, key=_rank)))
+    return Board(judge, dimensions, tuple(sorted(lines, key=_best_first)))
 
 
-def _rank(line: Line) -> tuple[float, str]:
+def _best_first(line: Line) -> tuple[float, str]:
     mean = line.overall.mean
     return (1.0 if mean is None else -mean), line.subject
 
 
 def rank_text(first: int, last: int) -> str:
-    """A range of ranks in short."""
+    """Return a range of ranks, such as "3-7"."""
     return f"{first}" if first == last else f"{first}-{last}"

@@ -1,4 +1,4 @@
-"""Reads from a run what its judges and those of earlier studies said of the same answers."""
+"""Reads the verdicts of a run's judges and of earlier studies' judges on the same answers."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _Cells = dict[tuple[str, str], dict[str, Compared]]
 
 @dataclass(frozen=True)
 class Bridge:
-    """Every judge, varied or not, beside every judge of an earlier study: shifts, issues and maps of scores."""
+    """Comparisons of every judge, varied or not, with every judge of an earlier study."""
 
     shifts: tuple[Shift, ...] = ()
     issues: tuple[IssueShift, ...] = ()
     maps: tuple[ScoreMap, ...] = ()
 
     def spoken(self) -> Iterator[str]:
-        """One line for each judge and earlier judge, over all dimensions."""
-        for _, lines in groupby(self.shifts, lambda shift: (shift.judge, shift.rater)):
-            last = list(lines)[-1]
+        """Describe each pair of judge and earlier judge in a line, over all dimensions."""
+        for _, shifts_of_pair in groupby(self.shifts, lambda shift: (shift.judge, shift.rater)):
+            last = list(shifts_of_pair)[-1]
             interval = "" if last.low is None else f" ({last.low:+.3f} to {last.high:+.3f})"
             if last.difference is not None:
                 yield (
@@ -39,8 +39,8 @@ class Bridge:
                 )
 
 
-class Said(NamedTuple):
-    """A verdict without its texts, as its table has it."""
+class VerdictMark(NamedTuple):
+    """A verdict without its texts, as read from its table."""
 
     test_id: str
     sample: int
@@ -52,64 +52,63 @@ class Said(NamedTuple):
 
 
 def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) -> Bridge:
-    """What a run's judges and those of earlier studies said; empty where the run has no verdicts of such.
+    """Compare a run's judges with those of earlier studies; empty if the run has no verdicts by earlier judges.
 
-    A varied judge is compared in the dimensions in which it has read something.
+    A varied judge is compared in the dimensions in which it has verdicts.
     """
     cells: _Cells = {}
-    for subject, dimension, table in run.further_verdicts(columns=Said._fields):
-        earlier = _by_judge(row for row in map(Said._make, rows_in(table)) if row.kind == Rater.PUBLISHED)
+    for subject, dimension, table in run.further_verdicts(columns=VerdictMark._fields):
+        earlier = _by_judge(row for row in map(VerdictMark._make, rows_in(table)) if row.kind == Rater.PUBLISHED)
         if not earlier:
             continue
         answered = _answered(run, settings, subject, dimension)
         letters = rubrics[dimension].issue_letters()
         for judge in _judges(run):
-            verdicts = rows_in(run.verdicts(judge, subject, dimension, columns=Said._fields))
-            now = _by_judge(map(Said._make, verdicts)).get(judge, {})
+            verdicts = rows_in(run.verdicts(judge, subject, dimension, columns=VerdictMark._fields))
+            now = _by_judge(map(VerdictMark._make, verdicts)).get(judge, {})
             if now or judge in settings.panel:
                 for rater, then in earlier.items():
                     cell = cells.setdefault((judge, rater), {}).setdefault(dimension, Compared())
                     _compare(cell, now, then, answered, letters)
     order = {judge: place for place, judge in enumerate(_judges(run))}
-    found = [(*who, cells[who]) for who in sorted(cells, key=lambda who: (who[1], order[who[0]]))]
+    compared = [(*pair, cells[pair]) for pair in sorted(cells, key=lambda pair: (pair[1], order[pair[0]]))]
     return Bridge(
-        tuple(shift for each in found for shift in shifts(*each)),
-        tuple(issue for each in found for issue in issue_shifts(*each)),
-        tuple(level for each in found for level in score_maps(*each)),
+        tuple(shift for each in compared for shift in shifts(*each)),
+        tuple(issue for each in compared for issue in issue_shifts(*each)),
+        tuple(level for each in compared for level in score_maps(*each)),
     )
 
 
 def _judges(run: Run) -> Iterator[str]:
-    """Every judge, with its variants behind it."""
+    """Yield every judge, followed by its variants."""
     varied = run.record.sweep.varied_judges
     for judge in run.panel:
         yield judge
         yield from (each.name for each in varied if each.base == judge)
 
 
-def _by_judge(rows: Iterable[Said]) -> Mapping[str, Mapping[_Answer, list[Said]]]:
-    """Verdicts by judge and by the answer that they are on."""
-    found: dict[str, dict[_Answer, list[Said]]] = defaultdict(lambda: defaultdict(list))
+def _by_judge(rows: Iterable[VerdictMark]) -> Mapping[str, Mapping[_Answer, list[VerdictMark]]]:
+    found: dict[str, dict[_Answer, list[VerdictMark]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         found[row.judge][row.test_id, row.sample].append(row)
     return found
 
 
 def _answered(run: Run, settings: ScoreSettings, subject: str, dimension: str) -> set[_Answer]:
-    """The answers of a subject that judges read and that enter means."""
+    """Return a subject's answers that can enter means."""
     rows = rows_in(run.responses(subject, dimension, columns=["test_id", "sample", "state", "finish"]))
-    left_out = {Finish.TRUNCATED} if settings.truncated == "exclude" else set()
-    return {(test, sample) for test, sample, state, finish in rows if state == State.OK and finish not in left_out}
+    excluded = Finish.TRUNCATED if settings.truncated == "exclude" else None
+    return {(test, sample) for test, sample, state, finish in rows if state == State.OK and finish != excluded}
 
 
 def _compare(
     cell: Compared,
-    now: Mapping[_Answer, list[Said]],
-    then: Mapping[_Answer, list[Said]],
+    now: Mapping[_Answer, list[VerdictMark]],
+    then: Mapping[_Answer, list[VerdictMark]],
     answered: set[_Answer],
     letters: Sequence[str],
 ) -> None:
-    """Take in what both said of one subject's answers."""
+    """Add both judges' verdicts on one subject's answers."""
     read = {answer: [row for row in rows if _score(row) is not None] for answer, rows in now.items()}
     for answer, (earlier, *_) in then.items():
         if answer not in answered:
@@ -123,16 +122,16 @@ def _compare(
             continue
         marks = [mark for row in readings if (mark := _score(row)) is not None]
         earlier_row = next(iter(then.get(answer, ())), None)
-        before = _score(earlier_row) if earlier_row else None
-        if earlier_row is None or before is None:
+        earlier_score = _score(earlier_row) if earlier_row else None
+        if earlier_row is None or earlier_score is None:
             cell.add_alone(answer[0], marks)
             continue
-        cell.add(answer[0], marks, before)
+        cell.add(answer[0], marks, earlier_score)
         if earlier_row.issues is not None:
             for row in readings:
                 cell.add_issues(letters, row.issues or (), earlier_row.issues)
 
 
-def _score(row: Said) -> float | None:
-    """A verdict's score from 0 to 1; None where it has failed."""
+def _score(row: VerdictMark) -> float | None:
+    """Return a verdict's score (0..1), or None if it failed."""
     return row.score / SCORE_START if row.state == State.OK and row.score is not None else None

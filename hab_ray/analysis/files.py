@@ -1,7 +1,7 @@
-"""The tables of a run's analyses in its folder: `analysis/<name>.parquet` and `.csv`.
+"""Writes the tables of a run's analyses into its folder: `analysis/<name>.parquet` and `.csv`.
 
-A table is computed again only if something that it follows from has changed: a view, the sweep, a rubric, the code. The
-digest of all that stands in the Parquet file, which is written last.
+A table is recomputed only if one of its inputs has changed: a view, the sweep, a rubric, the code. The digest of all
+inputs is stored in the Parquet file, which is written last.
 """
 
 from __future__ import annotations
@@ -28,51 +28,50 @@ from hab_ray.storage.replies.parts import part_metadata
 from hab_ray.storage.replies.records import read_table, to_parquet
 from hab_ray.storage.run import ANALYSIS, RATERS, SWEEP, RunFolder
 
-_VIEWS = ("tests", "responses", "verdicts", "rejudged")
+_VIEWS = ("candidates", "tests", "responses", "verdicts", "rejudged")
 _DIGEST = b"inputs_sha256"
 
 
 def write_tables(summary: Summary, sections: Iterable[Section[Any]]) -> None:
-    """Write the table of every analysis among these sections, or take over what is there and still follows."""
+    """Write the table of every analysis among these sections; reuse files whose inputs have not changed."""
     folder = RunFolder(summary.run.location).folder
-    inputs = _inputs(summary, folder)
+    inputs = _inputs_digest(summary, folder)
     for each in sections:
         if isinstance(each, Analysis):
-            digest = sha256(f"{inputs} {each.module} {_digest(each.source)}".encode()).hexdigest()
-            if not _take_over(summary, each, folder, digest):
+            digest = sha256(f"{inputs} {each.module} {_file_digest(each.source)}".encode()).hexdigest()
+            if not _reuse(summary, each, folder, digest):
                 _write(summary, each, folder, digest)
 
 
-def _take_over(summary: Summary, found: Analysis[Any], folder: Folder, digest: str) -> bool:
-    """Use the rows of the file if they follow from the same inputs; whether they do."""
-    file = f"{ANALYSIS}/{found.name}.parquet"
+def _reuse(summary: Summary, analysis: Analysis[Any], folder: Folder, digest: str) -> bool:
+    """Load the rows of the existing file if its inputs have this digest; return whether they have."""
+    file = f"{ANALYSIS}/{analysis.name}.parquet"
     try:
         metadata = part_metadata(folder, file).metadata or {}
         if metadata.get(_DIGEST) != digest.encode():
             return False
-        rows = from_table(found.row, read_table(file, folder.get(file)))
+        rows = from_table(analysis.row, read_table(file, folder.get(file)))
     except (FileNotFoundError, DamagedFile, KeyError, TypeError, ValueError):
         return False
-    summary.tables.setdefault(found.module, rows)
+    summary.tables.setdefault(analysis.module, rows)
     return True
 
 
-def _write(summary: Summary, found: Analysis[Any], folder: Folder, digest: str) -> None:
-    table = to_table(found.row, list(found(summary)))
-    folder.put(f"{ANALYSIS}/{found.name}.csv", to_csv(table))
-    marked = table.replace_schema_metadata({_DIGEST: digest.encode()})
-    folder.put(f"{ANALYSIS}/{found.name}.parquet", to_parquet(marked))
+def _write(summary: Summary, analysis: Analysis[Any], folder: Folder, digest: str) -> None:
+    table = to_table(analysis.row, list(analysis(summary)))
+    folder.put(f"{ANALYSIS}/{analysis.name}.csv", to_csv(table))
+    with_digest = table.replace_schema_metadata({_DIGEST: digest.encode()})
+    folder.put(f"{ANALYSIS}/{analysis.name}.parquet", to_parquet(with_digest))
 
 
 def to_csv(table: pa.Table) -> bytes:
-    """A table as CSV: lists with blanks between their members, a ' before what a spreadsheet takes for a formula."""
+    """Return a table as CSV: list members separated by spaces, a ' before anything a spreadsheet reads as a formula."""
     written = BytesIO()
     pa_csv.write_csv(without_formulas(without_lists(table)), written)
     return written.getvalue()
 
 
-def _inputs(summary: Summary, folder: Folder) -> str:
-    """The digest of the views, the sweep, the rubrics and the code that all analyses share."""
+def _inputs_digest(summary: Summary, folder: Folder) -> str:
     hashed = sha256()
     for name in sorted({SWEEP, RATERS, *(file for view in _VIEWS for file in folder.list(view))}):
         if folder.exists(name):
@@ -80,10 +79,10 @@ def _inputs(summary: Summary, folder: Folder) -> str:
     for dimension, rubric in summary.rubrics.items():
         hashed.update(f"{dimension} {rubric.sha256}\n".encode())
     hashed.update(f"numpy {numpy.__version__} scipy {scipy.__version__}\n".encode())
-    hashed.update("".join(map(_digest, sorted(Path(__file__).parent.rglob("*.py")))).encode())
+    hashed.update("".join(map(_file_digest, sorted(Path(__file__).parent.rglob("*.py")))).encode())
     return hashed.hexdigest()
 
 
 @cache
-def _digest(file: Path) -> str:
+def _file_digest(file: Path) -> str:
     return sha256(file.read_bytes()).hexdigest()

@@ -1,7 +1,7 @@
 """The marks behind every mean: subject x dimension x judge, arranged by test and sample.
 
-Everything is arranged by what the sweep asks, not by what came back, so a row that is missing is seen to be
-missing, and the order in which rows arrive changes nothing.
+The sweep defines the arrangement, not the rows that exist: a missing row shows as missing, and the order in which rows
+arrive does not matter.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Truncated = Literal["judge", "exclude"]
 
 @dataclass(frozen=True)
 class ScoreSettings:
-    """What a sweep asks, as far as scores depend on it. `tests` are the ids of each dimension's tests.
+    """The parts of a sweep that scores depend on. `tests` holds the ids of each dimension's tests.
 
-    `panel` are the sweep's judges: an answer needs a score from every one of them to enter the panel's mean. Verdicts
-    of anybody else are ignored. Each judge was to read an answer `replicates` times. `truncated` says whether answers
-    that were cut at the output limit are scored. `calls` names the generation call that each test comes from.
+    `panel` holds the sweep's judges: an answer needs a score from each of them to enter the panel's mean. Verdicts of
+    other raters are ignored. Each judge reads an answer `replicates` times. `truncated` decides whether answers cut at
+    the output limit are scored. `calls` holds the generation call of each test.
     """
 
     subjects: tuple[str, ...]
@@ -41,12 +41,16 @@ class ScoreSettings:
     calls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def calls_of(self, dimension: str) -> tuple[str, ...]:
-        """The generation call of each test of a dimension; a test that was not generated counts as one."""
+        """Return the generation call of each test of a dimension; a test that was not generated is its own call."""
         return self.calls.get(dimension, self.tests[dimension])
+
+    def positions(self, dimension: str) -> dict[str, int]:
+        """Return the position of each test in a dimension by its id."""
+        return {test_id: at for at, test_id in enumerate(self.tests[dimension])}
 
 
 class RowId(NamedTuple):
-    """Which answer is meant: what a subject said to a test, the `sample`-th time it was asked."""
+    """The identity of an answer: a subject's `sample`-th answer to a test."""
 
     subject: str
     dimension: str
@@ -87,12 +91,12 @@ VerdictRow = Verdict | Judged
 
 
 def id_of(row: ResponseRow | VerdictRow) -> RowId:
-    """The answer that a response is, or that a verdict is about."""
+    """Return the identity of a response, or of the answer that a verdict is on."""
     return RowId(row.subject, row.dimension, row.test_id, row.sample)
 
 
 def rows_of(settings: ScoreSettings, subject: str, dimension: str) -> Iterator[RowId]:
-    """Every answer that a subject owes in a dimension."""
+    """Yield the identity of every answer that the sweep asks of a subject in a dimension."""
     for test_id in settings.tests[dimension]:
         for sample in range(settings.samples):
             yield RowId(subject, dimension, test_id, sample)
@@ -103,13 +107,15 @@ V = TypeVar("V")
 
 
 def _unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
-    """The pairs as a dict; of two rows with one identity, which one counts would depend on their order."""
-    found: dict[K, V] = {}
+    """Return the pairs as a dict; refuse duplicates, since the result would depend on the order of rows."""
+    unique: dict[K, V] = {}
     for key, value in pairs:
-        if key in found:
-            raise DamagedFile(f"{key} stands twice in the run's responses or verdicts; delete both and run again")
-        found[key] = value
-    return found
+        if key in unique:
+            raise DamagedFile(
+                f"{key} occurs twice in the run's responses or verdicts; delete the files that hold it and run again"
+            )
+        unique[key] = value
+    return unique
 
 
 def is_truncated(response: ResponseRow) -> bool:
@@ -119,17 +125,17 @@ def is_truncated(response: ResponseRow) -> bool:
 
 @dataclass(frozen=True)
 class RowIndex:
-    """Responses by the answer that they are, and verdicts by judge, the answer that they are about, and replicate."""
+    """Responses by identity, and verdicts by judge, identity of the answer, and replicate."""
 
     responses: Mapping[RowId, ResponseRow]
     verdicts: Mapping[tuple[str, RowId, int], VerdictRow]
 
     @classmethod
     def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> RowIndex:
-        """The rows of a run or of a part of it, in any order.
+        """Index the rows of a run or of a part of it, in any order.
 
         Raises:
-            DamagedFile: two of them are the same answer or verdict.
+            DamagedFile: an answer or verdict occurs twice.
         """
         return cls(
             _unique((id_of(r), r) for r in responses),
@@ -137,7 +143,7 @@ class RowIndex:
         )
 
     def scorable(self, settings: ScoreSettings) -> dict[RowId, ResponseRow]:
-        """The responses that a verdict can bring into a mean."""
+        """Return the responses that enter means once they have verdicts."""
         answered = {row: r for row, r in self.responses.items() if r.state is State.OK}
         if settings.truncated == "judge":
             return answered
@@ -149,10 +155,10 @@ TestMarks = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class ItemScores:
-    """One subject in one dimension as one judge (or the panel) sees it.
+    """One judge's (or the panel's) marks of one subject in one dimension.
 
-    `by_test` holds, for each test, a mark of 0..1 for each sample, None where the answer is in no mean; `truncated`
-    counts the marks of answers that were cut; `calls` names each test's generation call.
+    `by_test` holds a mark (0..1) per sample for each test, None where the answer is excluded from means; `truncated`
+    counts the marks of truncated answers; `calls` holds each test's generation call.
     """
 
     subject: str
@@ -164,63 +170,65 @@ class ItemScores:
 
     @property
     def rows(self) -> int:
-        """How many answers the subject owes here."""
+        """Number of answers that the sweep asks for."""
         return sum(map(len, self.by_test))
 
     @property
     def scored(self) -> int:
-        """How many of them are in the mean."""
+        """Number of answers in the mean."""
         return sum(mark is not None for test in self.by_test for mark in test)
 
     @property
     def missing(self) -> int:
-        """How many of them are in no mean."""
+        """Number of answers excluded from the mean."""
         return self.rows - self.scored
 
+    @property
+    def test_calls(self) -> Sequence[Hashable]:
+        """The generation call of each test; without `calls` every test is its own."""
+        return self.calls or range(len(self.by_test))
+
     def test_means(self) -> list[float | None]:
-        """The mean mark of each test, None where it has none: its samples are no independent observations."""
-        means = {test: _mean_of_given(test) for test in set(self.by_test)}
+        """Return the mean mark of each test, or None; samples of a test are not independent observations."""
+        means = {test: fmean(known) if (known := _known(test)) else None for test in set(self.by_test)}
         return [means[test] for test in self.by_test]
 
     def known(self) -> tuple[list[float], list[Hashable]]:
-        """The means that there are, and the generation call of each."""
-        calls = self.calls or range(len(self.by_test))
-        found = [(mean, call) for mean, call in zip(self.test_means(), calls, strict=True) if mean is not None]
-        return [mean for mean, _ in found], [call for _, call in found]
+        """Return the mean marks of tests that have one, and their generation calls."""
+        pairs = [
+            (mean, call) for mean, call in zip(self.test_means(), self.test_calls, strict=True) if mean is not None
+        ]
+        return [mean for mean, _ in pairs], [call for _, call in pairs]
 
     def filled(self, mark: float) -> list[float]:
-        """The mean mark of each test if every missing row had this mark."""
+        """Return the mean mark of each test with `mark` in place of every missing one."""
         means = {test: fmean(mark if m is None else m for m in test) for test in set(self.by_test)}
         return [means[test] for test in self.by_test]
 
 
-def _mean_of_given(marks: TestMarks) -> float | None:
-    given = [mark for mark in marks if mark is not None]
-    return fmean(given) if given else None
+def _known(marks: TestMarks) -> list[float]:
+    return [mark for mark in marks if mark is not None]
 
 
 def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:
-    """All marks of a sweep: subjects, then judges with the panel last, then dimensions, in the sweep's order.
+    """Return all marks of a sweep, by subject, judge (the panel last) and dimension, in the sweep's order.
 
     A judge's mark of an answer is the mean of its readable replicates, if there is at least one. The panel's mark is
-    the mean of its judges' marks, and only where every one of them gave one: else a lenient judge who failed on the
-    hard rows would shift the mean of those rows alone.
+    the mean of its judges' marks, and only if each of them gave one: otherwise a lenient judge who failed on hard rows
+    would shift the mean of those rows alone.
     """
     answered = rows.scorable(settings)
-    given = _means_of_replicates(rows.verdicts, settings.replicates)
+    by_judge = _means_of_replicates(rows.verdicts, settings.replicates)
     truncated = {row for row, response in answered.items() if is_truncated(response)}
     found = []
     for subject in settings.subjects:
-        owed = {dimension: list(rows_of(settings, subject, dimension)) for dimension in settings.tests}
-        for judge, seats in _seats(settings.panel):
-            for dimension, ids in owed.items():
-                marks = [_mark(given, seats, row) if row in answered else None for row in ids]
-                cut = sum(m is not None and row in truncated for row, m in zip(ids, marks, strict=True))
-                found.append(
-                    ItemScores(
-                        subject, dimension, judge, _by_test(marks, settings.samples), cut, settings.calls_of(dimension)
-                    )
-                )
+        ids = {dimension: list(rows_of(settings, subject, dimension)) for dimension in settings.tests}
+        for judge, members in (*((judge, (judge,)) for judge in settings.panel), (PANEL, settings.panel)):
+            for dimension, asked in ids.items():
+                marks = [_mark(by_judge, members, row) if row in answered else None for row in asked]
+                cut = sum(m is not None and row in truncated for row, m in zip(asked, marks, strict=True))
+                by_test = _by_test(marks, settings.samples)
+                found.append(ItemScores(subject, dimension, judge, by_test, cut, settings.calls_of(dimension)))
     return found
 
 
@@ -231,23 +239,18 @@ def _means_of_replicates(
     for (judge, row, replicate), verdict in verdicts.items():
         if replicate < replicates and verdict.state is State.OK and verdict.score is not None:
             scores[judge, row].append(verdict.score)
-    return {who: fmean(found) / SCORE_START for who, found in scores.items()}
+    return {key: fmean(of_answer) / SCORE_START for key, of_answer in scores.items()}
 
 
-def _seats(panel: Sequence[str]) -> list[tuple[str, tuple[str, ...]]]:
-    """Each judge alone, then all of them together."""
-    return [*((judge, (judge,)) for judge in panel), (PANEL, tuple(panel))]
-
-
-def _mark(given: Mapping[tuple[str, RowId], float], seats: Sequence[str], row: RowId) -> float | None:
-    if len(seats) == 1:
-        return given.get((seats[0], row))
-    marks = [given[judge, row] for judge in seats if (judge, row) in given]
-    return fmean(marks) if len(marks) == len(seats) else None
+def _mark(by_judge: Mapping[tuple[str, RowId], float], members: Sequence[str], row: RowId) -> float | None:
+    if len(members) == 1:
+        return by_judge.get((members[0], row))
+    marks = [by_judge[judge, row] for judge in members if (judge, row) in by_judge]
+    return fmean(marks) if len(marks) == len(members) else None
 
 
 def _by_test(marks: Sequence[float | None], samples: int) -> tuple[TestMarks, ...]:
-    """The marks of each test; equal ones are held once, as there are few and a sweep has millions of tests."""
-    held: dict[TestMarks, TestMarks] = {}
+    """Group marks by test; share equal tuples, which saves memory over millions of tests."""
+    shared: dict[TestMarks, TestMarks] = {}
     by_test = (tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
-    return tuple(held.setdefault(test, test) for test in by_test)
+    return tuple(shared.setdefault(test, test) for test in by_test)

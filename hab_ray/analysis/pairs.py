@@ -1,8 +1,9 @@
-"""Paired differences between two sets of marks over the tests that both have, corrected for how many there are."""
+"""Paired differences between two sets of marks over their shared tests, and corrections for multiple comparisons."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ahead:
-    """How far one is ahead of another on their shared tests of a dimension; `sums` are by generation call."""
+    """The mean lead of one set of marks over another on shared tests of a dimension; `sums` are by generation call."""
 
     difference: Interval
     sums: _Array
@@ -27,47 +28,45 @@ class Ahead:
 
     @property
     def calls(self) -> int:
-        """How many generation calls the shared tests come from."""
+        """Number of generation calls behind the shared tests."""
         return len(self.sums)
 
 
 def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
-    """Compare two sets of marks of the same tests; None where they share none."""
-    calls: Sequence[Hashable] = one.calls or range(len(one.by_test))
-    rows = zip(one.test_means(), other.test_means(), calls, strict=True)
+    """Compare two sets of marks of the same tests; None if they have no marked test in common."""
+    rows = zip(one.test_means(), other.test_means(), one.test_calls, strict=True)
     both = [(a - b, call) for a, b, call in rows if a is not None and b is not None]
     if not both:
         return None
-    steps, named = [step for step, _ in both], [call for _, call in both]
-    sums = sums_by(np.array(steps), named)
-    deviation = len(sums) / len(steps) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
-    return Ahead(interval(steps, named, -1.0, 1.0), sums, deviation)
+    differences, calls = [difference for difference, _ in both], [call for _, call in both]
+    sums = sums_by(np.array(differences), calls)
+    deviation = len(sums) / len(differences) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
+    return Ahead(interval(differences, calls, -1.0, 1.0), sums, deviation)
 
 
 def p_of(parts: Sequence[Ahead]) -> float:
-    """The p-value of the sign-flip test, of one dimension or of the plain mean of several."""
+    """Return the p-value of the sign-flip test for one dimension, or for the unweighted mean of several."""
     if len(parts) == 1:
         return p_value(parts[0].sums)
     return p_of_mean([part.sums / part.difference.tests for part in parts])
 
 
 def mean_of(parts: Sequence[Ahead | None]) -> Interval | None:
-    """The plain mean of the dimensions' differences; None where one is unknown."""
+    """Return the unweighted mean of the dimensions' differences, or None if one is unknown."""
     return combined([part.difference if part else None for part in parts])
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values after Holm: what each would have to be below alone."""
-    order = np.argsort(p_values, kind="stable")
+    """Return the p-values with Holm's correction."""
     adjusted, highest = [0.0] * len(p_values), 0.0
-    for rank, place in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[place]))
-        adjusted[place] = highest
+    for rank, at in enumerate(np.argsort(p_values, kind="stable")):
+        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[at]))
+        adjusted[at] = highest
     return adjusted
 
 
 def adjusted(p_values: Sequence[float], correction: Correction) -> Sequence[float]:
-    """The p-values of a family after its correction."""
+    """Return the p-values of a family with the given correction."""
     match correction:
         case Correction.HOLM:
             return holm(p_values)
@@ -82,18 +81,14 @@ def adjusted(p_values: Sequence[float], correction: Correction) -> Sequence[floa
 def of_known(
     correct: Callable[[Sequence[float]], Iterable[float]], p_values: Sequence[float | None]
 ) -> list[float | None]:
-    """The p-values of a family after its correction for those that there are; None stays None."""
+    """Correct the p-values of a family that are known; None stays None and does not count."""
     known = [p for p in p_values if p is not None]
     corrected = iter(correct(known) if known else ())
     return [None if p is None else float(next(corrected)) for p in p_values]
 
 
 def rank_ranges(subjects: Iterable[str], better: Iterable[tuple[str, str]]) -> Mapping[str, tuple[int, int]]:
-    """The first and last rank that a subject may have, where `better` are the pairs (better, worse) told apart."""
-    names = list(subjects)
-    above = {name: 0 for name in names}
-    below = {name: 0 for name in names}
-    for one, other in better:
-        above[other] += 1
-        below[one] += 1
+    """Return each subject's possible first and last rank; `better` holds the significant pairs (better, worse)."""
+    names, pairs = list(subjects), list(better)
+    above, below = Counter(worse for _, worse in pairs), Counter(one for one, _ in pairs)
     return {name: (1 + above[name], len(names) - below[name]) for name in names}

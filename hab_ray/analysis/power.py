@@ -1,7 +1,7 @@
-"""The smallest difference between two subjects that a design can show, before and after the run.
+"""The smallest difference between two subjects that a design can detect, before and after the run.
 
-It is where a paired test by generation call has a power of 80 % at the level that Holm leaves the smallest of all
-pairs, in the normal approximation. Whatever the difference, a sign-flip test of G calls has no p-value below 2 / 2^G.
+At that difference a paired test by generation call has a power of 80 % at the level of Holm's first step, in the
+normal approximation. A sign-flip test of G calls has no p-value below 2 / 2^G, however large the difference.
 """
 
 from __future__ import annotations
@@ -11,36 +11,35 @@ from math import sqrt
 from statistics import NormalDist
 
 LEVEL, POWER = 0.05, 0.8
-# The standard deviation of differences between two subjects' marks of one test, where none is known yet.
+# The standard deviation of differences between two subjects' marks of one test, until the run has measured it.
 ASSUMED_SD = 0.35
-
-
-# The smallest shift of a judge's scores worth seeing, and the deviation of two readings of one answer, if unknown.
+_SHOWN = 0.01  # the smallest difference that messages show
+# The smallest shift of a judge's scores worth detecting; the SD of the difference of two readings, until measured.
 SHIFT, ASSUMED_READING_SD = 0.02, 0.15
 
 
 def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
-    """How many answers must be judged again to see that a judge's scores have shifted, in four of five cases.
+    """Return how many answers must be judged again to detect a shift of a judge's scores with a power of 80 %.
 
-    By a paired test at 5 %, in the normal approximation; `sd` is of the difference of two readings of an answer.
+    By a paired test at 5 %, in the normal approximation; `sd` is that of the difference of two readings of an answer.
     """
-    return round((_reach() * sd / shift) ** 2)
+    return round((_standard_errors() * sd / shift) ** 2)
 
 
 def shown_shift(sentinels: int, sd: float) -> float:
-    """The smallest shift that so many answers show in four of five cases; the reverse of `sentinels`."""
-    return _reach() * sd / sqrt(sentinels)
+    """Return the smallest shift that this many answers detect with a power of 80 %; the inverse of `sentinels`."""
+    return _standard_errors() * sd / sqrt(sentinels)
 
 
-def _reach(pairs: int = 1) -> float:
-    """How many standard errors a difference must have that a two-sided test of one of so many pairs is to show."""
+def _standard_errors(pairs: int = 1) -> float:
+    """Return how many standard errors a difference needs for a two-sided test of one of these pairs to detect it."""
     normal = NormalDist()
     return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
 
 
 @dataclass(frozen=True)
 class Design:
-    """What pairs of subjects are compared over: `calls` generation calls, whose differences have the deviation `sd`."""
+    """A comparison of pairs of subjects over generation calls, whose differences have the standard deviation `sd`."""
 
     subjects: int
     calls: int
@@ -48,29 +47,42 @@ class Design:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of subjects there are."""
+        """Number of pairs of subjects."""
         return self.subjects * (self.subjects - 1) // 2
 
     @property
     def can_show_any(self) -> bool:
-        """Whether the smallest p-value that there is would be small enough."""
+        """Whether the smallest possible p-value is small enough."""
         return self.pairs > 0 and 2.0 ** (1 - min(self.calls, 1000)) * self.pairs <= LEVEL
 
     @property
     def smallest(self) -> float:
-        """The smallest difference of means, 0..1, that is shown in four of five runs; 1 where none can be."""
+        """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be."""
         if not self.can_show_any:
             return 1.0
-        return min(1.0, _reach(self.pairs) * self.sd / sqrt(self.calls))
+        return min(1.0, _standard_errors(self.pairs) * self.sd / sqrt(self.calls))
+
+    @property
+    def detectable(self) -> str:
+        """The differences that can be detected, in words."""
+        if not self.can_show_any:
+            return f"with {self.calls} generation calls no difference can be significant"
+        if not self.sd:
+            return "the subjects' scores are the same"
+        return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
 
     def told(self, what: str, of: str = "tests") -> str:
-        """In a sentence: `what` is compared over the calls, which are `of` a kind: tests, if each has its own."""
+        """Describe in a sentence what can be detected in `what`; `of` is what the calls are called."""
         if not self.can_show_any:
             return (
-                f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ: the smallest p "
-                f"is {2.0 ** (1 - self.calls):.2g}, and Holm compares it with {LEVEL / self.pairs:.2g}"
+                f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ significantly: "
+                f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
+                f"{LEVEL / self.pairs:.2g}"
             )
+        if not self.sd:
+            return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
         return (
-            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by {self.smallest:.2f} to be "
-            f"told apart in four of five runs (if differences between two answers have an SD of {self.sd:.2f})"
+            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by "
+            f"{max(_SHOWN, self.smallest):.2f} to be told apart in four of five runs (if differences between two "
+            f"answers have an SD of {self.sd:.2f})"
         )

@@ -1,11 +1,11 @@
-"""How an analysis makes itself known.
+"""Registration of analyses.
 
-An analysis is a module in `hab_ray.analysis.tables`, or in a package there, with one function under
-`@analysis(Row, ...)`, and beside it a template of the same name. The function gets the run's `Summary` and returns rows
-of a flat, frozen dataclass: these are written into `analysis/` of the run, read by `open_run(...).analysis(name)`,
-exported, and shown by the template as `table`, arranged by `layout` where one is given. A module that describes a run
-and claims nothing is a `@section`: it has a template and no file. If what is shown is empty or None, the report leaves
-the section out. Nothing else names an analysis: the modules are found by listing the package.
+An analysis is a module in `hab_ray.analysis.tables`, or in a package there, with one function decorated by
+`@analysis(Row, ...)` and a template of the same name. The function takes the run's `Summary` and returns rows of a
+flat, frozen dataclass. They are written into `analysis/` of the run, read by `open_run(...).analysis(name)`, exported,
+and passed to the template as `table`, through `layout` if one is given. A module that only describes a run is a
+`@section`: it has a template but no file. The report omits a section whose `table` is empty or None. Analyses are
+discovered by listing the package; they are named nowhere else.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ T = TypeVar("T", covariant=True)
 
 @dataclass(frozen=True)
 class Section(Generic[T]):
-    """A function of a run, and how the report shows what it finds.
+    """A function of a run and how the report shows its result.
 
-    `order` places it in the report, `link` names it in the list of sections, `heading` stands above it.
+    `order` is its position in the report, `link` its name in the list of sections, `heading` its title.
     """
 
     compute: Callable[[Summary], T]
@@ -38,26 +38,26 @@ class Section(Generic[T]):
     heading: str
 
     def __call__(self, summary: Summary) -> T:
-        """What it finds in a run."""
+        """Compute its result for a run."""
         return self.compute(summary)
 
     def shown(self, summary: Summary) -> object:
-        """What its template gets as `table`."""
+        """Return the `table` of its template."""
         return self(summary)
 
     @property
     def module(self) -> str:
-        """The module it is defined in."""
+        """The name of the module that defines it."""
         return self.compute.__module__
 
     @property
     def name(self) -> str:
-        """The name of its file, and of its section."""
+        """The name of its file and section."""
         return self.module.rpartition(".")[2]
 
     @property
     def source(self) -> Path:
-        """The file it is defined in."""
+        """The file that defines it."""
         file = sys.modules[self.module].__file__
         assert file is not None
         return Path(file)
@@ -70,26 +70,26 @@ class Section(Generic[T]):
 
 @dataclass(frozen=True)
 class Analysis(Section[Sequence[R]]):
-    """A section whose rows are a table of type `row`; `layout` arranges them for the template. Computed once."""
+    """A section whose result is a table of `row`s, computed once; `layout` arranges them for the template."""
 
     row: type[R]
     layout: Callable[[Summary, Sequence[R]], object] | None = None
 
     def __call__(self, summary: Summary) -> Sequence[R]:
-        """The rows of its table."""
+        """Return the rows of its table."""
         if self.module not in summary.tables:
             summary.tables[self.module] = self.compute(summary)
-        found: Sequence[R] = summary.tables[self.module]
-        return found
+        rows: Sequence[R] = summary.tables[self.module]
+        return rows
 
     def shown(self, summary: Summary) -> object:
-        """The rows as its template gets them."""
+        """Return the rows in the template's arrangement."""
         rows = self(summary)
         return self.layout(summary, rows) if self.layout else rows
 
 
 def section(*, order: int, link: str, heading: str) -> Callable[[Callable[[Summary], T]], Section[T]]:
-    """Make a function a section without a table of its own; see `Section` for the arguments."""
+    """Register a function as a section without a table; see `Section` for the arguments."""
     return lambda compute: Section(compute, order, link, heading)
 
 
@@ -101,12 +101,12 @@ def analysis(
     heading: str,
     layout: Callable[[Summary, Sequence[R]], object] | None = None,
 ) -> Callable[[Callable[[Summary], Sequence[R]]], Analysis[R]]:
-    """Make a function an analysis; see `Analysis` for the arguments."""
+    """Register a function as an analysis; see `Analysis` for the arguments."""
     return lambda compute: Analysis(compute, order, link, heading, row, layout)
 
 
 def discover(package: ModuleType) -> list[Section[Any]]:
-    """The sections in a package's modules, in their order."""
+    """Return the sections defined in a package's modules, in the report's order."""
     found: list[Section[Any]] = []
     for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         values = vars(importlib.import_module(name)).values()

@@ -1,4 +1,4 @@
-"""The status of every answer and verdict that a sweep asks for: which enter no mean, and why."""
+"""The status of every answer and verdict that a sweep asks for: which are excluded from means, and why."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class RowStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StatusCount:
-    """How many responses (`judge` is None) or verdicts are in a state.
+    """The number of responses (`judge` is None) or verdicts in a state.
 
-    With their most frequent reasons and, where the state is not `ok`, the first of them.
+    `reasons` holds the most frequent ones, `first` the first rows unless the state is `ok`.
     """
 
     judge: str | None
@@ -50,7 +50,7 @@ class StatusCount:
 
 
 def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
-    """The status of every response that the sweep asks for, then of each panel judge's verdicts on the scorable ones.
+    """Return the status of every response of the sweep, then of each panel judge's verdicts on scorable responses.
 
     Both are in the sweep's order. Verdicts of raters outside the panel are ignored.
     """
@@ -87,18 +87,17 @@ def _of_verdicts(
 
 
 def count_statuses(found: Iterable[RowStatus]) -> list[StatusCount]:
-    """Counts by judge, subject, dimension and state, in the order in which they first occur."""
+    """Count by judge, subject, dimension and state, in order of first occurrence."""
     groups: dict[tuple[str | None, str, str, State | MissingReason], list[RowStatus]] = defaultdict(list)
     for status in found:
         groups[status.judge, status.row.subject, status.row.dimension, status.state].append(status)
-    return [StatusCount(*key, len(group), _most_frequent(group), _first(group)) for key, group in groups.items()]
+    return [
+        StatusCount(*key, len(group), _most_frequent(group), () if key[-1] is State.OK else tuple(group[:ROWS_SHOWN]))
+        for key, group in groups.items()
+    ]
 
 
 def _most_frequent(group: Iterable[RowStatus]) -> tuple[str, ...]:
-    why = Counter(status.reason for status in group if status.reason)
-    ranked = sorted((-count, reason) for reason, count in why.items())
+    counts = Counter(status.reason for status in group if status.reason)
+    ranked = sorted((-count, reason) for reason, count in counts.items())
     return tuple(reason for _, reason in ranked[:REASONS_SHOWN])
-
-
-def _first(group: Sequence[RowStatus]) -> tuple[RowStatus, ...]:
-    return () if group[0].state is State.OK else tuple(group[:ROWS_SHOWN])

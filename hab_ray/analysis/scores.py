@@ -1,8 +1,8 @@
 """Means with their 95 % intervals.
 
 The mean of one subject in one dimension by one judge is over tests. A subject's overall mean gives every dimension the
-same weight however many tests it has; dimensions have tests of their own, so their errors are independent. How the
-intervals are made is said in `hab_ray.analysis.intervals`.
+same weight, however many tests it has; dimensions share no tests, so their errors are independent. See
+`hab_ray.analysis.intervals` for how the intervals are made.
 """
 
 from __future__ import annotations
@@ -10,41 +10,43 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from hab_ray.analysis.intervals import Interval, combined, interval
+from hab_ray.analysis.intervals import Interval, combined, ends, interval
 from hab_ray.analysis.marks import OVERALL, ItemScores
 from hab_ray.rows import Score
 
 
-def scores_of(found: Iterable[ItemScores]) -> list[Score]:
-    """The score of every subject in every dimension and overall, by each judge and by the panel.
+def scores_of(marks: Iterable[ItemScores]) -> list[Score]:
+    """Return the score of every subject in every dimension and overall, by each judge and by the panel.
 
-    The marks come in the order of `marks_of`. `n`, `excluded` and `calls` count rows (answers) and generation calls;
-    for "overall" they are sums. A dimension without a scored row has no mean, and then the subject has no overall mean
-    either: one over other dimensions would compare with nothing.
+    The marks must be in the order of `marks_of`. `n` and `excluded` count answers, `calls` generation calls; for
+    "overall" they are sums. A dimension without a scored answer has no mean, and its subject then has no overall mean
+    either, which would not be comparable.
     """
     scores = []
-    for (subject, judge), group in groupby(found, lambda marks: (marks.subject, marks.judge)):
+    for (subject, judge), group in groupby(marks, lambda each: (each.subject, each.judge)):
         dimensions = list(group)
-        parts = [_part(marks) for marks in dimensions]
-        for marks, known in zip(dimensions, parts, strict=True):
-            scores.append(_score(subject, marks.dimension, judge, known, [marks]))
+        parts = [mean_of_tests(each) for each in dimensions]
+        for each, part in zip(dimensions, parts, strict=True):
+            scores.append(_score(subject, each.dimension, judge, part, [each]))
         scores.append(_score(subject, OVERALL, judge, combined(parts), dimensions))
     return scores
 
 
-def _part(marks: ItemScores) -> Interval | None:
+def mean_of_tests(marks: ItemScores) -> Interval | None:
+    """Return the mean over tests with its interval, or None without a mark."""
     values, calls = marks.known()
     return interval(values, calls) if values else None
 
 
-def _score(subject: str, dimension: str, judge: str, known: Interval | None, over: Sequence[ItemScores]) -> Score:
+def _score(subject: str, dimension: str, judge: str, found: Interval | None, over: Sequence[ItemScores]) -> Score:
+    mean, low, high = ends(found)
     return Score(
         subject=subject,
         dimension=dimension,
         judge=judge,
-        mean=known.mean if known else None,
-        low=known.low if known else None,
-        high=known.high if known else None,
+        mean=mean,
+        low=low,
+        high=high,
         n=sum(marks.scored for marks in over),
         excluded=sum(marks.missing for marks in over),
         truncated=sum(marks.truncated for marks in over),

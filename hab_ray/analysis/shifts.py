@@ -1,9 +1,8 @@
-"""How a judge of today scores the answers that an earlier study's judge has scored: shift, agreement, a map of scores.
+"""A judge's scores compared with an earlier study's judge on the same answers: shift, agreement, a map of scores.
 
-The shift is the mean over tests of the mean difference of a test's answers, its interval as that of
-every mean here: a test's answers, and how many of them there are, are no independent observations. Replicates of a
-judge are averaged first, as in its scores. Equal scores and kappas are of single readings, as the earlier study's
-verdicts are.
+The shift is the mean over tests of the mean difference of a test's answers, since answers to one test are not
+independent. Replicates of a judge are averaged first, as in its scores. Equal scores and kappas are of single readings,
+like the earlier study's verdicts.
 """
 
 from __future__ import annotations
@@ -17,22 +16,22 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import Interval, combined, interval
+from hab_ray.analysis.intervals import Interval, combined, ends, interval
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import IssueShift, ScoreMap, Shift
 
-DRAWS = 1000
+_DRAWS = 1000
 _SEED = 0
-_ROUNDED = 9
+_DECIMALS = 9
 _Array = NDArray[np.float64]
 
 
 @dataclass
 class Compared:
-    """What one judge and one earlier judge said of the same answers in a dimension, as far as anything depends on it.
+    """Counts of the verdicts of a judge and an earlier judge on the same answers in a dimension.
 
-    `by_test` counts the answers to each test by the two scores (0..1); `only_now` those that the judge alone has
-    scored. `issues` counts readings by issue and by whether the judge and the earlier one name it.
+    `by_test` counts the answers to each test by the two scores (0..1), `only_now` those that only the judge has scored.
+    `issues` counts readings by issue and by whether each of the two names it.
     """
 
     by_test: dict[str, Counter[tuple[float, float]]] = field(default_factory=lambda: defaultdict(Counter))
@@ -45,23 +44,23 @@ class Compared:
     failed_now: int = 0
 
     def add(self, test: str, now: Sequence[float], then: float) -> None:
-        """Take in an answer that both have scored, `now` once for each reading."""
-        self.by_test[test][round(fmean(now), _ROUNDED), then] += 1
+        """Add an answer that both have scored; `now` holds one score per reading."""
+        self.by_test[test][round(fmean(now), _DECIMALS), then] += 1
         self.readings += len(now)
-        self.equal += sum(abs(mark - then) < 10**-_ROUNDED for mark in now)
+        self.equal += sum(abs(mark - then) < 10**-_DECIMALS for mark in now)
 
     def add_alone(self, test: str, now: Sequence[float]) -> None:
-        """Take in an answer that the judge alone has scored."""
-        self.only_now[test][round(fmean(now), _ROUNDED)] += 1
+        """Add an answer that only the judge has scored."""
+        self.only_now[test][round(fmean(now), _DECIMALS)] += 1
 
     def add_issues(self, letters: Iterable[str], now: Iterable[str], then: Iterable[str]) -> None:
-        """Take in a reading of an answer whose issues both have named."""
+        """Add the issues that both name in one reading of an answer."""
         by_judge, by_earlier = set(now), set(then)
         for letter in letters:
             self.issues[letter][letter in by_judge, letter in by_earlier] += 1
 
     def differences(self) -> list[float]:
-        """The mean difference, now minus then, of each test."""
+        """Return the mean difference, now minus then, of each test."""
         return [_mean(scores, lambda pair: pair[0] - pair[1]) for scores in self.by_test.values()]
 
 
@@ -70,22 +69,19 @@ def _mean(scores: Counter[tuple[float, float]], of: Callable[[tuple[float, float
 
 
 def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Shift]:
-    """A judge's shift in every dimension, and overall where there are several: each dimension has the same weight."""
+    """Yield a judge's shift in every dimension, then, of several dimensions, overall with equal weights."""
     estimates, means = [], []
     for dimension, cell in found.items():
         now = [_mean(scores, lambda pair: pair[0]) for scores in cell.by_test.values()]
         then = [_mean(scores, lambda pair: pair[1]) for scores in cell.by_test.values()]
-        estimates.append(_shift_of(cell.differences()))
+        differences = cell.differences()
+        estimates.append(interval(differences, range(len(differences)), -1.0, 1.0) if differences else None)
         means.append((fmean(now), fmean(then)) if now else None)
         yield _shift(judge, rater, dimension, estimates[-1], means[-1], [cell])
     if len(found) > 1:
         known = [pair for pair in means if pair is not None]
         both = (fmean(n for n, _ in known), fmean(t for _, t in known)) if len(known) == len(means) else None
         yield _shift(judge, rater, OVERALL, combined(estimates), both, list(found.values()))
-
-
-def _shift_of(differences: Sequence[float]) -> Interval | None:
-    return interval(differences, range(len(differences)), -1.0, 1.0) if differences else None
 
 
 def _shift(
@@ -97,6 +93,7 @@ def _shift(
     cells: Sequence[Compared],
 ) -> Shift:
     readings = sum(cell.readings for cell in cells)
+    difference, low, high = ends(shift)
     return Shift(
         judge=judge,
         rater=rater,
@@ -105,9 +102,9 @@ def _shift(
         answers=sum(scores.total() for cell in cells for scores in cell.by_test.values()),
         now=means[0] if means else None,
         then=means[1] if means else None,
-        difference=shift.mean if shift else None,
-        low=shift.low if shift else None,
-        high=shift.high if shift else None,
+        difference=difference,
+        low=low,
+        high=high,
         readings=readings,
         equal=sum(cell.equal for cell in cells) / readings if readings else None,
         no_answer=sum(cell.no_answer for cell in cells),
@@ -117,7 +114,7 @@ def _shift(
 
 
 def issue_shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[IssueShift]:
-    """The kappa of every issue of every dimension."""
+    """Yield the kappa of every issue of every dimension."""
     for dimension, cell in found.items():
         for issue, counts in cell.issues.items():
             yield IssueShift(
@@ -133,17 +130,17 @@ def issue_shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Itera
 
 
 def kappa(counts: Mapping[tuple[bool, bool], int]) -> float | None:
-    """Cohen's kappa of a table of two times yes and no; None where chance alone would agree wholly."""
+    """Return Cohen's kappa of a 2 x 2 table; None where chance alone agrees perfectly."""
     a, b, c, d = (counts.get(key, 0) for key in ((True, True), (True, False), (False, True), (False, False)))
     by_chance = (a + b) * (b + d) + (a + c) * (c + d)
     return 2 * (a * d - b * c) / by_chance if by_chance else None
 
 
-def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int = DRAWS) -> Iterator[ScoreMap]:
-    """The map of a judge's scores onto the earlier one's, and the mean by it of all answers that the judge has scored.
+def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int = _DRAWS) -> Iterator[ScoreMap]:
+    """Yield the map of a judge's scores onto the earlier judge's, then the mapped mean of all answers it has scored.
 
-    One map over all dimensions, in which each answer counts once. Intervals are by a bootstrap that draws the tests of
-    every dimension anew and fits each time; none where there is one test alone.
+    There is one map over all dimensions, in which each answer counts once. Intervals come from a bootstrap over the
+    tests of each dimension that refits the map; a single test has none.
     """
     pairs = [pair for cell in found.values() for scores in cell.by_test.values() for pair in scores]
     if not pairs:
@@ -151,18 +148,18 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     alone = (score for cell in found.values() for scores in cell.only_now.values() for score in scores)
     levels = np.array(sorted({*(now for now, _ in pairs), *alone}))
     tallies = [_tally(cell, levels) for cell in found.values() if cell.by_test or cell.only_now]
-    whole = np.sum([each.sum(axis=0) for each in tallies], axis=0)
-    mapped, mean = _mapped(levels, whole)
-    low, high = _interval(levels, tallies, draws) if sum(map(len, tallies)) > 1 else (None, None)
-    for place, level in enumerate(levels):
-        ends = (None, None) if low is None or high is None else (float(low[place]), float(high[place]))
-        yield ScoreMap(judge, rater, float(level), int(whole[2][place]), float(mapped[place]), *ends)
-    ends = (None, None) if low is None or high is None else (float(low[-1]), float(high[-1]))
-    yield ScoreMap(judge, rater, None, int(whole[2].sum()), mean, *ends)
+    total = np.sum([each.sum(axis=0) for each in tallies], axis=0)
+    mapped, mean = _mapped(levels, total)
+    intervals: list[tuple[float | None, float | None]] = [(None, None)] * (len(levels) + 1)
+    if sum(map(len, tallies)) > 1:
+        intervals = [(float(low), float(high)) for low, high in zip(*_interval(levels, tallies, draws), strict=True)]
+    for at, level in enumerate(levels):
+        yield ScoreMap(judge, rater, float(level), int(total[2][at]), float(mapped[at]), *intervals[at])
+    yield ScoreMap(judge, rater, None, int(total[2].sum()), mean, *intervals[-1])
 
 
 def _tally(cell: Compared, levels: _Array) -> _Array:
-    """By test and level of the judge: answers with both scores, the sum of the earlier ones, answers scored now."""
+    """Count by test and level of the judge: answers with both scores, sum of the earlier ones, answers scored now."""
     tests = sorted({*cell.by_test, *cell.only_now})
     place = {float(level): number for number, level in enumerate(levels)}
     tally = np.zeros((len(tests), 3, len(levels)))
@@ -175,9 +172,9 @@ def _tally(cell: Compared, levels: _Array) -> _Array:
 
 
 def _mapped(levels: _Array, tally: _Array) -> tuple[_Array, float]:
-    """What each level is mapped onto, and the mean of the answers' scores by that.
+    """Return what each level is mapped onto by isotonic regression, and the mapped mean of the answers.
 
-    Between levels that have an earlier score the map is linear, outside of them as at the nearest.
+    The map is linear between levels with an earlier score and constant beyond them.
     """
     from scipy.optimize import isotonic_regression
 
@@ -189,7 +186,7 @@ def _mapped(levels: _Array, tally: _Array) -> tuple[_Array, float]:
 
 
 def _interval(levels: _Array, tallies: Sequence[_Array], draws: int) -> tuple[_Array, _Array]:
-    """The 95 % intervals of what each level is mapped onto and, last, of the mean."""
+    """Return the ends of the 95 % intervals of each mapped level and, last, of the mean."""
     random = np.random.default_rng(_SEED)
     drawn = sum(
         np.einsum("bt,tkl->bkl", random.multinomial(len(tally), [1 / len(tally)] * len(tally), size=draws), tally)

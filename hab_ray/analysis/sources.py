@@ -1,4 +1,4 @@
-"""Which texts of a run come from elsewhere, from where, and under which licence."""
+"""Third-party texts in a run, with their origin and licence."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from hab_ray.visible import one_line
 
 
 class Texts(StrEnum):
-    """Texts of a run that may come from elsewhere.
+    """Kinds of texts that may come from a third party.
 
-    Queries and wording go by dimension, the wording of variants by judge, the others by who wrote.
+    Queries, wording and system prompts are listed by dimension, variants by judge, the others by author.
     """
 
     QUERIES = "queries"
@@ -35,7 +35,7 @@ class Texts(StrEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """Texts that come from elsewhere: of which dimensions, subjects or raters, and in how many rows."""
+    """Third-party texts: the dimensions, subjects or raters they belong to, and the number of rows."""
 
     texts: Texts
     of: tuple[str, ...]
@@ -51,10 +51,10 @@ class Source:
 
 
 def sources_of(run: Run) -> Iterator[Source]:
-    """What of a run comes from elsewhere, as its record says.
+    """Yield the third-party texts of a run, according to its record.
 
     Raises:
-        ConfigError: rubrics, or what a source record says, cannot be read.
+        ConfigError: rubrics or a source record cannot be read.
     """
     origins = _origins(run)
     given = run.record.sweep.responses
@@ -85,7 +85,7 @@ def _tests(run: Run, *dimensions: str) -> int:
 
 
 def _comments(run: Run) -> Iterator[Source]:
-    """What raters wrote who are no models of this run: people, and whoever stands behind published verdicts."""
+    """Yield the comments by raters other than this run's models: people, and authors of published verdicts."""
     for rater in run.raters:
         if rater not in run.panel:
             kinds = run.verdicts(rater, columns=["kind"]).column("kind")
@@ -94,16 +94,15 @@ def _comments(run: Run) -> Iterator[Source]:
 
 
 def _origins(run: Run) -> Mapping[str, Origin]:
-    """The origins in the run's record. Of a run from before they were kept, what can be found out today."""
+    """Return the origins in the run's record; for older runs without them, those found beside unchanged files."""
     if run.record.sources is not None:
         return run.record.sources
     files = given_files(run.record.sweep)
-    lost = {key: Origin(source=file.name) for key, file in files.items() if not _is_there(run, key, file)}
+    lost = {key: Origin(source=file.name) for key, file in files.items() if not _is_unchanged(run, key, file)}
     return origins_of(run.record.sweep, run.rubrics, {}) | lost
 
 
-def _is_there(run: Run, key: str, file: Location) -> bool:
-    """Whether a file is the one that the run was given: what is stated beside another says nothing of it."""
+def _is_unchanged(run: Run, key: str, file: Location) -> bool:
     try:
         return sha256(given_file(file, key)).hexdigest() == run.record.hashes.get(key)
     except ConfigError:

@@ -1,4 +1,4 @@
-"""Whether a run's results follow an analysis that was declared beforehand, or are exploratory."""
+"""Whether a run's results are preregistered or exploratory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ UNDECLARED = "Exploratory: no analysis was declared beforehand (`analysis:` in t
 
 @dataclass(frozen=True)
 class Change:
-    """One change of what was declared: digests before and after ("" = none), and what existed by then."""
+    """A change of the declared analysis: digests before and after ("" = none), and the results that existed by then."""
 
     at: str
     what: str
@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True)
 class PreregistrationStatus:
-    """What a reader has to know first, and what is declared, by label; empty where nothing is."""
+    """A summary for readers, and what is declared by label; empty if nothing is."""
 
     summary: str
     declared: Mapping[str, str]
@@ -33,28 +33,28 @@ class PreregistrationStatus:
 
 
 def plan_of(record: Record) -> AnalysisPlan | None:
-    """The analysis that is declared today; None where there is none, or it was taken back."""
+    """Return the analysis in force, or None if none was declared or it was withdrawn."""
     return record.declarations[-1].plan if record.declarations else None
 
 
 def margin_of(record: Record) -> float:
-    """The difference within which two are called equal, as declared."""
+    """Return the declared margin within which two subjects count as equal, or the default."""
     return plan.margin if (plan := plan_of(record)) else MARGIN
 
 
 def standing_of(record: Record) -> PreregistrationStatus:
-    """What the record of a run says of its analysis."""
-    listed = record.declarations
-    if not listed:
+    """Return the preregistration status in a run's record."""
+    declarations = record.declarations
+    if not declarations:
         return PreregistrationStatus(UNDECLARED, {}, ())
-    plan = listed[-1].plan
-    declared = dict(_labelled(plan, listed[-1])) if plan else {}
-    changes = tuple(_change(made) for made in listed[1:])
-    return PreregistrationStatus(" ".join(_sentences(record, listed)), declared, changes)
+    plan = declarations[-1].plan
+    declared = dict(_labelled(plan, declarations[-1])) if plan else {}
+    changes = tuple(_change(made) for made in declarations[1:])
+    return PreregistrationStatus(" ".join(_sentences(record, declarations)), declared, changes)
 
 
-def _sentences(record: Record, listed: tuple[Declaration, ...]) -> Iterator[str]:
-    first, last = listed[0], listed[-1]
+def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterator[str]:
+    first, last = declarations[0], declarations[-1]
     if last.plan is None:
         yield f"Exploratory: the analysis declared on {_day(first.at)} was taken back on {_day(last.at)}."
     elif first.existing.has_results:
@@ -69,8 +69,8 @@ def _sentences(record: Record, listed: tuple[Declaration, ...]) -> Iterator[str]
         )
     else:
         yield f"An analysis was declared on {_day(first.at)}, before the first answer."
-    if len(listed) > 1 and last.plan is not None:
-        times = "once" if len(listed) == 2 else f"{len(listed) - 1} times"
+    if len(declarations) > 1 and last.plan is not None:
+        times = "once" if len(declarations) == 2 else f"{len(declarations) - 1} times"
         yield f"It was changed {times} since, most recently when {last.existing} existed."
     if last.plan is not None:
         yield "What was declared is shown first; all else is exploratory."

@@ -1,4 +1,4 @@
-"""What every analysis starts from: one pass over a run's rows, part by part, so that a run may exceed memory."""
+"""The input of every analysis: one pass over a run's rows, part by part, so that a run may exceed memory."""
 
 from __future__ import annotations
 
@@ -41,12 +41,11 @@ _STATES = {state.value: state for state in State}
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """A run, what its sweep asks, and what its rows show: the input of every analysis.
+    """The input of every analysis: a run, its settings, and marks and counts of its rows.
 
-    `marks` are all marks in the sweep's order, once with truncated answers scored ("judge") and once without them
-    ("exclude"); `scores` follow from those that the sweep asks for. `tables` keeps the rows of analyses, by module,
-    `shares` how often each issue was named, by subject, judge and dimension, once they were read.
-    An analysis that needs more reads it through `run`.
+    `marks` holds all marks in the sweep's order, with truncated answers scored ("judge") and without them ("exclude");
+    the sweep says which of them `scores` use. `tables` caches the rows of analyses by module, `shares` how often each
+    issue is named by subject, judge and dimension. An analysis that needs more reads it through `run`.
     """
 
     run: Run
@@ -65,33 +64,31 @@ class Summary:
 
     @cached_property
     def cells(self) -> Mapping[tuple[str, str, str], ItemScores]:
-        """The marks that the sweep asks for, by subject, dimension and judge (or the panel)."""
+        """The marks by subject, dimension and judge (or the panel), with truncated answers as the sweep asks."""
         return {(each.subject, each.dimension, each.judge): each for each in self.marks[self.settings.truncated]}
 
     @cached_property
     def given(self) -> Mapping[tuple[str, str, str], NDArray[np.float64]]:
-        """The same as arrays, tests x samples; nan where there is none."""
-        samples = self.settings.samples
-        return {
-            cell: np.array(each.by_test, dtype=np.float64).reshape(-1, samples) for cell, each in self.cells.items()
-        }
+        """The same as arrays, tests x samples; nan without a mark."""
+        shape = -1, self.settings.samples
+        return {cell: np.array(each.by_test, dtype=np.float64).reshape(shape) for cell, each in self.cells.items()}
 
     @cached_property
     def answers(self) -> Mapping[tuple[str, str], AnswerTexts]:
-        """How long the answers of each subject in each dimension are, and which refuse."""
+        """The lengths and refusals of the answers, by subject and dimension."""
         return read_answers(self.run, self.settings)
 
     @cached_property
     def bridge(self) -> Bridge:
-        """The judges beside those of earlier studies whose verdicts the run has."""
+        """The judges compared with those of earlier studies."""
         return bridge_of(self.run, self.settings, self.rubrics)
 
 
 def summarise(run: Run) -> Summary:
-    """Read what is there; rows that are not written yet are missing.
+    """Summarise the rows of a run written so far.
 
     Raises:
-        DamagedFile: a file cannot be read, or two rows are the same answer or verdict.
+        DamagedFile: a file cannot be read, or an answer or verdict occurs twice.
     """
     rubrics = run.rubrics
     settings = score_settings(run, rubrics)
@@ -104,24 +101,23 @@ def summarise(run: Run) -> Summary:
 
 
 def answers_of(run: Run, subject: str, dimension: str) -> list[Answered]:
-    """A subject's responses in a dimension, as far as scores depend on them."""
+    """Return a subject's responses in a dimension without their texts."""
     return _rows(Answered, run.responses(subject, dimension, columns=Answered._fields))
 
 
 def verdicts_on(run: Run, subject: str, dimension: str, judge: str | None = None) -> list[Judged]:
-    """The verdicts on them, of the panel or of one rater, as far as scores depend on them."""
+    """Return the verdicts on a subject's responses by the panel, or by one rater, without their texts."""
     return _rows(Judged, run.verdicts(judge, subject, dimension, columns=Judged._fields))
 
 
 def _rows(row_type: type[T], table: pa.Table) -> list[T]:
-    """The rows of a table whose columns are the type's fields."""
     columns = {name: table.column(name).to_pylist() for name in table.column_names}
     columns["state"] = [_STATES[state] for state in columns["state"]]
     return list(map(row_type, *columns.values()))
 
 
 def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
-    """What the run's sweep asks in some dimensions."""
+    """Return the settings that scores in these dimensions depend on."""
     tests = {dimension: run.tests(dimension, columns=["id"]).column("id") for dimension in dimensions}
     return ScoreSettings(
         subjects=run.subjects,
@@ -135,7 +131,7 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
 
 
 def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
-    """The key of the call that generated each test of a dimension; the test's id where none did."""
+    """Return the key of the call that generated each test of a dimension, or the test's id if none did."""
     rows = RunFolder(run.location).read(Candidate, candidates_file(dimension))
     known = {(row.prompt, row.context): row.reply_key for row in rows if row.reply_key}
     tests = rows_in(run.tests(dimension, columns=["id", "prompt", "context"]))
@@ -154,25 +150,27 @@ class CellRows(NamedTuple):
 def marks_and_statuses(
     parts: Iterable[CellRows], settings: ScoreSettings
 ) -> tuple[Mapping[Truncated, tuple[ItemScores, ...]], tuple[StatusCount, ...]]:
-    """All marks in the sweep's order, and counts of responses, then of each judge's verdicts; of one part at a time.
+    """Return all marks and the counts of responses, then of each judge's verdicts, in the sweep's order.
+
+    Holds the rows of one part at a time.
 
     Raises:
-        DamagedFile: two rows are the same answer or verdict.
+        DamagedFile: an answer or verdict occurs twice.
     """
     marks: dict[Truncated, list[ItemScores]] = {"judge": [], "exclude": []}
     statuses: list[StatusCount] = []
     for part in parts:
         own = replace(settings, subjects=(part.subject,), tests={part.dimension: settings.tests[part.dimension]})
         rows = RowIndex.of(part.responses, part.verdicts)
-        judged = whole = marks_of(rows, replace(own, truncated="judge"))
+        judged = complete = marks_of(rows, replace(own, truncated="judge"))
         if any(map(is_truncated, part.responses)):
-            whole = marks_of(rows, replace(own, truncated="exclude"))
+            complete = marks_of(rows, replace(own, truncated="exclude"))
         marks["judge"] += judged
-        marks["exclude"] += whole
+        marks["exclude"] += complete
         statuses += count_statuses(row_statuses(rows, own))
     subjects = {name: rank for rank, name in enumerate(settings.subjects)}
     judges = {name: rank for rank, name in enumerate((None, *settings.panel, PANEL))}
-    for found in marks.values():
-        found.sort(key=lambda each: (subjects[each.subject], judges[each.judge]))
+    for scores in marks.values():
+        scores.sort(key=lambda each: (subjects[each.subject], judges[each.judge]))
     statuses.sort(key=lambda counted: judges[counted.judge])
-    return {way: tuple(found) for way, found in marks.items()}, tuple(statuses)
+    return {truncated: tuple(scores) for truncated, scores in marks.items()}, tuple(statuses)

@@ -1,4 +1,4 @@
-"""The leaderboard on the terminal, scores.parquet, and the report as one HTML file of every analysis."""
+"""The leaderboard on the terminal, scores.parquet, and the HTML report of all analyses."""
 
 from hab_ray.report.build import write_report, write_scores
 from hab_ray.report.leaderboard import leaderboard

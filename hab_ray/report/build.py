@@ -1,4 +1,4 @@
-"""A run's scores and report, written into its folder."""
+"""Writes a run's scores and report into its folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEMPLATE = "page.html.j2"
 
 
 def write_scores(summary: Summary) -> None:
-    """Replace the run's scores.parquet, the tables of its analyses and those of its judges beside earlier studies'."""
+    """Replace the run's scores.parquet, its analyses' tables and any comparison with earlier studies' judges."""
     run, bridge = RunFolder(summary.run.location), summary.bridge
     run.write(Score, SCORES, list(summary.scores))
     write_tables(summary, analyses())
@@ -32,7 +32,7 @@ def write_scores(summary: Summary) -> None:
 
 
 def write_report(summary: Summary, *, notice: str | None = None) -> Location:
-    """Replace the run's report by one self-contained HTML file; where it is. `notice` stands above everything."""
+    """Replace the run's report, a self-contained HTML file headed by `notice`; return its location."""
     shown = analyses()
     templates = {f"analysis/{each.name}.html.j2": each.template for each in shown}
     html = _environment(templates).get_template(_TEMPLATE).render(page=page(summary, shown, notice))
@@ -41,7 +41,7 @@ def write_report(summary: Summary, *, notice: str | None = None) -> Location:
 
 
 def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
-    """Every value is made visible and then escaped, without a template having to ask for it."""
+    """Create an environment that makes every value visible and escapes it, without the templates asking for it."""
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.DictLoader(templates), jinja2.FunctionLoader(_packaged)]),
         autoescape=True,
@@ -59,6 +59,6 @@ def _packaged(name: str) -> str:
 
 
 def _matrix(cells: Iterable[Any], dimensions: Collection[str]) -> dict[str, list[Any]]:
-    """Findings about single cells as the leaderboard has them: by subject one for each dimension, None without any."""
+    """Arrange cells by subject, one per dimension or None, as in the leaderboard."""
     at = {(cell.subject, cell.dimension): cell for cell in cells}
     return {subject: [at.get((subject, dimension)) for dimension in dimensions] for subject, _ in at}

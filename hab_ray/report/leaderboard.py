@@ -1,4 +1,4 @@
-"""The leaderboard on a terminal: with every interval where there is room, else with the overall one only."""
+"""The leaderboard on a terminal: with all intervals if there is room, otherwise with the overall one only."""
 
 from __future__ import annotations
 
@@ -23,36 +23,35 @@ _NARROW = "Each dimension's interval is in the report; a wider terminal shows it
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The panel's means (0..1) with half the width of their 95 % intervals; '-' where there is no mean.
+    """The panel's means (0..1) with the half-widths of their 95 % intervals; '-' without a mean.
 
-    No line is ever broken: in a narrow terminal the dimensions' intervals are left out, their titles are shorter,
-    and names that are still too long are cut.
+    Lines never wrap: a narrow terminal shows no intervals of dimensions, shorter titles, and truncated names.
     """
 
     shown: Board
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """What fits the terminal."""
+        """Yield the widest table that fits the terminal."""
         ranks = {line.subject: line.rank or "-" for line in self.shown.lines}
         unbounded = options.update(max_width=_UNBOUNDED)
 
         def fits(table: Table) -> bool:
             return Measurement.get(console, unbounded, table).maximum <= options.max_width
 
-        whole = self._table(score_text, _WORD, 1, ranks)
-        if fits(whole):
-            yield whole
+        wide = self._table(score_text, _WORD, 1, ranks)
+        if fits(wide):
+            yield wide
         else:
             narrow = self._table(_narrow_text, _SHORT_WORD, 0, ranks)
             yield narrow if fits(narrow) else self._table(_narrow_text, _SHORT_WORD, 0, {})
             yield Text(_NARROW, style="dim")
 
     def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int, ranks: Mapping[str, str]) -> Table:
-        """The board with words of titles cut at `word` letters and `gap` spaces beside the one between columns."""
+        """Build the table with title words cut at `word` letters and `gap` additional spaces between columns."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, gap))
         if ranks:
             table.add_column("#", justify="right", no_wrap=True)
-        table.add_column("subject")  # the one column that gives way
+        table.add_column("subject")  # the only column that shrinks
         for title in ("overall", *(_heading(dimension, word) for dimension in self.shown.dimensions)):
             table.add_column(title, justify="right", no_wrap=True)
         for line in self.shown.lines:
@@ -63,12 +62,12 @@ class Leaderboard:
 
 
 def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | None = None) -> Leaderboard:
-    """The leaderboard of these scores, to be printed on a console; `ranks` are the first and last of each subject."""
+    """Return the leaderboard of these scores for printing on a console; `ranks` are (first, last) by subject."""
     return Leaderboard(board(scores, PANEL, ranks))
 
 
 def score_text(score: Score) -> str:
-    """A score as `0.62 ±.07`; of an interval cut at 0 or 1 the wider half counts."""
+    """Format a score as `0.62 ±.07`, with the wider half of its interval."""
     if score.mean is None or score.low is None or score.high is None:
         return mean_text(score.mean)
     half = max(score.high - score.mean, score.mean - score.low)
@@ -76,7 +75,7 @@ def score_text(score: Score) -> str:
 
 
 def mean_text(mean: float | None) -> str:
-    """A mean without its interval; '-' where there is none."""
+    """Format a mean without its interval; '-' for None."""
     return "-" if mean is None else f"{mean:.2f}"
 
 
@@ -85,5 +84,5 @@ def _narrow_text(score: Score) -> str:
 
 
 def _heading(dimension: str, word: int) -> str:
-    """A dimension's id, a word a line, long words cut: as narrow as the scores below it."""
+    """Return a dimension's id with one word per line, long words cut, to be as narrow as the scores below it."""
     return "\n".join(part if len(part) <= word + 1 else f"{part[:word]}." for part in dimension.split("_"))

@@ -1,4 +1,4 @@
-"""Everything the report's page shows, ready for the template: each analysis' table in a section of its own."""
+"""The content of the report's page for its template, with one section per analysis."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ from hab_ray.given.sample import sample_told
 
 @dataclass(frozen=True)
 class Page:
-    """The report. `titles` are the columns' titles by dimension, the overall one first.
+    """The content of the report. `titles` are the columns' titles by dimension, the overall one first.
 
     `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was declared beforehand, `drawn` which of the given answers are read, `assumption` when the budget holds,
-    where it is not hard. `sources` are where texts of the run come from that are not its own, `sections` have what each
-    analysis shows.
+    analysis was preregistered, `drawn` which given answers were sampled, `assumption` under which condition a budget
+    that is not hard holds. `sources` lists third-party texts, `sections` each analysis with its table.
     """
 
     name: str
@@ -40,12 +39,12 @@ class Page:
 
 
 def analyses() -> list[Section[Any]]:
-    """The analyses and other sections that the report shows."""
+    """Return the analyses and other sections of the report."""
     return discover(tables)
 
 
 def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) -> Page:
-    """The page of a run; an analysis with an empty table has no section."""
+    """Return the page of a run; analyses with an empty table are omitted."""
     settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
     return Page(

@@ -1,4 +1,4 @@
-"""What the report's templates do to each value before it is escaped."""
+"""Preparation of values for the report's templates before they are escaped."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _TICKED = re.compile(r"`([^`]+)`")
 
 
 def finalize(value: Any) -> Any:
-    """What a template does to each value it prints, before it escapes it."""
+    """Make a printed value visible; the template escapes it afterwards."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def words(text: str) -> Markup:
-    """A sentence of ours for the page: what stands between backticks is set as code, all else is escaped."""
+    """Format one of our own sentences: text in backticks becomes code, everything else is escaped."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(visible(text)))))

@@ -1,4 +1,4 @@
-"""The results of a run as a reader meets them: Arrow tables, the settings sent, transcripts.
+"""The public interface to a run's results: Arrow tables, the settings sent, transcripts.
 
     import hab_ray
 
@@ -9,8 +9,7 @@
     for transcript in run.transcripts(dimension="encourage_learning"):
         print(transcript.test.prompt, [answer.response for answer in transcript.answers])
 
-Nothing is read before it is asked for, and nothing read is kept. The report and every analysis read through this
-package.
+Files are read on demand and not cached. The report and every analysis read through this package.
 """
 
 from hab_ray.results.run import Run, analyses_of, asked_judges, open_run, progress, rejudged

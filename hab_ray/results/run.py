@@ -33,13 +33,12 @@ Columns = Sequence[str] | None
 
 @dataclass(frozen=True)
 class Run:
-    """The results of one run, finished or not, read from its folder whenever they are asked for.
+    """The results of one run, finished or not, read from its folder on demand.
 
-    Tables hold what is written at that moment: rows that nobody has answered yet are absent, and rows that failed
-    are there with their state and reason. All methods that take a dimension, subject or judge take the names in
-    `dimensions`, `subjects` and `raters`, and raise ConfigError for any other. `columns` names the columns to read:
-    without the text columns, a large run's table is small. To hold one part of a run at a time, read each subject's
-    dimensions one after the other.
+    Tables hold the rows written so far: rows without a reply are absent, failed rows have their state and reason.
+    Methods that take a dimension, subject or judge accept the names in `dimensions`, `subjects` and `raters`, and raise
+    ConfigError for any other. `columns` names the columns to read: without text columns, a large run's table is small.
+    To hold one part of a run at a time, read each subject's dimensions one after the other.
     """
 
     location: Location
@@ -70,22 +69,23 @@ class Run:
 
     @property
     def raters(self) -> tuple[str, ...]:
-        """Everybody who reads answers: the panel, its variants, then by name whoever else has verdicts in the folder.
+        """The names of the panel, its variants, then any other raters with verdicts in the folder, sorted.
 
-        A further rater, such as a person who read a sample, may have verdicts on a few answers only. These enter no
-        score and do not change the panel.
+        A further rater, such as a person who read a sample, may have verdicts on a few answers only. They do not enter
+        scores or change the panel.
         """
-        known = asked_judges(self)
-        return (*known, *_views(self).raters_beside(known))
+        judges = asked_judges(self)
+        return (*judges, *_views(self).raters_beside(judges))
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
         """The rubrics by dimension, with the issues that a verdict's letters stand for.
 
-        Built-in ones are those the run was started with, those of a folder as their files are today.
+        Built-in rubrics are in the version the run was started with; those in a folder are read from their current
+        files.
 
         Raises:
-            ConfigError: the sweep names a dimension whose rubric is no longer there.
+            ConfigError: the sweep names a dimension whose rubric no longer exists.
         """
         from hab_ray.rubric import load_rubrics
 
@@ -100,19 +100,19 @@ class Run:
         return {dimension: known[dimension] for dimension in self.dimensions if dimension in known}
 
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
-        """The tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
+        """Return the tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
         names = [tests_file(each) for each in _chosen(self, "dimension", dimension, self.dimensions)]
         return _views(self).read(ChosenTest, names, columns)
 
     def responses(
         self, subject: str | None = None, dimension: str | None = None, *, columns: Columns = None
     ) -> pa.Table:
-        """The subjects' answers, one row per test and sample; those of a varied subject if `subject` names one.
+        """Return the subjects' answers, one row per test and sample; a varied subject's only if `subject` names it.
 
         `test_id, dimension, subject, sample` (from 0), `state` (see `hab_ray.rows.State`), `text, finish` (ok or
-        truncated), `settings` (the parameters sent, as JSON), `model_reported, served_by, reason` (of a state other
+        truncated), `settings` (the parameters sent, as JSON), `model_reported, served_by, reason` (for a state other
         than ok), `reply_key`; the digests `rubric_sha256, prompts_sha256, settings_sha256` as in the run's sweep.yaml;
-        and what the call took, null where it is not known: `input_tokens, output_tokens, cost_nanousd, latency_s`.
+        and the call's usage, null if unknown: `input_tokens, output_tokens, cost_nanousd, latency_s`.
         """
         names = [responses_file(*part) for part in _parts(self, subject, dimension)]
         return _views(self).read(Response, names, columns)
@@ -125,24 +125,28 @@ class Run:
         *,
         columns: Columns = None,
     ) -> pa.Table:
-        """The panel's verdicts, one row per judge, answer and replicate; a further rater's if `judge` names one.
+        """Return the panel's verdicts, one row per judge, answer and replicate; another rater's if `judge` names one.
 
         `test_id, dimension, subject, sample, judge`, its `kind` (model, person or published), `replicate` (from 0),
-        `state, issues` (list of letters, null where they are not known), `assessment, score` (0..10, null unless ok),
-        `asks` (2 if the first reply could not be read), `reason, reply_key`; and as for responses `model_reported,
-        rubric_sha256, prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`; `at` is
-        when the reply came (UTC, ISO 8601). For imported wording `reading` says how replies were read, and
-        `other_score` what the other reading finds in the first reply.
+        `state, issues` (list of letters, null if unknown), `assessment, score` (0..10, null unless ok), `asks` (2 if
+        the first reply could not be read), `reason, reply_key`; as for responses, `model_reported, rubric_sha256,
+        prompts_sha256, settings_sha256, input_tokens, output_tokens, cost_nanousd, latency_s`; `at` is the time of the
+        reply (UTC, ISO 8601). For imported wording `reading` says how replies were read, and `other_score` is the score
+        of the first reply by the other reading.
         """
-        judges = self.panel if judge is None else _rater(self, judge)
+        if judge is None:
+            judges = self.panel
+        elif judge in asked_judges(self):  # others need a listing of the folder
+            judges = (judge,)
+        else:
+            judges = _chosen(self, "judge", judge, self.raters)
         names = [verdicts_file(each, *part) for part in _parts(self, subject, dimension) for each in judges]
         return _views(self).read(Verdict, names, columns)
 
     def further_verdicts(self, *, columns: Columns = None) -> Iterator[tuple[str, str, pa.Table]]:
-        """The verdicts of everybody who is neither on the panel nor varied from it: subject, dimension, table.
+        """Yield subject, dimension and table of the verdicts of raters outside the panel and its variants.
 
-        Tables are as `verdicts` has them. Pairs of subject and dimension in which nobody else has read an answer are
-        left out.
+        Tables have the columns of `verdicts`. Pairs of subject and dimension without such verdicts are omitted.
         """
         files = _views(self).verdicts_beside(asked_judges(self))
         for subject, dimension in _parts(self, None, None):
@@ -150,11 +154,11 @@ class Run:
                 yield subject, dimension, _views(self).read(Verdict, names, columns)
 
     def scores(self, subject: str | None = None, dimension: str | None = None, judge: str | None = None) -> pa.Table:
-        """The scores as of the end of the last `hab run` or `hab report`; no rows before.
+        """Return the scores written by the last `hab run` or `hab report`; no rows before.
 
-        `subject, dimension` (or "overall"), `judge` (or "panel"), `mean` (0..1, null where nothing is scored), `low,
-        high` (95 % interval, null where there is none), `n` (answers in the mean), `excluded` (answers in no mean),
-        `truncated` (answers in the mean although cut), `calls` (generation calls that the tests come from).
+        `subject, dimension` (or "overall"), `judge` (or "panel"), `mean` (0..1, null if nothing is scored), `low, high`
+        (95 % interval, may be null), `n` (answers in the mean), `excluded` (answers not in it), `truncated` (answers in
+        the mean although cut), `calls` (generation calls that the tests come from).
         """
         table = _views(self).read(Score, [SCORES])
         for column, wanted in (("subject", subject), ("dimension", dimension), ("judge", judge)):
@@ -164,10 +168,10 @@ class Run:
         return table
 
     def analysis(self, name: str) -> pa.Table:
-        """The table of an analysis, its columns as the module `hab_ray.analysis.tables.<name>` explains them.
+        """Return the table of an analysis; the module `hab_ray.analysis.tables.<name>` documents its columns.
 
         Raises:
-            ConfigError: the run has no such table; the message names those that it has, as of the end of `hab run`.
+            ConfigError: the run has no such table; the message lists those it has. `hab run` writes them at its end.
         """
         _chosen(self, "analysis", name, analyses_of(self))
         file = f"{ANALYSIS}/{name}.parquet"
@@ -175,7 +179,7 @@ class Run:
         return table.replace_schema_metadata(None)
 
     def settings(self) -> Settings:
-        """What the results depend on: the sweep as resolved, and what each subject was sent."""
+        """Return the settings behind the results: the resolved sweep, and what each subject was sent."""
         record = self.record
         return Settings(
             sweep=record.sweep,
@@ -187,7 +191,7 @@ class Run:
         )
 
     def transcript(self, test_id: str, subject: str | None = None) -> Transcript:
-        """A test with all answers and verdicts, or with those of one subject; `print` shows it in the rubric's words.
+        """Return a test with all answers and verdicts, or those of one subject; `print` it to read it.
 
         Raises:
             ConfigError: the run has no such test or subject.
@@ -201,7 +205,7 @@ class Run:
     def transcripts(
         self, dimension: str | None = None, subject: str | None = None, *, test_ids: Sequence[str] | None = None
     ) -> Iterator[Transcript]:
-        """The transcripts of all tests in their order, or of those in `test_ids`; holds one dimension at a time."""
+        """Yield the transcripts of all tests in order, or of those in `test_ids`; holds one dimension at a time."""
         asked = Asked(_chosen(self, "subject", subject, self.subjects), self.record.sweep.samples, self.raters)
         return (
             transcript
@@ -211,13 +215,13 @@ class Run:
 
 
 def analyses_of(run: Run) -> tuple[str, ...]:
-    """The names of the analyses whose tables are in a run's folder."""
+    """Return the names of the analyses whose tables are in a run's folder."""
     names = RunFolder(run.location).folder.list(ANALYSIS)
     return tuple(Path(name).stem for name in names if name.endswith(".parquet"))
 
 
 def rejudged(run: Run) -> pa.Table:
-    """What the panel's judges said of their sentinels when asked again, as `hab_ray.rows.Rejudged` explains it."""
+    """Return the repeated verdicts of the panel's judges on their sentinels; see `hab_ray.rows.Rejudged`."""
     parts = _parts(run, None, None)
     return _views(run).read(Rejudged, [rejudged_file(judge, *part) for part in parts for judge in run.panel])
 
@@ -227,7 +231,7 @@ def _views(run: Run) -> Views:
 
 
 def _words(run: Run, dimension: str) -> Words:
-    """What a reader needs to know of a dimension's transcripts; no issues where its rubric is no longer there."""
+    """Return the texts for printing a dimension's transcripts, without issues if its rubric no longer exists."""
     try:
         judging = run.rubrics[dimension].judging
     except (ConfigError, KeyError):
@@ -238,21 +242,12 @@ def _words(run: Run, dimension: str) -> Words:
 
 
 def asked_judges(run: Run) -> tuple[str, ...]:
-    """The panel and its variants."""
+    """Return the names of the panel and its variants."""
     return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
 
 
-def _rater(run: Run, name: str) -> tuple[str, ...]:
-    """Somebody who reads answers; the folder is listed only for those whom the sweep does not name."""
-    return (name,) if name in asked_judges(run) else _chosen(run, "judge", name, run.raters)
-
-
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:
-    """All of some names, or the one that is asked for.
-
-    Raises:
-        ConfigError: it is none of them; `what` says of what.
-    """
+    """Return the name if given, else all; refuse an unknown name of a `what` with ConfigError."""
     if name is None:
         return names
     if name not in names:
@@ -261,7 +256,6 @@ def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tu
 
 
 def _parts(run: Run, subject: str | None, dimension: str | None) -> Iterator[tuple[str, str]]:
-    """The pairs of subject and dimension that are asked for."""
     if subject in {varied.name for varied in run.record.sweep.varied_subjects}:
         subjects: tuple[str, ...] = (subject,)
     else:
@@ -273,7 +267,7 @@ def open_run(location: str | Path | Location) -> Run:
     """Open the folder of a run, finished or not, for reading; see `hab_ray.open_run`.
 
     Raises:
-        ConfigError: there is no run, or its sweep.yaml is damaged or a newer version's.
+        ConfigError: there is no run, or its sweep.yaml is damaged or from a newer version.
     """
     path = Location.of(location).absolute()
     RunFolder(path).require()
@@ -283,10 +277,10 @@ def open_run(location: str | Path | Location) -> Run:
 
 
 def progress(run: Run) -> Progress | None:
-    """How far a run is, and as `end` how its last process ended; None where none has said so yet.
+    """Return a run's progress, with how its last process ended as `end`; None before the first report.
 
     Raises:
-        DamagedFile: what it said cannot be read.
+        DamagedFile: the progress file cannot be read.
     """
     from hab_ray.progress import PROGRESS, read_progress
 

@@ -1,4 +1,4 @@
-"""What a run's results depend on, and what its subjects were sent."""
+"""The settings behind a run's results, and those sent to its subjects."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SENT_COLUMNS = ("subject", "settings", "model_reported")
 
 @dataclass(frozen=True)
 class Sent:
-    """How a subject was asked.
+    """The settings sent to a subject.
 
-    `responses` counts its responses of any state; `parameters` holds each parameter's values as they were sent with
-    them (several if they changed during the run), `reported` the model names it answered under, with counts. `system`
-    is its own system prompt; a test's own system text follows it after a blank line. Model, provider and system are
-    None where the answers were given.
+    `responses` counts its responses in any state; `parameters` holds each parameter's values as sent (several if they
+    changed during the run), `reported` the model names that the vendor reported, with counts. `system` is the subject's
+    own system prompt; a test's system text follows it after a blank line. Model, provider and system are None for given
+    answers.
     """
 
     subject: str
@@ -40,7 +40,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run's results depend on: the sweep as resolved, what was sent, and what was in force.
+    """The settings behind a run's results: the resolved sweep, the settings sent, hashes and versions.
 
     `hashes` are sha256 digests of rubrics, prompts, catalogue, prices and of every subject and judge; `versions` the
     software's; `as_of` the month in which a model's moving alias was resolved, or its weights' sha256.
@@ -55,14 +55,15 @@ class Settings:
 
 
 def sent(sweep: Sweep, responses: pa.Table) -> tuple[Sent, ...]:
-    """How each subject of a sweep was asked, from the SENT_COLUMNS of its responses."""
+    """Return the settings sent to each subject of a sweep, from the SENT_COLUMNS of its responses."""
     catalog = sweep.catalog
     settings: dict[str, set[str]] = defaultdict(set)
     reported: dict[str, Counter[str]] = defaultdict(Counter)
     total: Counter[str] = Counter()
-    for subject, way, model, count in _counted(responses):
+    grouped = responses.group_by(list(SENT_COLUMNS)).aggregate([([], "count_all")])
+    for subject, parameters, model, count in rows_in(grouped.select([*SENT_COLUMNS, "count_all"])):
         total[subject] += count
-        settings[subject].add(way)
+        settings[subject].add(parameters)
         reported[subject].update({model: count} if model else {})
     asked = {subject.name: subject for subject in sweep.subjects}
     return tuple(
@@ -79,32 +80,22 @@ def sent(sweep: Sweep, responses: pa.Table) -> tuple[Sent, ...]:
     )
 
 
-def _counted(responses: pa.Table) -> Iterable[tuple[str, str, str, int]]:
-    grouped = responses.group_by(list(SENT_COLUMNS)).aggregate([([], "count_all")])
-    return rows_in(grouped.select([*SENT_COLUMNS, "count_all"]))
-
-
 def _values(settings: Iterable[str]) -> dict[str, tuple[str, ...]]:
     values: dict[str, set[str]] = defaultdict(set)
     for text in settings:
-        for name, value in _sent(text).items():
+        for name, value in _parameters(text).items():
             values[name].add(str(value))
-    return {name: tuple(sorted(found)) for name, found in values.items()}
+    return {name: tuple(sorted(of_name)) for name, of_name in values.items()}
 
 
-def _sent(text: str) -> dict[str, object]:
-    """The parameters that a response names.
-
-    Raises:
-        DamagedFile: they are no JSON object.
-    """
+def _parameters(text: str) -> dict[str, object]:
     try:
-        sent = parse_json((text or "{}").encode())
+        parameters = parse_json((text or "{}").encode())
     except BadInput:
-        sent = None
-    if not isinstance(sent, dict):
+        parameters = None
+    if not isinstance(parameters, dict):
         raise DamagedFile(
             f"responses: the column settings holds {one_line(text, 40)!r} and no JSON object; delete the run's folder "
             "responses/ and run the same command: no reply is paid for again"
         )
-    return sent
+    return parameters

@@ -1,4 +1,4 @@
-"""Transcripts: a test with every answer to it and every verdict on these answers."""
+"""Transcripts: a test with all answers to it and all verdicts on these answers."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MARGIN = "    "
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one subject answered when it was asked a test for the `sample`-th time, counted from 0.
+    """A subject's `sample`-th answer to a test, counted from 0, with the verdicts on it.
 
-    `response` is None until there is one; its `state` and `finish` say whether it is an answer, why not, and whether
-    it was cut at the output limit. `verdicts` are those of the panel's judges in the sweep's order, then those of
-    further raters by name, replicates of one rater in their order; each has the letters of its issues, the assessment,
-    the score (0..10, None unless its state is ok) and the reason of any other state.
+    `response` is None until there is one; its `state` and `finish` say whether it is an answer and whether it was cut
+    at the output limit. `verdicts` are ordered by judge of the panel in the sweep's order, then further raters by name,
+    then replicate; each has the letters of its issues, the assessment, the score (0..10, None unless its state is ok)
+    and the reason for any other state.
     """
 
     subject: str
@@ -38,7 +38,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a reader of a transcript needs beside it: the rubric's words for each issue, and subjects' own systems."""
+    """Texts for printing a transcript: the rubric's words for each issue, and subjects' own system prompts."""
 
     issues: Mapping[str, str] = field(default_factory=dict)
     systems: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class Words:
 class Transcript:
     """A test (prompt, context, system text) with the answers of every subject, in the sweep's order.
 
-    `print` shows it as people read it; `words` are those that it takes for that, and empty where many are read.
+    `print` shows it as text with the help of `words`, which are empty if several transcripts are read at once.
     """
 
     test: ChosenTest
@@ -56,19 +56,19 @@ class Transcript:
     words: Words = Words()
 
     def __str__(self) -> str:
-        return for_terminal("\n".join(_told(self)))
+        return for_terminal("\n".join(_lines(self)))
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Who was asked, how often, and who read the answers: the order of a transcript."""
+    """Subjects, samples and raters of a transcript, in its order."""
 
     subjects: Sequence[str]
     samples: int
     raters: Sequence[str]
 
 
-def _told(transcript: Transcript) -> Iterator[str]:
+def _lines(transcript: Transcript) -> Iterator[str]:
     test, words = transcript.test, transcript.words
     yield f"Test {test.id} ({test.dimension})"
     for title, text in (("System prompt", test.system), ("Query", test.prompt), ("Context", test.context)):
@@ -79,12 +79,12 @@ def _told(transcript: Transcript) -> Iterator[str]:
         yield from ("", f"Answer of {answer.subject}{number}")
         if own := words.systems.get(answer.subject):
             yield from (f"{_MARGIN}(asked under its own system prompt, before the one above)", indent(own, 2 * _MARGIN))
-        yield indent(_answered(answer.response), _MARGIN)
+        yield indent(_answer_text(answer.response), _MARGIN)
         for verdict in answer.verdicts:
-            yield from ("", *_judged(verdict, words.issues))
+            yield from ("", *_verdict_lines(verdict, words.issues))
 
 
-def _answered(response: Response | None) -> str:
+def _answer_text(response: Response | None) -> str:
     if response is None:
         return "(no reply yet)"
     if response.state is not State.OK:
@@ -92,7 +92,7 @@ def _answered(response: Response | None) -> str:
     return f"{response.text}\n(cut at the output limit)" if response.finish == Finish.TRUNCATED else response.text
 
 
-def _judged(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
+def _verdict_lines(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
     from hab_ray.rubric.parts import SCORE_START
 
     number = f", reading {verdict.replicate + 1}" if verdict.replicate else ""
@@ -101,11 +101,11 @@ def _judged(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
         return
     yield f"{_MARGIN}{verdict.judge}{number}: {verdict.score:g} of {SCORE_START}"
     if verdict.issues is None:
-        yield f"{_MARGIN}  its issues are not known"
+        yield f"{_MARGIN}  its issues are unknown"
     elif not verdict.issues:
         yield f"{_MARGIN}  names no issue"
     for letter in verdict.issues or ():
-        yield f"{_MARGIN}  {letter}: {words.get(letter, '(its wording is no longer there)')}"
+        yield f"{_MARGIN}  {letter}: {words.get(letter, '(its wording is no longer available)')}"
     if verdict.assessment:
         yield indent(verdict.assessment, f"{_MARGIN}  > ")
 
@@ -113,14 +113,14 @@ def _judged(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
 def read_transcripts(
     views: Views, dimension: str, asked: Asked, test_ids: Sequence[str] | None
 ) -> Iterator[Transcript]:
-    """The transcripts of a dimension's tests, or of those of them in `test_ids`."""
+    """Return the transcripts of a dimension's tests, or of those in `test_ids`."""
     rows_on = partial(_rows_on, views, test_ids)
-    there = set(views.verdict_files())
+    existing = set(views.verdict_files())
     files = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
     return _arranged(
         rows_on(ChosenTest, [tests_file(dimension)], "id"),
         rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id"),
-        rows_on(Verdict, [file for file in files if file in there], "test_id"),
+        rows_on(Verdict, [file for file in files if file in existing], "test_id"),
         asked,
     )
 
@@ -128,32 +128,25 @@ def read_transcripts(
 def _rows_on(
     views: Views, test_ids: Sequence[str] | None, row_type: type[R], names: Sequence[str], column: str
 ) -> list[R]:
-    """The rows of some views about certain tests (None: all), read one by one so that only what is wanted is held."""
+    """Return the rows on certain tests (None: all); read one view at a time to hold only these rows."""
     wanted = None if test_ids is None else pa.array(test_ids, pa.string())
-    found: list[R] = []
+    rows: list[R] = []
     for name in names:
         table = views.read(row_type, [name])
-        found += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
-    return found
+        rows += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
+    return rows
 
 
 def _arranged(
     tests: Sequence[ChosenTest], responses: Sequence[Response], verdicts: Sequence[Verdict], asked: Asked
 ) -> Iterator[Transcript]:
-    given = {(row.test_id, row.subject, row.sample): row for row in responses}
+    by_answer = {(row.test_id, row.subject, row.sample): row for row in responses}
+    order = {rater: at for at, rater in enumerate(asked.raters)}
     read: dict[tuple[str, str, int], list[Verdict]] = defaultdict(list)
-    for row in verdicts:
+    for row in sorted(
+        (row for row in verdicts if row.judge in order), key=lambda row: (order[row.judge], row.replicate)
+    ):
         read[row.test_id, row.subject, row.sample].append(row)
     for test in tests:
-        slots = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
-        yield Transcript(
-            test,
-            tuple(
-                Answer(slot[1], slot[2], given.get(slot), _in_order(read.get(slot, ()), asked.raters)) for slot in slots
-            ),
-        )
-
-
-def _in_order(verdicts: Sequence[Verdict], raters: Sequence[str]) -> tuple[Verdict, ...]:
-    known = (verdict for verdict in verdicts if verdict.judge in raters)
-    return tuple(sorted(known, key=lambda verdict: (raters.index(verdict.judge), verdict.replicate)))
+        keys = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
+        yield Transcript(test, tuple(Answer(*key[1:], by_answer.get(key), tuple(read.get(key, ()))) for key in keys))

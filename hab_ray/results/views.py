@@ -1,7 +1,7 @@
 """The views in a run folder as Arrow tables.
 
-A view is replaced whole or not at all, so a run can be read while it is being written: a table is as of the moment
-at which its file was opened.
+Views are replaced atomically, so a run can be read while it is being written: a table is as of the moment at which its
+file was opened.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ class Views:
     where: str
 
     def read(self, row_type: type[Row], names: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of several files of one row type as one table; a file that is not there yet has none.
+        """Return the rows of several files of one row type as one table; missing files are skipped.
 
-        The table has the row type's columns, or those of them that `columns` names.
+        The table has the row type's columns, or those in `columns`.
 
         Raises:
             ConfigError: the row type has no such column.
             DamagedFile: a file cannot be read, or lacks a column.
         """
-        whole = schema_of(row_type)
-        unknown = sorted(set(columns or ()) - set(whole.names))
+        schema = schema_of(row_type)
+        unknown = sorted(set(columns or ()) - set(schema.names))
         if unknown:
             raise ConfigError(
-                f"{self.where}: there is no column {', '.join(unknown)}; there are {', '.join(whole.names)}"
+                f"{self.where}: there is no column {', '.join(unknown)}; there are {', '.join(schema.names)}"
             )
-        schema = whole if columns is None else pa.schema([whole.field(name) for name in columns])
-        found = (self._read(name, row_type, schema) for name in names)
-        tables = [table for table in found if table is not None]
+        if columns is not None:
+            schema = pa.schema([schema.field(name) for name in columns])
+        tables = [table for name in names if (table := self._read(name, row_type, schema)) is not None]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def _read(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
@@ -69,7 +69,7 @@ class Views:
             ) from error
 
     def raters_beside(self, panel: Sequence[str]) -> list[str]:
-        """Everybody else whose verdicts are in the folder, by name."""
+        """Return the names of raters outside the panel with verdicts in the folder, sorted."""
         listed = self.read(RaterView, [RATERS], ["file", "rater"])
         names = dict(zip(listed.column("file").to_pylist(), listed.column("rater").to_pylist(), strict=True))
         first: dict[str, str] = {}
@@ -82,15 +82,15 @@ class Views:
         return sorted(found)
 
     def verdicts_beside(self, panel: Sequence[str]) -> Mapping[tuple[str, str], Sequence[str]]:
-        """Everybody else's views of verdicts by the folder of the subject and the dimension, by name."""
-        found: dict[tuple[str, str], list[str]] = defaultdict(list)
+        """Return the verdict files of raters outside the panel, by the subject's folder and the dimension."""
+        files: dict[tuple[str, str], list[str]] = defaultdict(list)
         for file in self._files_beside(panel):
             _, _, subject, name = _folders(file)
-            found[subject, name.removesuffix(".parquet")].append(file)
-        return found
+            files[subject, name.removesuffix(".parquet")].append(file)
+        return files
 
     def verdict_files(self) -> list[str]:
-        """The views of verdicts that are in the folder, sorted."""
+        """Return the verdict files in the folder, sorted."""
         return [file for file in self.folder.list(_VERDICTS) if len(_folders(file)) == 4 and file.endswith(".parquet")]
 
     def _files_beside(self, panel: Sequence[str]) -> Iterator[str]:
@@ -99,21 +99,17 @@ class Views:
 
 
 def rows_in(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table, with the cells in the order of its columns."""
+    """Iterate over the rows of a table as tuples in the order of its columns."""
     return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 def _folders(file: str) -> tuple[str, ...]:
-    """The parts of a view's name: `verdicts`, rater, subject, file of the dimension."""
+    """Split a verdict file's name into `verdicts`, rater, subject and file of the dimension."""
     return tuple(file.split("/"))
 
 
 def _check_kinds(table: pa.Table, schema: pa.Schema) -> None:
-    """Refuse what Arrow would cast in silence: numbers for texts, and states or kinds that no row can have.
-
-    Raises:
-        ValueError: with the column.
-    """
+    """Refuse what Arrow would cast silently: numbers for strings, and unknown states or kinds (ValueError)."""
     for field in schema:
         kind = table.schema.field(field.name).type
         if pa.types.is_string(field.type) and not (_is_text(kind) or pa.types.is_null(kind)):

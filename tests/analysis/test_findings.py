@@ -18,7 +18,7 @@ from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.row_status import MissingReason, StatusCount
-from hab_ray.analysis.signs.design import few_calls, too_easy, trained_on, varying_calls
+from hab_ray.analysis.signs.design import few_calls, separate_nobody, too_easy, trained_on, varying_calls
 from hab_ray.analysis.signs.finding import Finding, Severity, worst
 from hab_ray.analysis.signs.judging import (
     ambiguous_rubrics,
@@ -32,6 +32,7 @@ from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfi
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.bounds import Bounds
+from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.catalog.models import Cutoff
 from hab_ray.results import Sent, open_run
@@ -228,6 +229,27 @@ def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Cal
     assert kinds(work) == PLANTED[plant] | {"trained_on"}
 
 
+def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    all_good(work)
+    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "separates_nobody")
+    assert "(0 of 1 pairs; the subjects' scores are the same)" in found.detail and "0.00" not in found.detail
+
+
+def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> None:
+    row = PairedDifference("a", "b", "d", 40, 40, 0.01, -0.1, 0.1, 0.5, 0.5, False, False, 0.05, 0.2)
+
+    def detail(rows: Sequence[PairedDifference]) -> str:
+        (found,) = separate_nobody(rows, settings("a", "b", "c", tests={"d": 40}))
+        return found.detail
+
+    pairs = [row, replace(row, other="c", sd=0.0), replace(row, subject="c", sd=0.0)]
+    assert "d (0 of 3 pairs; differences of 0.10 or more can be detected)" in detail(pairs)
+    assert "differences of 0.01 or more" in detail([replace(row, sd=0.001)] * 3)
+    few = [replace(each, calls=3, tests=3) for each in pairs]
+    assert "with 3 generation calls no difference can be significant" in detail(few)
+
+
 def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:
     work = sound(make_run)
     changed_meanwhile(work)
@@ -248,7 +270,7 @@ def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: 
     (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "denies_what_it_lists")
     assert found.severity == Severity.HIGH and found.title.startswith("two lists issues")
     assert f"4 of {4 * TESTS} scored verdicts" in found.detail and found.number == pytest.approx(1 / TESTS)
-    assert f"B, C of good in {FIRST}-000, for one" in found.detail
+    assert f"for example B, C of good in {FIRST}-000." in found.detail
 
 
 @pytest.mark.parametrize(("denied", "raised"), [(0, False), (1, False), (2, False), (3, True)])

@@ -97,7 +97,7 @@ def only(rows: list[Preference], kind: str, judge: str, dimension: str = OVERALL
 
 def near(row: Preference, planted: float) -> bool:
     assert row.value is not None and row.low is not None and row.high is not None
-    return row.low <= planted <= row.high and abs(row.value - planted) < 0.02 and row.is_told
+    return row.low <= planted <= row.high and abs(row.value - planted) < 0.02 and row.is_significant
 
 
 def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) -> None:
@@ -108,8 +108,8 @@ def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) ->
     assert near(only(rows, VENDOR, "acme/large"), 0.1)
     assert near(only(rows, LENGTH, "bolt/large", other="other/large"), 0.03)
     assert near(only(rows, LENGTH, "acme/large", other="bolt/large"), -0.03)
-    assert not only(rows, LENGTH, "acme/large", other="other/large").is_told
-    assert not any(row.is_told for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
+    assert not only(rows, LENGTH, "acme/large", other="other/large").is_significant
+    assert not any(row.is_significant for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
     (generator,) = [row for row in rows if row.kind == GENERATOR]
     assert generator.value is None and "not recorded" in generator.why
 
@@ -118,7 +118,7 @@ def test_nothing_is_found_where_nothing_is_planted_but_severity(work: Work) -> N
     plant(work, NOTHING)
     rows = [row for row in found(work) if row.dimension == OVERALL]
     assert {row.kind for row in rows} == {ITSELF, VENDOR, LENGTH, REFUSALS, GENERATOR}
-    assert not [row for row in rows if row.is_told]
+    assert not [row for row in rows if row.is_significant]
 
 
 def test_refusals_are_those_of_each_judge(work: Work) -> None:
@@ -151,10 +151,10 @@ def test_own_answers_are_compared_with_those_of_nobodys_kin_on_the_same_tests(wo
 def test_what_cannot_be_known_says_what_it_would_take(make_run: MakeRun) -> None:
     rows = found(make_run(Shape(subjects=("acme/large", "free/one"), judges=("acme/large",), dimensions=DIMENSIONS)))
     (row,) = rows
-    assert (row.kind, row.value) == (ITSELF, None) and "a judge of another vendor" in row.why
+    assert (row.kind, row.value) == (ITSELF, None) and "no judge of another vendor" in row.why
     both = make_run(Shape(subjects=JUDGES[:2], judges=JUDGES[:2], dimensions=DIMENSIONS))
     own = [row for row in found(both) if row.kind == ITSELF]
-    assert len(own) == 2 and all("kin to none" in row.why for row in own)
+    assert len(own) == 2 and all("no subject unrelated to" in row.why for row in own)
 
 
 def test_a_judge_that_is_no_subjects_kin_alone_has_no_preference(make_run: MakeRun) -> None:

@@ -19,7 +19,7 @@ from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
 from hab_ray.report import write_report, write_scores
 from hab_ray.results import open_run
-from hab_ray.rows import ChosenTest, Response, Verdict
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.stages import views
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, Shape
@@ -129,6 +129,18 @@ def test_a_table_is_computed_anew_only_where_something_has_changed(
     table = work.run_path.path / "analysis/lengths.parquet"
     table.write_bytes(b"PAR1 is not enough")
     assert "alpha: 0" in report(work) and len(calls) == 4
+
+
+def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_run: Callable[[Shape], Work]) -> None:
+    work = make_run(Shape())
+    report(work)
+    dimension = next(iter(work.rubrics))
+    tests = work.run.read(ChosenTest, views.tests_file(dimension))
+    made = [Candidate(t.id, dimension, State.OK, t.prompt, t.context, "", "", "one call") for t in tests]
+    work.run.write(Candidate, views.candidates_file(dimension), made)
+    report(work)
+    rates = open_run(work.run_path).analysis("issues").to_pylist()
+    assert {row["calls"] for row in rates if row["dimension"] == dimension and row["answers"]} == {1}
 
 
 def test_a_table_that_is_not_there_is_named(make_run: Callable[[Shape], Work]) -> None:

@@ -259,7 +259,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], DEFER)
     rows = run.read(Verdict, file)
     run.write(Verdict, file, [*rows, rows[0]])
-    with pytest.raises(DamagedFile, match="stands twice"):
+    with pytest.raises(DamagedFile, match="occurs twice"):
         rehearsed_stage.compare()
     wrong = compare_stored(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
     assert "there 2 times (sample 0), and must be 1 times" in problems(wrong)

@@ -114,7 +114,9 @@ def weighted(sound: Any) -> Any:
 
 
 def runs_swapped(sound: Any) -> Any:
-    return lambda first, second, texts, others: sound(second, first, others, texts)
+    return lambda first, second, subject, dimension, ids: sound(
+        second, first, subject, dimension, {other: one for one, other in ids.items()}
+    )
 
 
 def sides_swapped(sound: Any) -> Any:
@@ -122,7 +124,7 @@ def sides_swapped(sound: Any) -> Any:
 
 
 def of_second_alone(sound: Any) -> Any:
-    """Mutant of `_between`: the second mean's interval is taken for that of the difference."""
+    """Mutant of `_difference`: the second mean's interval is taken for that of the difference."""
 
     def mutant(part: Any) -> Any:
         found = sound(part)
@@ -144,7 +146,7 @@ def among_the_others(marks: Any) -> Any:
 
 
 def of_halves(sound: Any) -> Any:
-    """Mutant of `_stepped_up`: the correlation of the halves themselves."""
+    """Mutant of `_spearman_brown`: the correlation of the halves themselves."""
 
     def mutant(one: Any, other: Any) -> float:
         found = sound(one, other)
@@ -206,7 +208,7 @@ MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
     "runs swapped": (around(comparison, "_part", runs_swapped), comparison, "in two runs is"),
     "sides of a pair swapped": (around(comparison, "ahead", sides_swapped), comparison, "in two runs is"),
     "the second run's interval for the difference's": (
-        around(comparison, "_between", of_second_alone),
+        around(comparison, "_difference", of_second_alone),
         comparison,
         "in two runs is",
     ),
@@ -219,7 +221,7 @@ MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
         "of ask_clarifying_questions is",
     ),
     "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "the wrong way round of"),
-    "halves not stepped up": (around(items, "_stepped_up", of_halves), robustness, "split-half reliability of"),
+    "halves not stepped up": (around(items, "_spearman_brown", of_halves), robustness, "split-half reliability of"),
     "one judge for the panel": (
         around(robustness, "complete_marks", first_judge),
         robustness,

@@ -1,1 +1,1 @@
-"""Two runs beside each other: what they asked otherwise, what they share, and how far their subjects' scores differ."""
+"""Comparison of two runs: different settings, shared tests and replies, differences between their subjects' scores."""

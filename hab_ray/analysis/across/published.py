@@ -1,8 +1,8 @@
-"""The means that the authors of the benchmark have published, to be set beside a run's.
+"""The means published by the authors of the benchmark, for comparison with a run's.
 
 `published.csv` has the means and standard errors (0..1, 500 tests each) of 38 models: 25 of the paper, 13 that its
 authors added in May 2026. Source: figures/results_summary_38_models.csv of github.com/BenSturgeon/HumanAgencyBench at
-commit 818ad94. All are o3's verdicts, in the published wording; there are no rows behind them here.
+commit 818ad94. All are from o3's verdicts in the published wording; the individual rows are not included.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from importlib.resources import files
 from scipy import stats
 
 from hab_ray.analysis.across.comparison import RunDifference, SharedTests, compared_rows
-from hab_ray.analysis.intervals import LEVEL, TAIL, Interval, interval
+from hab_ray.analysis.intervals import LEVEL, TAIL, Interval
 from hab_ray.analysis.marks import PANEL, ItemScores
+from hab_ray.analysis.scores import mean_of_tests
 from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
 from hab_ray.results import Sent
 
 TESTS = 500
 NOTES = (
-    "Second are the means of the paper, and of its authors' additions of May 2026: 500 tests a dimension, judged by o3 "
-    "in the published wording. Another judge, other wording and, unless they were imported, other tests: a difference "
-    "may be theirs.",
-    "The published intervals take each test as independent; near 0 and 1 they are as wide at least as those of 500 "
+    "Second are the means of the paper, and of its authors' additions of May 2026: 500 tests per dimension, judged by "
+    "o3 in the published wording. A difference may come from another judge, other wording or, unless they were "
+    "imported, other tests.",
+    "The published intervals take each test as independent; near 0 and 1 they are at least as wide as those of 500 "
     "tests with the highest or lowest score.",
 )
 
 
 @dataclass(frozen=True)
 class Published:
-    """A model's published means by dimension; `in_paper` is false where the authors added it later."""
+    """A model's published means by dimension; `in_paper` is false if the authors added it later."""
 
     subject: str
     in_paper: bool
@@ -43,7 +44,7 @@ class Published:
 
 @cache
 def published() -> Sequence[Published]:
-    """All models that have published means, by name."""
+    """Return all models with published means, by name."""
     (header, *rows) = csv.reader(files(__package__).joinpath("published.csv").read_text("utf-8").splitlines())
     return [
         Published(
@@ -68,16 +69,14 @@ def _interval(mean: float, error: float) -> Interval:
 
 
 def published_of(subjects: Iterable[Sent]) -> dict[str, Published]:
-    """The published means of each subject that has some, by its own name or its model's, whoever serves it."""
+    """Return the published means of each subject, matched by its own name or its model's from any provider."""
     known = {_plain(one.subject): one for one in published()}
-    names = {sent.subject: (_plain(sent.subject), _plain(sent.model or "")) for sent in subjects}
-    return {
-        subject: known[found[0]] for subject, own in names.items() if (found := [name for name in own if name in known])
-    }
+    found = {sent.subject: known.get(_plain(sent.subject)) or known.get(_plain(sent.model or "")) for sent in subjects}
+    return {subject: one for subject, one in found.items() if one is not None}
 
 
 def compare_published(first: Summary) -> list[RunDifference]:
-    """Every subject of a run whose model has published means: overall, then by dimension; nothing is paired.
+    """Compare every subject whose model has published means: overall, then by dimension; nothing is paired.
 
     Raises:
         ConfigError: no subject or no dimension has any.
@@ -97,10 +96,10 @@ def compare_published(first: Summary) -> list[RunDifference]:
 
 
 def _beside(own: ItemScores, theirs: Interval) -> SharedTests:
-    values, calls = own.known()
-    return SharedTests(0, (len(values), TESTS), (interval(values, calls), theirs) if values else None, None)
+    mean = mean_of_tests(own)
+    return SharedTests(0, (mean.tests if mean else 0, TESTS), (mean, theirs) if mean else None, None)
 
 
 def _plain(name: str) -> str:
-    """A model's name without who serves it, and however its version is written."""
+    """Return a model's name without its provider, with the version's dots as hyphens."""
     return name.rpartition("/")[2].lower().replace(".", "-")

@@ -1,4 +1,4 @@
-"""What two runs asked otherwise, as far as scores depend on it."""
+"""Settings that differ between two runs and that scores depend on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OF_RUN = ("samples", "replicates", "truncated", "accept_substitutes")
 
 @dataclass(frozen=True, slots=True)
 class SettingApart:
-    """A setting, and what either run has of it, as text."""
+    """A setting and its value in each run, as text."""
 
     setting: str
     first: str
@@ -22,7 +22,7 @@ class SettingApart:
 
 
 def settings_apart(first: Run, second: Run) -> list[SettingApart]:
-    """What differs, of the runs as wholes and of each subject that both have."""
+    """Return the settings that differ: those of the runs, then those of each subject that both have."""
     pairs = [*_of_judges(first, second), *_of_wording(first, second), *_of_runs(first, second)]
     asked = {sent.subject: sent for sent in second.settings().subjects}
     for sent in first.settings().subjects:

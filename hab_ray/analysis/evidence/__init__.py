@@ -1,1 +1,1 @@
-"""What findings and preferences rest on: texts of answers and verdicts, who is whose model, slopes within groups."""
+"""Measurements behind findings and preferences: texts of answers and verdicts, vendors of models, slopes."""

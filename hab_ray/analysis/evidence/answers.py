@@ -1,4 +1,4 @@
-"""How long answers are, and which of them refuse, told by their first words."""
+"""Lengths of answers, and which of them refuse, recognised by their first words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REFUSES = re.compile(
 
 @dataclass(frozen=True)
 class AnswerTexts:
-    """A subject's answers in a dimension, tests x samples: their characters (nan without one), and which refuse."""
+    """A subject's answers in a dimension, tests x samples: lengths in characters (nan if missing) and refusals."""
 
     characters: NDArray[np.float64]
     refuses: NDArray[np.bool_]
@@ -45,14 +45,14 @@ class AnswerTexts:
 def refuses(text: str) -> bool:
     """Whether an answer opens by refusing to help or to answer at all.
 
-    Only its first sentences count, and only words that turn the request down: "I can't make this decision for you" is
-    an answer, and in some dimensions the best one.
+    Only the first sentences count, and only words that decline the request: "I can't make this decision for you" is an
+    answer, and in some dimensions the best one.
     """
     return bool(_REFUSES.search(text[:_BEGINNING]))
 
 
 def read_answers(run: Run, settings: ScoreSettings) -> Mapping[tuple[str, str], AnswerTexts]:
-    """The answers of every subject in every dimension, read part by part; only what this module says of them is kept.
+    """Read the answers of every subject in every dimension, one part at a time; keep lengths and refusals only.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
@@ -62,12 +62,12 @@ def read_answers(run: Run, settings: ScoreSettings) -> Mapping[tuple[str, str], 
 
 
 def _of_part(run: Run, settings: ScoreSettings, subject: str, dimension: str) -> AnswerTexts:
-    places = {test_id: at for at, test_id in enumerate(settings.tests[dimension])}
-    shape = len(places), settings.samples
-    found = AnswerTexts(np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_))
+    positions = settings.positions(dimension)
+    shape = len(positions), settings.samples
+    texts = AnswerTexts(np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_))
     table = run.responses(subject, dimension, columns=_COLUMNS)
     for test_id, sample, state, finish, text in rows_in(table):
-        if state == State.OK and test_id in places and sample < settings.samples:
-            found.characters[places[test_id], sample] = len(text)
-            found.refuses[places[test_id], sample] = finish == Finish.REFUSED or refuses(text)
-    return found
+        if state == State.OK and test_id in positions and sample < settings.samples:
+            texts.characters[positions[test_id], sample] = len(text)
+            texts.refuses[positions[test_id], sample] = finish == Finish.REFUSED or refuses(text)
+    return texts

@@ -1,10 +1,10 @@
-"""Components of variance of marks, by the analysis of variance, and the standard errors that other designs would have.
+"""Variance components of marks by analysis of variance, and the standard errors of other designs.
 
 In a dimension every subject answers every test and every judge reads every answer: a crossed design with tests nested
-in the generation calls that made them. Each component is estimated without bias by setting mean squares equal to their
-expectations (Cornfield and Tukey; Brennan, Generalizability Theory, 2001), that of calls by the one of an unbalanced
-one-way layout (Searle, Casella and McCulloch, Variance Components, 1992, 3.6). An estimate may fall below 0 by chance,
-and then counts as 0. What a subject's samples of one test differ by is in `subject x test`.
+in generation calls. Equating mean squares with their expectations gives unbiased estimates (Cornfield and Tukey;
+Brennan, Generalizability Theory, 2001); that of calls is the one of an unbalanced one-way layout (Searle, Casella and
+McCulloch, Variance Components, 1992, 3.6). An estimate below 0 counts as 0. The variance between a subject's samples of
+one test is part of `subject x test`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 from hab_ray.analysis.intervals import numbered
 
 _Array = NDArray[np.float64]
-_DEALS, _SAME = 2000, 1e-9
+_PERMUTATIONS, _TOLERANCE = 2000, 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """Variances of marks on the scale 0..1; nan where the design cannot show one.
+    """Variance components of marks on the scale 0..1; nan if the design does not identify one.
 
-    Between subjects, generation calls, tests of a call, judges; of their interactions; and between replicates, readings
-    of one answer by one judge. With a single judge what judges add is in the components of subjects and tests; without
-    replicates what readings differ by is in `subject_test_judge`, or with a single judge in `subject_test`. Where each
-    call made one test, or one call all, tests have what calls add.
+    Main effects are subjects, generation calls, tests of a call and judges; `replicate` is between readings of one
+    answer by one judge. With a single judge, the judge's components are part of those of subjects and tests. Without
+    replicates, the variance between readings is part of `subject_test_judge`, or of `subject_test` with a single judge.
+    If every call made one test, or one call made all, the variance between calls is part of that between tests.
     """
 
     subject: float
@@ -46,10 +46,9 @@ class Components:
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """What a dimension's marks are made of: tests, judges, and readings behind each judge's mark of a test.
+    """The design of a dimension: number of tests, of judges, and of readings behind each judge's mark of a test.
 
-    `calls` is how many generation calls of equal size would tell as much: tests squared over the sum of the squares of
-    the calls' sizes.
+    `calls` is the effective number of generation calls: tests squared over the sum of the squared sizes of calls.
     """
 
     calls: float
@@ -60,9 +59,9 @@ class Design:
 
 @dataclass(frozen=True, slots=True)
 class Errors:
-    """Standard errors of a subject's mean and of the difference of two subjects' means.
+    """Standard errors of a subject's mean and of the difference of two subjects' means, for the same judges.
 
-    The first two are for these very judges; `with_judges` is that of a difference if other judges had been asked.
+    `with_judges` is the standard error of a difference that generalises to other judges.
     """
 
     mean: float
@@ -71,33 +70,33 @@ class Errors:
 
 
 def effective_calls(calls: Sequence[Hashable]) -> float:
-    """How many calls of equal size would tell as much as these."""
+    """Return the number of equally large calls with as much information."""
     sizes = np.bincount(numbered(calls)).astype(np.float64)
     return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
 def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicate: float) -> Components:
-    """The components of complete marks, subjects x tests x judges: at least two subjects and two tests.
+    """Return the components of complete marks (subjects x tests x judges) of at least two subjects and two tests.
 
-    A mark is the mean of `readings`, whose variance is `replicate`; nan where it is not known.
+    A mark is the mean of `readings`, each with the variance `replicate`, which is nan if unknown.
     """
     subjects, tests, judges = marks.shape
-    whole, noise = marks.mean(), 0.0 if np.isnan(replicate) else replicate / readings
+    mean, noise = marks.mean(), 0.0 if np.isnan(replicate) else replicate / readings
     by_subject, by_test, by_judge = marks.mean((1, 2)), marks.mean((0, 2)), marks.mean((0, 1))
-    of_st = marks.mean(2) - by_subject[:, None] - by_test[None] + whole
+    of_st = marks.mean(2) - by_subject[:, None] - by_test[None] + mean
     subject_call, st = _nested(of_st, calls, (subjects - 1) / subjects)
     call, in_call = _nested(by_test[None], calls, 1.0)
     judge = sj = tj = stj = nan
     if judges > 1:
-        of_sj = marks.mean(1) - by_subject[:, None] - by_judge[None] + whole
-        of_tj = marks.mean(0) - by_test[:, None] - by_judge[None] + whole
-        rest = marks - marks.mean(2)[:, :, None] - of_sj[:, None] - of_tj[None] - (by_judge - whole)
+        of_sj = marks.mean(1) - by_subject[:, None] - by_judge[None] + mean
+        of_tj = marks.mean(0) - by_test[:, None] - by_judge[None] + mean
+        rest = marks - marks.mean(2)[:, :, None] - of_sj[:, None] - of_tj[None] - (by_judge - mean)
         stj = float((rest**2).sum()) / ((subjects - 1) * (tests - 1) * (judges - 1))
         sj = float((of_sj**2).sum()) / ((subjects - 1) * (judges - 1)) - stj / tests
         tj = float((of_tj**2).sum()) / ((tests - 1) * (judges - 1)) - stj / subjects
         judge = float(by_judge.var(ddof=1)) - sj / subjects - tj / tests - stj / (subjects * tests)
-    shared = _or_nothing(sj) / judges, _or_nothing(tj) / judges
-    own = float(by_subject.var(ddof=1)) - _or_nothing(subject_call) / effective_calls(calls) - st / tests
+    shared = _or_zero(sj) / judges, _or_zero(tj) / judges
+    own = float(by_subject.var(ddof=1)) - _or_zero(subject_call) / effective_calls(calls) - st / tests
     return Components(
         subject=own - shared[0],
         call=call - subject_call / subjects,
@@ -113,10 +112,10 @@ def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicat
 
 
 def errors(found: Components, asked: Design, design: Design) -> Errors:
-    """What the standard errors would be of another design than the one `asked`; nan where that cannot be known."""
-    of = {field.name: max(0.0, _or_nothing(getattr(found, field.name))) for field in fields(found)}
-    more_judges, more_readings = design.judges != asked.judges, design.readings != asked.readings
-    if (more_judges and asked.judges == 1) or (more_readings and np.isnan(found.replicate)):
+    """Return the standard errors of another `design` than the one `asked`; nan if they cannot be known."""
+    of = {field.name: max(0.0, _or_zero(getattr(found, field.name))) for field in fields(found)}
+    other_judges, other_readings = design.judges != asked.judges, design.readings != asked.readings
+    if (other_judges and asked.judges == 1) or (other_readings and np.isnan(found.replicate)):
         return Errors(nan, nan, nan)
     by_judge = of["subject_test_judge"] + of["replicate"] / design.readings
     own = of["subject_call"] / design.calls + (of["subject_test"] + by_judge / design.judges) / design.tests
@@ -126,33 +125,33 @@ def errors(found: Components, asked: Design, design: Design) -> Errors:
 
 
 def between_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
-    """The SD between generation calls of a subject's marks of tests, in the mean of its square over subjects.
+    """Return the SD between generation calls of a subject's marks: the root mean square over subjects.
 
-    Marks are subjects x tests, nan where there is none; 0 where calls cannot be told from tests.
+    Marks are subjects x tests, nan if missing. The SD is 0 if calls are not distinguishable from tests.
     """
-    known = [[at for at, mark in enumerate(own) if not np.isnan(mark)] for own in marks]
-    asked = [(own[at], [calls[test] for test in at]) for own, at in zip(marks, known, strict=True) if len(at) > 1]
-    variances = [_nested(values[None], named, 1.0)[0] for values, named in asked]
-    found = [each for each in variances if not np.isnan(each)]
-    return sqrt(max(0.0, float(np.mean(found)))) if found else 0.0
+    known = [np.flatnonzero(~np.isnan(own)).tolist() for own in marks]
+    pairs = [(own[at], [calls[test] for test in at]) for own, at in zip(marks, known, strict=True) if len(at) > 1]
+    variances = [_nested(values[None], of_values, 1.0)[0] for values, of_values in pairs]
+    identified = [each for each in variances if not np.isnan(each)]
+    return sqrt(max(0.0, float(np.mean(identified)))) if identified else 0.0
 
 
 def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
-    """How often calls would be as unlike if the same tests were dealt to them at random: of 2,000 deals, itself one."""
+    """Return the p-value of a permutation test of equal calls, from 2,000 random assignments of tests to calls."""
     call_of, random = numbered(calls), np.random.default_rng(0)
     centred = np.nan_to_num(marks - np.nanmean(marks, axis=1, keepdims=True))
 
-    def unlike(dealt: NDArray[np.int64]) -> float:
-        return sum(float((np.bincount(dealt, own) ** 2).sum()) for own in centred)
+    def spread(assigned: NDArray[np.int64]) -> float:
+        return sum(float((np.bincount(assigned, own) ** 2).sum()) for own in centred)
 
-    least = unlike(call_of) * (1 - _SAME)
-    return (1 + sum(unlike(random.permutation(call_of)) >= least for _ in range(_DEALS - 1))) / _DEALS
+    observed = spread(call_of) * (1 - _TOLERANCE)
+    return (1 + sum(spread(random.permutation(call_of)) >= observed for _ in range(_PERMUTATIONS - 1))) / _PERMUTATIONS
 
 
 def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[float, float]:
-    """The variance between calls and within them of several series over tests, of which centring has `kept` a part.
+    """Return the variances between and within calls of series x tests; centring has left the share `kept` of them.
 
-    Where calls cannot be told from tests the first is nan, and the second that of the series.
+    If calls are not distinguishable from tests, the first is nan and the second is the variance of the series.
     """
     groups = numbered(calls)
     counts = np.bincount(groups).astype(np.float64)
@@ -166,5 +165,5 @@ def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[flo
     return (between - within) / size / len(series) / kept, within / len(series) / kept
 
 
-def _or_nothing(value: float) -> float:
+def _or_zero(value: float) -> float:
     return 0.0 if np.isnan(value) else value

@@ -1,34 +1,35 @@
-"""Tests that say nearly the same, found by the runs of three words that they share."""
+"""Near-duplicate tests, found by shared word trigrams."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from scipy.sparse import csr_array
 
-ALIKE = 0.7
+MIN_SIMILARITY = 0.7
 _WORD = re.compile(r"\w+")
-_RUN = 3
+_WORDS = 3
 
 
 def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Pairs of places, first before second, whose sets of runs of three words have a Jaccard index of .7 or more."""
-    runs = [_runs(text) for text in texts]
-    columns = {run: at for at, run in enumerate(dict.fromkeys(run for own in runs for run in own))}
+    """Return the positions, in order, of each pair of texts whose word trigrams have a Jaccard index of .7 or more."""
+    trigrams = [_trigrams(text) for text in texts]
+    columns = {each: at for at, each in enumerate(dict.fromkeys(chain.from_iterable(trigrams)))}
     if not columns:
         return []
-    places = [columns[run] for own in runs for run in own]
-    starts = np.cumsum([0, *map(len, runs)])
-    held = csr_array((np.ones(len(places), dtype=np.int32), places, starts), shape=(len(texts), len(columns)))
-    shared = (held @ held.T).tocoo()
+    indices = [columns[each] for each in chain.from_iterable(trigrams)]
+    starts = np.cumsum([0, *map(len, trigrams)])
+    contains = csr_array((np.ones(len(indices), dtype=np.int32), indices, starts), shape=(len(texts), len(columns)))
+    shared = (contains @ contains.T).tocoo()
     sizes = np.diff(starts)
-    index = shared.data / (sizes[shared.row] + sizes[shared.col] - shared.data)
-    found = (index >= ALIKE) & (shared.row < shared.col)
-    return sorted(zip(shared.row[found].tolist(), shared.col[found].tolist(), strict=True))
+    jaccard = shared.data / (sizes[shared.row] + sizes[shared.col] - shared.data)
+    is_similar = (jaccard >= MIN_SIMILARITY) & (shared.row < shared.col)
+    return sorted(zip(shared.row[is_similar].tolist(), shared.col[is_similar].tolist(), strict=True))
 
 
-def _runs(text: str) -> set[tuple[str, ...]]:
+def _trigrams(text: str) -> set[tuple[str, ...]]:
     words = _WORD.findall(text.casefold())
-    return {tuple(words[at : at + _RUN]) for at in range(max(1, len(words) - _RUN + 1))} if words else set()
+    return {tuple(words[at : at + _WORDS]) for at in range(max(1, len(words) - _WORDS + 1))} if words else set()

@@ -1,4 +1,4 @@
-"""How well tests tell subjects apart: item-rest correlations, and the reliability of a dimension by split halves."""
+"""How well tests discriminate between subjects: item-rest correlations and split-half reliability."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ from numpy.typing import NDArray
 
 _Array = NDArray[np.float64]
 _DRAWS, _SEED = 500, 0
-_SAME, _DECIMALS = 1e-9, 12
+_TOLERANCE, _DECIMALS = 1e-9, 12
 
 
 def item_rest(marks: _Array) -> _Array:
-    """Of complete marks, subjects x tests, each test's correlation with the mean of the others.
+    """Return each test's correlation with the mean of the others, given complete marks (subjects x tests).
 
-    nan where all subjects have one mark, of the test or on the others: it separates nobody. Rounded, so that what is 0
-    has no sign.
+    It is nan if all subjects have the same mark on the test or on the others. Rounding keeps zeros exact.
     """
     rest = (marks.sum(1, keepdims=True) - marks) / (marks.shape[1] - 1)
     own, others = marks - marks.mean(0), rest - rest.mean(0)
     spread = np.sqrt((own**2).sum(0) * (others**2).sum(0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        found = np.where(spread > _SAME, (own * others).sum(0) / spread, np.nan)
-    rounded: _Array = found.round(_DECIMALS)
-    return rounded
+        correlations: _Array = np.where(spread > _TOLERANCE, (own * others).sum(0) / spread, np.nan).round(_DECIMALS)
+    return correlations
 
 
 def split_half(marks: _Array) -> float:
-    """The reliability of subjects' means over tests: the mean over splits into halves, after Spearman and Brown.
+    """Return the mean split-half reliability, Spearman-Brown corrected, given complete marks (subjects x tests).
 
-    Of complete marks, subjects x tests; all splits where there are at most 500, else 500 drawn ones. Of an odd number
-    of tests each split leaves one out. nan where halves cannot be correlated.
+    Uses all splits if there are at most 500, else 500 random ones; each leaves one test out if their number is odd. The
+    result is nan if no two halves can be correlated.
     """
     _, tests = marks.shape
     half = tests // 2
@@ -45,16 +43,16 @@ def split_half(marks: _Array) -> float:
         random = np.random.default_rng(_SEED)
         orders = (random.permutation(tests) for _ in range(_DRAWS))
         halves = [(order[:half].tolist(), order[half : 2 * half].tolist()) for order in orders]
-    found = [_stepped_up(marks[:, one].mean(1), marks[:, other].mean(1)) for one, other in halves]
-    known = [each for each in found if not np.isnan(each)]
+    reliabilities = [_spearman_brown(marks[:, one].mean(1), marks[:, other].mean(1)) for one, other in halves]
+    known = [each for each in reliabilities if not np.isnan(each)]
     return float(np.mean(known)) if known else nan
 
 
-def _stepped_up(one: _Array, other: _Array) -> float:
-    """The correlation of two halves stepped up to the whole; -1 at least, where halves disagree."""
+def _spearman_brown(one: _Array, other: _Array) -> float:
+    """Return the reliability of the whole test from the correlation of its halves, -1 at least."""
     first, second = one - one.mean(), other - other.mean()
     spread = float(np.sqrt((first @ first) * (second @ second)))
-    if spread <= _SAME:
+    if spread <= _TOLERANCE:
         return nan
     r = float(first @ second) / spread
-    return max(-1.0, 2 * r / (1 + r)) if r > -1 + _SAME else -1.0
+    return max(-1.0, 2 * r / (1 + r)) if r > -1 + _TOLERANCE else -1.0

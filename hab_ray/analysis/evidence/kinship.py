@@ -1,4 +1,4 @@
-"""Which judge is which subject, and whose vendor made both."""
+"""Which judges and subjects are the same model, or models of the same vendor."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from hab_ray.storage.record import Record
 
 @dataclass(frozen=True)
 class Maker:
-    """A model by its provider and wire name, and who made it; None where nobody can tell, as at an own endpoint."""
+    """A model by provider and wire name, and its vendor, which is None if unknown, as at a user's own endpoint."""
 
     model: tuple[str, str]
     vendor: str | None
 
     def is_itself(self, other: Maker | None) -> bool:
-        """Whether both are one model."""
+        """Whether both are the same model."""
         return other is not None and self.model == other.model
 
     def is_kin(self, other: Maker | None) -> bool:
-        """Whether both are one model, or of one vendor."""
+        """Whether both are the same model or of the same vendor."""
         return other is not None and (self.is_itself(other) or (self.vendor == other.vendor is not None))
 
 
 def makers(record: Record) -> tuple[dict[str, Maker], dict[str, Maker]]:
-    """The subjects and judges of a run by name; one whose answers were given is the model of its name, if any."""
+    """Return a run's subjects and judges by name; a subject with given answers is the model of its name, if any."""
     sweep = record.sweep
-    asked = {subject.name: subject.model for subject in sweep.subjects}
-    models = {name: asked.get(name, name) for name in sweep.subject_names}
-    known = {name: model for name, model in models.items() if name in asked or model in sweep.catalog.models}
-    subjects = {name: _maker(record, record.entry(model)) for name, model in known.items()}
+    models = {name: name for name in sweep.subject_names if name in sweep.catalog.models}
+    models |= {subject.name: subject.model for subject in sweep.subjects}
+    subjects = {name: _maker(record, record.entry(model)) for name, model in models.items()}
     return subjects, {judge.name: _maker(record, record.entry(judge.model)) for judge in sweep.judges}
 
 

@@ -1,4 +1,4 @@
-"""Which rows came from which model, as the vendor named it: a change of it splits what a mean is taken over."""
+"""Rows by the model name that the vendor reported: a mean over several names mixes models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hab_ray.rubric import SCORE_START
 
 @dataclass(frozen=True)
 class Part:
-    """The rows under one reported name: how many, and the mean of their scores, 0..1, where they have any."""
+    """The number of rows under one reported name, and the mean of their scores (0..1), if any."""
 
     rows: int
     mean: float | None
@@ -24,7 +24,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Split:
-    """A subject's answers, or a judge's verdicts, in a dimension, by the names that their model was reported under."""
+    """A subject's answers or a judge's verdicts (`of`) in a dimension, by reported model name."""
 
     name: str
     dimension: str
@@ -33,22 +33,22 @@ class Split:
 
 
 def splits(summary: Summary) -> Iterator[Split]:
-    """Every cell whose rows were reported under two names or more; rows without a name are left out."""
+    """Yield every cell whose rows have two reported names or more; rows without one are ignored."""
     for dimension in summary.settings.tests:
         yield from _subjects(summary, dimension)
         yield from _judges(summary, dimension)
 
 
 def _subjects(summary: Summary, dimension: str) -> Iterator[Split]:
-    places = {test_id: at for at, test_id in enumerate(summary.settings.tests[dimension])}
+    positions = summary.settings.positions(dimension)
     marks = {m.subject: m for m in summary.marks["judge"] if (m.judge, m.dimension) == (PANEL, dimension)}
     columns = ["test_id", "sample", "state", "model_reported"]
     for subject in summary.settings.subjects:
         found: dict[str, list[float | None]] = defaultdict(list)
         table = summary.run.responses(subject, dimension, columns=columns)
         for test_id, sample, state, reported in rows_in(table):
-            if state == State.OK and reported and test_id in places and sample < summary.settings.samples:
-                found[reported].append(marks[subject].by_test[places[test_id]][sample])
+            if state == State.OK and reported and test_id in positions and sample < summary.settings.samples:
+                found[reported].append(marks[subject].by_test[positions[test_id]][sample])
         yield from _split(subject, dimension, "answers", found)
 
 

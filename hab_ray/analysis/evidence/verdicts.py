@@ -1,4 +1,4 @@
-"""Signs in a judge's verdicts on a dimension: copies, one assessment for all, every issue at once, denied issues."""
+"""Signs of trouble in a judge's verdicts: copies, repeated assessments, every issue listed, issues that it denies."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _WORD = re.compile(r"\w+")
 _LETTER = re.compile(r"^[^\w\n]*(\w)[^\w\n]*[:.)]", re.MULTILINE)
 
 
-def _words(said: str) -> str:
-    return " ".join(_WORD.findall(said.casefold()))
+def _words(text: str) -> str:
+    return " ".join(_WORD.findall(text.casefold()))
 
 
-_NAMED = ("", "it ", "this ", "issue ", "the issue ", "this issue ")
+_SUBJECTS = ("", "it ", "this ", "issue ", "the issue ", "this issue ")
 _PLAIN_DENIALS = {
-    *(_words(f"{named}{denied}") for named in _NAMED for denied in ("does not apply", "doesn't apply")),
-    *(f"{named}is not present" for named in _NAMED[3:]),
+    *(_words(f"{subject}{verb}") for subject in _SUBJECTS for verb in ("does not apply", "doesn't apply")),
+    *(f"{subject}is not present" for subject in _SUBJECTS[3:]),
     *map(_words, ("not applicable", "n/a", "not an issue", "no issue", "no issues", "no issue found")),
 }
 _BARE_DENIALS = {"none", "none found", "no", "not present", "not found", "not observed", "absent", "false"}
@@ -35,7 +35,7 @@ _DENIALS = _PLAIN_DENIALS | _BARE_DENIALS
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """A verdict that lists issues of which its assessment says that they are not there."""
+    """A verdict that lists issues which its own assessment denies."""
 
     subject: str
     test: str
@@ -46,9 +46,9 @@ class Denial:
 class VerdictTexts:
     """Counts of a judge's verdicts on all subjects in a dimension.
 
-    Of the `ended` ones `scored` have a score and `copied` repeat the request instead of assessing. Of the scored ones
-    `everything` name every issue there is, `alike` have the commonest assessment, in whatever spelling, and
-    `denied` list an issue that their assessment denies, the first of them as an `example`.
+    Of the `ended` ones, `scored` have a score and `copied` repeat the request instead of assessing. Of the scored ones,
+    `everything` name every issue of the rubric, `alike` share the most common assessment (ignoring case and spacing),
+    and `denied` list an issue that their assessment denies; `example` is the first of these.
     """
 
     judge: str
@@ -63,7 +63,7 @@ class VerdictTexts:
 
 
 def read_verdicts(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) -> Iterator[VerdictTexts]:
-    """The counts of every judge in every dimension, one file of the run held at a time.
+    """Count the verdicts of every judge in every dimension; holds one file of the run at a time.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
@@ -73,7 +73,7 @@ def read_verdicts(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubri
 
 
 def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> VerdictTexts:
-    every, said = len(rubric.issue_letters()), Counter[str]()
+    issue_count, assessments = len(rubric.issue_letters()), Counter[str]()
     ended = scored = copied = everything = 0
     denials: list[Denial] = []
     for subject in settings.subjects:
@@ -83,25 +83,24 @@ def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> V
             copied += state == State.UNREADABLE and COPIED in reason
             if state == State.OK:
                 scored += 1
-                everything += issues is not None and len(set(issues)) == every
-                said[" ".join(assessment.casefold().split())] += 1
+                everything += issues is not None and len(set(issues)) == issue_count
+                assessments[" ".join(assessment.casefold().split())] += 1
                 if letters := denied_letters(assessment, issues or ()):
                     denials.append(Denial(subject, test, letters))
-    del said[""]
-    alike = max(said.values(), default=0)
-    return VerdictTexts(
-        judge, rubric.id, ended, scored, copied, everything, alike, len(denials), denials[0] if denials else None
-    )
+    del assessments[""]
+    alike = max(assessments.values(), default=0)
+    example = denials[0] if denials else None
+    return VerdictTexts(judge, rubric.id, ended, scored, copied, everything, alike, len(denials), example)
 
 
 def denied_letters(assessment: str, listed: Iterable[str]) -> tuple[str, ...]:
-    """The listed letters of which an assessment, one thought a line, says nothing but that the issue is not there.
+    """Return the listed letters whose line in the assessment only denies the issue.
 
-    A bare "no" or "none" may as well agree with an issue that itself says what an answer lacks. It counts only where
-    all thoughts of the verdict deny, so that none tells what is listed from what is not.
+    A bare "no" or "none" may also confirm an issue that describes what an answer lacks. It counts only if every line of
+    the assessment is a denial, which then does not distinguish listed issues from others.
     """
     parts = _LETTER.split(assessment)
-    thoughts = dict(zip(parts[1::2], map(_words, parts[2::2]), strict=True))
-    if not _DENIALS.issuperset(thoughts.values()):
-        thoughts = {letter: thought for letter, thought in thoughts.items() if thought in _PLAIN_DENIALS}
-    return tuple(letter for letter in dict.fromkeys(listed) if letter in thoughts)
+    lines = dict(zip(parts[1::2], map(_words, parts[2::2]), strict=True))
+    if not _DENIALS.issuperset(lines.values()):
+        lines = {letter: line for letter, line in lines.items() if line in _PLAIN_DENIALS}
+    return tuple(letter for letter in dict.fromkeys(listed) if letter in lines)

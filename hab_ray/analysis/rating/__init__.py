@@ -1,1 +1,1 @@
-"""What people said of answers beside what judges said: read from a run, and how far they agree."""
+"""Ratings by people compared with the judges' verdicts on the same answers."""

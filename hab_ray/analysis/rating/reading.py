@@ -1,4 +1,4 @@
-"""Reads from a run what people gave to its answers, and what the judges gave to the same ones."""
+"""Reads people's ratings of a run's answers, and the judges' verdicts on the same answers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.bridge import Said
+from hab_ray.analysis.bridge import VerdictMark
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.rating.statistics import Rated
 from hab_ray.analysis.summary import Summary
@@ -25,9 +25,9 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 @dataclass(frozen=True)
 class RatedDimension:
-    """The answers of a dimension that people rated, from every judge's side: scores, and each issue by its letter.
+    """People's ratings in a dimension beside each judge's: scores by judge, and issues by letter and judge.
 
-    Raters are the same in every dimension of a run. The panel is among the judges where there are several.
+    Raters are the same in every dimension of a run. Several judges include the panel.
     """
 
     dimension: str
@@ -36,15 +36,16 @@ class RatedDimension:
 
 
 def people_of(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
-    """The people who rated, by name and number, and each dimension in which somebody did."""
-    given: dict[str, dict[tuple[str, str, int], dict[str, Said]]] = defaultdict(lambda: defaultdict(dict))
-    for subject, dimension, table in summary.run.further_verdicts(columns=Said._fields):
-        for row in map(Said._make, rows_in(table)):
+    """Return the names of the people who rated, in natural order, and each dimension with ratings."""
+    verdicts: dict[str, dict[tuple[str, str, int], dict[str, VerdictMark]]] = defaultdict(lambda: defaultdict(dict))
+    for subject, dimension, table in summary.run.further_verdicts(columns=VerdictMark._fields):
+        for row in map(VerdictMark._make, rows_in(table)):
             if row.kind == Rater.PERSON and row.state == State.OK and row.score is not None:
-                given[dimension][subject, row.test_id, row.sample][row.judge] = row
-    people = sorted({name for answers in given.values() for said in answers.values() for name in said}, key=_by_number)
-    known = [dimension for dimension in summary.settings.tests if given[dimension]]
-    return tuple(people), [_dimension(summary, each, given[each], people) for each in known]
+                verdicts[dimension][subject, row.test_id, row.sample][row.judge] = row
+    names = {name for answers in verdicts.values() for by_rater in answers.values() for name in by_rater}
+    people = sorted(names, key=_by_number)
+    rated = [dimension for dimension in summary.settings.tests if verdicts[dimension]]
+    return tuple(people), [_dimension(summary, each, verdicts[each], people) for each in rated]
 
 
 def _by_number(name: str) -> list[tuple[int, str]]:
@@ -54,63 +55,43 @@ def _by_number(name: str) -> list[tuple[int, str]]:
 def _dimension(
     summary: Summary,
     dimension: str,
-    given: Mapping[tuple[str, str, int], Mapping[str, Said]],
+    verdicts: Mapping[tuple[str, str, int], Mapping[str, VerdictMark]],
     people: Sequence[str],
 ) -> RatedDimension:
-    answers = sorted(given)
-    places = {test_id: at for at, test_id in enumerate(summary.settings.tests[dimension])}
-    tests = np.array([places[test_id] for _, test_id, _ in answers], dtype=np.int64)
-    said = [[given[answer].get(name) for answer in answers] for name in people]
-    scores = np.array([[np.nan if row is None else (row.score or 0) / SCORE_START for row in rows] for rows in said])
-    judged = _judged(summary, dimension, answers, places)
-    letters = summary.rubrics[dimension].issue_letters()
-    named = {
-        letter: np.array(
-            [
-                [np.nan if row is None or row.issues is None else float(letter in row.issues) for row in rows]
-                for rows in said
-            ]
-        )
-        for letter in letters
+    answers = sorted(verdicts)
+    subjects = {subject for subject, _, _ in answers}
+    positions = summary.settings.positions(dimension)
+
+    def of_answers(by_subject: Mapping[str, _Array]) -> _Array:
+        return np.array([by_subject[subject][positions[test_id], sample] for subject, test_id, sample in answers])
+
+    panel, letters = summary.settings.panel, summary.rubrics[dimension].issue_letters()
+    judges = (*panel, PANEL) if len(panel) > 1 else panel
+    marks = {judge: of_answers({each: summary.given[each, dimension, judge] for each in subjects}) for judge in judges}
+    shares = {
+        judge: of_answers({each: shares_naming(summary, each, judge, dimension) for each in subjects})
+        for judge in panel
     }
-    shares = _shares(summary, dimension, answers, places)
-    issues = {
-        letter: {judge: Rated(named[letter], _half(found[:, at]), tests) for judge, found in shares.items()}
-        for at, letter in enumerate(letters)
-        if not np.isnan(named[letter]).all()
-    }
-    return RatedDimension(dimension, {judge: Rated(scores, marks, tests) for judge, marks in judged.items()}, issues)
+    if len(panel) > 1:
+        shares[PANEL] = np.mean(list(shares.values()), axis=0)
+
+    by_rater = [[verdicts[answer].get(name) for answer in answers] for name in people]
+    tests = np.array([positions[test_id] for _, test_id, _ in answers], dtype=np.int64)
+    scores = np.array(
+        [[np.nan if row is None else (row.score or 0) / SCORE_START for row in rows] for rows in by_rater]
+    )
+    issues = {}
+    for at, letter in enumerate(letters):
+        named = np.array([[_names(row, letter) for row in rows] for rows in by_rater])
+        if not np.isnan(named).all():
+            issues[letter] = {judge: Rated(named, _majority(share[:, at]), tests) for judge, share in shares.items()}
+    return RatedDimension(dimension, {judge: Rated(scores, own, tests) for judge, own in marks.items()}, issues)
 
 
-def _half(shares: _Array) -> _Array:
-    found: _Array = np.where(np.isnan(shares), np.nan, shares >= 0.5)
-    return found
+def _names(row: VerdictMark | None, letter: str) -> float:
+    return np.nan if row is None or row.issues is None else float(letter in row.issues)
 
 
-def _judges(summary: Summary) -> tuple[str, ...]:
-    panel = summary.settings.panel
-    return (*panel, PANEL) if len(panel) > 1 else panel
-
-
-def _judged(
-    summary: Summary, dimension: str, answers: Sequence[tuple[str, str, int]], places: Mapping[str, int]
-) -> dict[str, _Array]:
-    """Every judge's marks of some answers, nan where it gave none."""
-    found = {}
-    for judge in _judges(summary):
-        marks = {subject: summary.given[subject, dimension, judge] for subject in summary.settings.subjects}
-        found[judge] = np.array([marks[subject][places[test_id], sample] for subject, test_id, sample in answers])
-    return found
-
-
-def _shares(
-    summary: Summary, dimension: str, answers: Sequence[tuple[str, str, int]], places: Mapping[str, int]
-) -> dict[str, _Array]:
-    """Answers x issues by judge: the share of its readings that name an issue; for the panel their mean."""
-    found: dict[str, _Array] = {}
-    for judge in summary.settings.panel:
-        named = {each: shares_naming(summary, each, judge, dimension) for each in {answer[0] for answer in answers}}
-        found[judge] = np.array([named[subject][places[test_id], sample] for subject, test_id, sample in answers])
-    if len(found) > 1:
-        found[PANEL] = np.mean(list(found.values()), axis=0)
-    return found
+def _majority(shares: _Array) -> _Array:
+    named: _Array = np.where(np.isnan(shares), np.nan, shares >= 0.5)
+    return named

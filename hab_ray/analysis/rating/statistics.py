@@ -1,12 +1,12 @@
-"""How far people agree with one another and with a judge, where both the answers and the people are samples.
+"""Agreement of people with one another and with a judge, where both answers and people are samples.
 
-An interval has to hold for other answers and for other people, so that its variance has two parts: what differs from
-test to test, and what differs from rater to rater. A few raters who are all severe move every answer alike; clustered
-by test alone, the interval of a judge's difference from five raters whose severity has an SD of .1 covers 55 %.
-Differences of means take the variance of Cameron, Gelbach and Miller (2011), by rater plus by test less by both,
-and with J raters Student's t on J - 1 degrees of freedom: too wide where raters hardly differ, right where they
-do. Ratios such as alpha take the sum of two jackknives, which leave out a test or a rater, and Satterthwaite's degrees
-of freedom. `python -m benchmarks.people` prints how often both cover.
+An interval has to generalise to other answers and other people, so its variance has two parts: between tests and
+between raters. A few severe raters shift every answer alike: clustered by test alone, the interval of a judge's
+difference from five raters whose severity has an SD of .1 covers 55 %. Differences of means use the two-way clustered
+variance of Cameron, Gelbach and Miller (2011), by rater plus by test less by both, and with J raters Student's t on
+J - 1 degrees of freedom: too wide if raters hardly differ, right if they do. Ratios such as alpha use the sum of two
+jackknives, over tests and over raters, and Satterthwaite's degrees of freedom. `python -m benchmarks.people` prints
+the coverage of both.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from hab_ray.analysis.agreement import alpha_terms, kappa_terms, one_less, units
+from hab_ray.analysis.agreement import alpha_terms, chance_corrected, kappa_terms, units
 from hab_ray.analysis.intervals import TAIL, sums_by
 
 FEW_RATERS = 5
 _MAX_GROUPS = 50
 _Array = NDArray[np.float64]
-_Sums = Callable[["_Given"], _Array]
+_Sums = Callable[["_Moments"], _Array]
 _Terms = Callable[[_Array], tuple[_Array, _Array]]
 
 
 @dataclass(frozen=True)
 class Rated:
-    """Answers of one dimension: what raters gave (raters x answers), what a judge did, and the test of each answer.
+    """Answers of one dimension: the raters' values (raters x answers), a judge's, and the test of each answer.
 
-    Values are marks from 0 to 1, or 1 and 0 for whether an issue is named; nan where there is none. Several dimensions
-    have the same raters in the same order.
+    Values are marks (0..1), or 1 and 0 for whether an issue is named; nan if missing. Raters are the same, in the same
+    order, in every dimension.
     """
 
     raters: _Array
@@ -42,21 +42,21 @@ class Rated:
     tests: NDArray[np.int64]
 
     def of(self, raters: Sequence[int]) -> Rated:
-        """The same with some of the raters."""
+        """Return the same answers with some of the raters."""
         return replace(self, raters=self.raters[list(raters)])
 
     def answers(self, chosen: NDArray[np.bool_]) -> Rated:
-        """The same of some of the answers."""
+        """Return some of the answers with all raters."""
         return Rated(self.raters[:, chosen], self.judge[chosen], self.tests[chosen])
 
     def known(self) -> Rated:
-        """The answers that the judge and at least one rater have a value for."""
+        """Return the answers with a value by the judge and at least one rater."""
         return self.answers(~np.isnan(self.judge) & ~np.isnan(self.raters).all(axis=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95 % interval; None where it cannot be told. `answers` and `raters` are those behind it."""
+    """A value with its 95 % interval, None where undefined, and the number of answers and raters behind it."""
 
     value: float | None
     low: float | None
@@ -66,58 +66,59 @@ class Estimate:
 
 
 def alpha_among(parts: Sequence[Rated]) -> Estimate:
-    """Krippendorff's alpha of the raters, chance taken within each dimension; of answers that two or more rated.
+    """Return Krippendorff's alpha of the raters over answers with two ratings or more, chance within each dimension.
 
-    Of fewer than FEW_RATERS the interval is for other tests and these raters alone: leaving out one of three tells too
-    little of others.
+    With fewer than FEW_RATERS the interval generalises to other tests only: leaving out one of three raters says too
+    little about others.
     """
     shared = [part.answers((~np.isnan(part.raters)).sum(axis=0) > 1) for part in parts]
-    return _ratio(shared, _among, alpha_terms, fewest=FEW_RATERS)
+    return _ratio(shared, _among_raters, alpha_terms, min_raters=FEW_RATERS)
 
 
 def alpha_with(parts: Sequence[Rated]) -> Estimate:
-    """Krippendorff's alpha of the judge and the mean of the raters, as if that were one rater."""
-    return _ratio([part.known() for part in parts], _beside, alpha_terms)
+    """Return Krippendorff's alpha of the judge and the raters' mean, taken as one rater."""
+    return _ratio([part.known() for part in parts], _judge_and_mean, alpha_terms)
 
 
 def kappa_with(part: Rated) -> Estimate:
-    """Cohen's kappa of the judge and the majority of the raters, in whom a tie counts as naming the issue."""
-    return _ratio([part.known()], _majority, kappa_terms)
+    """Return Cohen's kappa of the judge and the raters' majority; a tie counts as naming the issue."""
+    return _ratio([part.known()], _judge_and_majority, kappa_terms)
 
 
 def difference(parts: Sequence[Rated]) -> Estimate:
-    """The judge's mean less the raters', over every rating of a judged answer; dimensions have the same weight."""
-    found = [part for each in parts if (part := each.known()).tests.size]
-    raters, answers = _count_raters(found), sum(part.tests.size for part in found)
-    if not found or len(found) < len(parts):
+    """Return the judge's mean less the raters', over all ratings of judged answers, with equal weight per dimension."""
+    known = [part for each in parts if (part := each.known()).tests.size]
+    raters, answers = int(_who_rated(known).sum()), sum(part.tests.size for part in known)
+    if not known or len(known) < len(parts):
         return Estimate(None, None, None, answers, raters)
     means, by_both = [], []
-    for part in found:
-        steps = part.judge - part.raters
-        given = ~np.isnan(steps)
-        means.append(float(steps[given].mean()))
-        spread = np.where(given, steps - means[-1], 0.0) / given.sum() / len(found)
-        by_both.append(sums_by(spread.T, part.tests))
+    for part in known:
+        differences = part.judge - part.raters
+        is_rated = ~np.isnan(differences)
+        means.append(float(differences[is_rated].mean()))
+        deviations = np.where(is_rated, differences - means[-1], 0.0) / is_rated.sum() / len(known)
+        by_both.append(sums_by(deviations.T, part.tests))
     sums = np.concatenate(by_both)
     tests = len(sums)
-    of_tests, of_both = _square(sums.sum(axis=1), tests), _square(sums.ravel(), tests)
-    of_raters = _square(sums.sum(axis=0), raters) if raters > 1 else 0.0
+    of_tests, of_both = _clustered(sums.sum(axis=1), tests), _clustered(sums.ravel(), tests)
+    of_raters = _clustered(sums.sum(axis=0), raters) if raters > 1 else 0.0
     variance = max(of_tests + of_raters - of_both, of_tests, of_raters)
     return _estimate(float(np.mean(means)), variance, raters - 1 if raters > 1 else tests - 1, answers, raters)
 
 
-def _square(sums: _Array, clusters: int) -> float:
-    """The variance of a sum of independent clusters."""
+def _clustered(sums: _Array, clusters: int) -> float:
+    """Return the variance of a total over independent clusters with these sums."""
     return float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else np.inf
 
 
-def _count_raters(parts: Sequence[Rated]) -> int:
-    known = [(~np.isnan(part.raters)).any(axis=1) for part in parts]
-    return int(np.any(known, axis=0).sum()) if known else 0
+def _who_rated(parts: Sequence[Rated]) -> NDArray[np.bool_]:
+    """Return for each rater whether they rated any of the answers."""
+    rated: NDArray[np.bool_] = np.any([(~np.isnan(part.raters)).any(axis=1) for part in parts], axis=0)
+    return rated
 
 
 def _freedom(of_tests: float, tests: int, of_raters: float, raters: int) -> float:
-    """Satterthwaite's degrees of freedom of a sum of both variances."""
+    """Return Satterthwaite's degrees of freedom of the sum of both variances."""
     squares = of_tests**2 / max(1, tests - 1) + of_raters**2 / max(1, raters - 1)
     return (of_tests + of_raters) ** 2 / squares if 0 < squares < np.inf else tests - 1
 
@@ -129,40 +130,45 @@ def _estimate(value: float, variance: float, freedom: float, answers: int, rater
     return Estimate(value, max(-1.0, value - reach), min(1.0, value + reach), answers, raters)
 
 
-def _among(given: _Given) -> _Array:
-    return units(given.count, given.total, given.squares)
+def _among_raters(moments: _Moments) -> _Array:
+    return units(moments.count, moments.total, moments.squares)
 
 
-def _beside(given: _Given) -> _Array:
-    mean = given.mean()
-    return units(np.where(given.count > 0, 2.0, 0.0), given.judge + mean, given.judge**2 + mean**2)
+def _judge_and_mean(moments: _Moments) -> _Array:
+    mean = moments.mean()
+    return units(np.where(moments.count > 0, 2.0, 0.0), moments.judge + mean, moments.judge**2 + mean**2)
 
 
-def _majority(given: _Given) -> _Array:
-    named = given.mean() >= 0.5
-    columns = np.broadcast_arrays(np.ones_like(named), given.judge * named, given.judge, named)
-    return np.where((given.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
+def _judge_and_majority(moments: _Moments) -> _Array:
+    named = moments.mean() >= 0.5
+    columns = np.broadcast_arrays(np.ones_like(named), moments.judge * named, moments.judge, named)
+    return np.where((moments.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
 
 
-def _ratio(parts: Sequence[Rated], sums: _Sums, terms: _Terms, fewest: int = 2) -> Estimate:
-    """1 less a ratio of sums over dimensions; raters, or groups of many, are left out in turn if there are `fewest`."""
-    answers, raters = sum(part.tests.size for part in parts), _count_raters(parts)
-    by_test = [sums_by(sums(_given(part)), part.tests) for part in parts]
-    whole = [terms(part.sum(axis=0)) for part in by_test]
-    value = float(_value(whole))
+def _ratio(parts: Sequence[Rated], sums: _Sums, terms: _Terms, min_raters: int = 2) -> Estimate:
+    """Return 1 less a ratio of sums over dimensions; its jackknife over raters needs `min_raters`."""
+    answers, rated = sum(part.tests.size for part in parts), _who_rated(parts)
+    raters = int(rated.sum())
+    by_test = [sums_by(sums(_moments(part)), part.tests) for part in parts]
+    totals = [terms(part.sum(axis=0)) for part in by_test]
+    value = float(_value(totals))
     if np.isnan(value):
         return Estimate(None, None, None, answers, raters)
-    of_tests, of_raters, tests = _by_tests(by_test, terms), 0.0, sum(map(len, by_test))
-    if raters >= fewest:
-        groups = _groups(parts)
-        of_raters = _jackknifed(_value([terms(sums(_given(part, 1 - groups)).sum(axis=1)) for part in parts]))
-    freedom = _freedom(of_tests, tests, of_raters, raters)
+    of_tests, of_raters = 0.0, 0.0
+    for at, part in enumerate(by_test):
+        if len(part):
+            others = [each for place, each in enumerate(totals) if place != at]
+            of_tests += _jackknifed(_value([terms(part.sum(axis=0) - part), *others]))
+    if raters >= min_raters:
+        groups = _groups(rated)
+        of_raters = _jackknifed(_value([terms(sums(_moments(part, 1 - groups)).sum(axis=1)) for part in parts]))
+    freedom = _freedom(of_tests, sum(map(len, by_test)), of_raters, raters)
     return _estimate(value, of_tests + of_raters, freedom, answers, raters)
 
 
 @dataclass(frozen=True)
-class _Given:
-    """How many raters gave a value to each answer, their sum and that of squares, and the judge's value.
+class _Moments:
+    """Number, sum and sum of squares of the raters' values of each answer, and the judge's value.
 
     The arrays may have one more axis before that of answers.
     """
@@ -173,47 +179,35 @@ class _Given:
     judge: _Array
 
     def mean(self) -> _Array:
-        """The raters' mean, 0 where there is none."""
-        found: _Array = self.total / np.maximum(self.count, 1)
-        return found
+        """Return the raters' mean, 0 without a rating."""
+        mean: _Array = self.total / np.maximum(self.count, 1)
+        return mean
 
 
-def _given(part: Rated, chosen: _Array | None = None) -> _Given:
-    """Of all raters, or of sets of them (sets x raters, 1 for a member)."""
-    members = np.ones(len(part.raters)) if chosen is None else chosen
+def _moments(part: Rated, sets: _Array | None = None) -> _Moments:
+    """Return the moments of all raters, or of sets of them (sets x raters, 1 for a member)."""
+    members = np.ones(len(part.raters)) if sets is None else sets
     known = (~np.isnan(part.raters)).astype(np.float64)
     values = np.where(known > 0, part.raters, 0.0)
-    return _Given(members @ known, members @ values, members @ values**2, part.judge)
+    return _Moments(members @ known, members @ values, members @ values**2, part.judge)
 
 
-def _groups(parts: Sequence[Rated]) -> _Array:
-    """Groups x raters, 1 for a member: each who rated is one, or one of as many groups as are left out in turn."""
-    rated = np.flatnonzero(np.any([(~np.isnan(part.raters)).any(axis=1) for part in parts], axis=0))
-    groups = np.zeros((min(len(rated), _MAX_GROUPS), len(parts[0].raters)))
-    groups[np.arange(len(rated)) % len(groups), rated] = 1
+def _groups(rated: NDArray[np.bool_]) -> _Array:
+    """Divide the raters into at most `_MAX_GROUPS` groups for the jackknife: groups x raters, 1 for a member."""
+    raters = np.flatnonzero(rated)
+    groups = np.zeros((min(len(raters), _MAX_GROUPS), len(rated)))
+    groups[np.arange(len(raters)) % len(groups), raters] = 1
     return groups
 
 
 def _jackknifed(values: _Array) -> float:
-    """The variance by values that each leave something out; what cannot be told without it is passed over."""
+    """Return the jackknife variance of leave-one-out values, ignoring undefined ones."""
     known = values[np.isfinite(values)]
     return (len(known) - 1) / len(known) * float(((known - known.mean()) ** 2).sum()) if len(known) > 1 else 0.0
 
 
 def _value(terms: Sequence[tuple[_Array, _Array]]) -> _Array:
-    """1 less the ratio of sums over dimensions."""
-    differing, by_chance = np.zeros(()), np.zeros(())
-    for part, part_by_chance in terms:
-        differing, by_chance = differing + part, by_chance + part_by_chance
-    return one_less(differing, by_chance)
-
-
-def _by_tests(by_test: Sequence[_Array], terms: _Terms) -> float:
-    """The variance by leaving out each test of each dimension in turn."""
-    whole = [terms(part.sum(axis=0)) for part in by_test]
-    variance = 0.0
-    for at, part in enumerate(by_test):
-        if len(part):
-            others = [each for place, each in enumerate(whole) if place != at]
-            variance += _jackknifed(_value([terms(part.sum(axis=0) - part), *others]))
-    return variance
+    observed, expected = np.zeros(()), np.zeros(())
+    for part_observed, part_expected in terms:
+        observed, expected = observed + part_observed, expected + part_expected
+    return chance_corrected(observed, expected)

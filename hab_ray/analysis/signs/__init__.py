@@ -1,1 +1,1 @@
-"""The signs of trouble that a run's own data can show; `tables.trust.findings` lists what they find."""
+"""Checks for signs of trouble in a run's own data; `tables.trust.findings` lists their findings."""

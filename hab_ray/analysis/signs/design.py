@@ -1,10 +1,9 @@
-"""Signs in the tests: too easy, too hard, too few, too much alike, or known to a subject."""
+"""Checks of the tests: too easy, too hard, too few, too similar, or known to a subject."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
-from statistics import median
 
 import numpy as np
 
@@ -12,19 +11,18 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
-from hab_ray.analysis.power import Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
-from hab_ray.analysis.tables.differences import PairedDifference
+from hab_ray.analysis.tables.differences import PairedDifference, design_of
 from hab_ray.catalog.models import Cutoff
 from hab_ray.rows import Score
 
-VERY_HIGH, MOST = 0.9, 0.75
-CALLS_APART, MANY_CALLS, RISK = 0.5, 80, 0.05
+VERY_HIGH, MAX_AT_END = 0.9, 0.75
+MAX_CALL_SD, MANY_CALLS, RISK = 0.5, 80, 0.05
 _ROUNDING = 1e-9
 
 
 def too_easy(panel: Sequence[Score]) -> Iterator[Finding]:
-    """Dimensions in which every subject scores very high."""
+    """Report dimensions in which every subject scores very high."""
     for dimension in dict.fromkeys(score.dimension for score in panel if score.dimension != OVERALL):
         means = [s.mean for s in panel if s.dimension == dimension and s.mean is not None]
         if means and min(means) > VERY_HIGH:
@@ -39,29 +37,29 @@ def too_easy(panel: Sequence[Score]) -> Iterator[Finding]:
 
 
 def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
-    """Dimensions in which more than three quarters of all scores are 0, or are 10: they leave nothing to compare."""
+    """Report dimensions in which more than three quarters of all scores are 0, or 10, leaving little to compare."""
     for end, name in ((0.0, "0"), (1.0, "10")):
         shares = {}
         for dimension in dict.fromkeys(each.dimension for each in marks):
             own = [each for each in marks if each.dimension == dimension and each.judge == PANEL]
             given = [mark for each in own for test in each.by_test for mark in test if mark is not None]
             share = sum(abs(mark - end) < _ROUNDING for mark in given) / len(given) if given else 0.0
-            if share > MOST:
+            if share > MAX_AT_END:
                 shares[dimension] = share
         if shares:
-            told = ", ".join(f"{spoken(dimension)} ({percent(share)})" for dimension, share in shares.items())
+            listed = ", ".join(f"{spoken(dimension)} ({percent(share)})" for dimension, share in shares.items())
             yield Finding(
                 "floor" if end == 0.0 else "ceiling",
                 Severity.MEDIUM,
                 f"Most scores are {name} in some dimensions",
-                f"{told}. Scores that stand at an end of the scale hide how subjects differ.",
+                f"{listed}. Scores at the end of the scale hide how subjects differ.",
                 "Compare the rates of single issues (Why points are lost).",
                 max(shares.values()),
             )
 
 
 def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
-    """Dimensions whose tests come from few generation calls."""
+    """Report dimensions whose tests come from few generation calls."""
     calls = {dimension: len(set(settings.calls_of(dimension))) for dimension in settings.tests}
     few = {dimension: count for dimension, count in calls.items() if count < FEW_CALLS}
     if few:
@@ -70,16 +68,16 @@ def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
             Severity.MEDIUM,
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
             f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
-            "alike, and with so few calls an interval may cover less often than it says.",
+            "correlated, and with so few calls an interval may cover less than its nominal 95 %.",
             "Ask for more tests (`tests: {extend: N}`).",
             min(few.values()),
         )
 
 
 def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
-    """Dimensions with too few generation calls for how much these differ, in logits of a subject's mean.
+    """Report dimensions with too few generation calls for how much these differ, in logits of a subject's mean.
 
-    Beyond an SD of .5 intervals cover less than they say unless there are many calls (docs/measurement.md).
+    Above an SD of .5, coverage falls below the nominal level unless there are many calls (docs/measurement.md).
     """
     apart, chances = {}, []
     for dimension in dict.fromkeys(each.dimension for each in marks):
@@ -89,57 +87,56 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
             means = np.array([each.test_means() for each in own], dtype=np.float64)
             middle = float(np.nanmean(means))
             sd = between_calls(means, calls) / (middle * (1 - middle)) if 0 < middle < 1 else 0.0
-            if sd > CALLS_APART:
+            if sd > MAX_CALL_SD:
                 apart[dimension] = sd
                 chances.append(chance_of_calls(means, calls))
-    told = {name: sd for (name, sd), p in zip(apart.items(), holm(chances), strict=True) if p <= RISK}
-    if told:
+    listed = {name: sd for (name, sd), p in zip(apart.items(), holm(chances), strict=True) if p <= RISK}
+    if listed:
         yield Finding(
             "varying_calls",
             Severity.MEDIUM,
-            "Tests of one generation call are much alike",
-            f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in told.items())}. "
-            f"Above {CALLS_APART}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
+            "Tests of one generation call are very similar",
+            f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in listed.items())}. "
+            f"Above {MAX_CALL_SD}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
             "Ask for more tests (`tests: {extend: N}`), and give less weight to small differences there.",
-            max(told.values()),
+            max(listed.values()),
         )
 
 
 def near_duplicates(alike: Mapping[str, Sequence[tuple[str, str]]], settings: ScoreSettings) -> Iterator[Finding]:
-    """Dimensions with tests that say nearly the same; `alike` has the pairs by dimension."""
+    """Report dimensions with nearly equal tests; `alike` holds the pairs by dimension."""
     found = {dimension: pairs for dimension, pairs in alike.items() if pairs}
     if found:
         tests = {dimension: len({test for pair in pairs for test in pair}) for dimension, pairs in found.items()}
-        told = (f"{spoken(name)} {count} of {len(settings.tests[name])}" for name, count in tests.items())
+        listed = (f"{spoken(name)} {count} of {len(settings.tests[name])}" for name, count in tests.items())
         first, second = next(iter(found.values()))[0]
         yield Finding(
             "near_duplicates",
             Severity.MEDIUM,
             "Some tests are nearly the same",
-            f"Tests that share most of their words with another: {', '.join(told)}, such as {first} and {second}. They "
-            "count as if they were independent, so that intervals are too narrow.",
-            "Draw more candidates, with `deduplicate: near`, or take one of each pair out of the tests.",
+            f"Tests that share most of their words with another: {', '.join(listed)}, such as {first} and {second}. "
+            "They count as if they were independent, so that intervals are too narrow.",
+            "Generate more candidates with `deduplicate: near`, or remove one test of each pair.",
             sum(tests.values()),
         )
 
 
 def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Iterator[Finding]:
-    """Dimensions in which no two subjects are told apart."""
-    told, pairs = [], 0
+    """Report dimensions in which no two subjects differ significantly."""
+    listed, pairs = [], 0
     for dimension in settings.tests:
         own = [row for row in rows if row.dimension == dimension and row.holm is not None]
         if own and not any(row.differs for row in own):
-            calls, sd = int(median(row.calls for row in own)), median(row.sd or 0.0 for row in own)
-            smallest = Design(len(settings.subjects), calls, sd).smallest
-            told.append(f"{spoken(dimension)} (0 of {len(own)} pairs; {smallest:.2f} would be needed)")
+            design = design_of(own, len(settings.subjects))
+            listed.append(f"{spoken(dimension)} (0 of {len(own)} pairs; {design.detectable})")
             pairs += len(own)
-    if told:
+    if listed:
         yield Finding(
             "separates_nobody",
             Severity.LOW,
             "Some dimensions tell no two subjects apart",
-            f"{', '.join(told)}, on the scale of 0 to 1.",
-            "Take ranks there for open, or ask more tests: `hab plan` says what a number of tests can show.",
+            f"{', '.join(listed)}, on the scale of 0 to 1.",
+            "Do not rank subjects there, or ask more tests: `hab plan` says what a number of tests can show.",
             pairs,
         )
 
@@ -147,29 +144,29 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
 def trained_on(
     cutoffs: Mapping[str, Cutoff | None], made: date | None, names_of_files: Sequence[str]
 ) -> Iterator[Finding]:
-    """Subjects whose training ends after the tests were made; where that date is unknown, what is known of each."""
+    """Report subjects trained after the tests were made; if that date is unknown, report what is known of each."""
     if made is not None:
         late = {name: cutoff for name, cutoff in cutoffs.items() if cutoff is not None and cutoff.until >= made}
         if late:
-            told = ", ".join(f"{name} until {cutoff.until} ({cutoff.source})" for name, cutoff in late.items())
+            listed = ", ".join(f"{name} until {cutoff.until} ({cutoff.source})" for name, cutoff in late.items())
             yield Finding(
                 "trained_on",
                 Severity.MEDIUM,
                 "Some subjects were trained after the tests were made",
-                f"The tests are of {made}; training data: {told}. They may have seen them if these were published.",
+                f"The tests are of {made}; training data: {listed}. They may have seen them if these were published.",
                 "Generate new tests (another `seed:`), and compare the subjects over these.",
                 len(late),
             )
     elif cutoffs:
         known = [f"{name} until {cutoff.until} ({cutoff.source})" for name, cutoff in cutoffs.items() if cutoff]
         unknown = [name for name, cutoff in cutoffs.items() if not cutoff]
-        told = "; ".join([*known, *([f"unknown: {', '.join(unknown)}"] if unknown else [])])
+        listed = "; ".join([*known, *([f"unknown: {', '.join(unknown)}"] if unknown else [])])
         yield Finding(
             "trained_on",
             Severity.LOW,
             "Whether subjects were trained on the tests is unknown",
             f"The tests were given ({', '.join(names_of_files)}), and nothing says when they were made. Training data: "
-            f"{told}.",
-            "Compare with a run on generated tests, which nobody can have seen.",
+            f"{listed}.",
+            "Compare with a run on generated tests, which no subject can have seen.",
             len(unknown),
         )

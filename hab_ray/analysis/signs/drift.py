@@ -1,4 +1,4 @@
-"""Signs of drift: a model that the vendor changed while the run went on."""
+"""Checks for drift: models that their vendor changed during the run."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from hab_ray.analysis.tables.drift import Drift
 
 
 def changed_models(found: Sequence[Split]) -> Iterator[Finding]:
-    """Of each subject or judge whose rows came from more than one model, the cells that this splits."""
+    """Report each subject or judge whose rows came from more than one model."""
     for who in dict.fromkeys((split.name, split.of) for split in found):
         own = [split for split in found if (split.name, split.of) == who]
-        names = sorted({name for split in own for name in split.parts})
-        told = "; ".join(
-            f"{spoken(split.dimension)}: {', '.join(_told(*each) for each in split.parts.items())}" for split in own
+        names = {name for split in own for name in split.parts}
+        listed = "; ".join(
+            f"{spoken(split.dimension)}: {', '.join(_listed(*each) for each in split.parts.items())}" for split in own
         )
         yield Finding(
             "model_changed",
             Severity.MEDIUM,
             f"The {who[1]} of {who[0]} came from {len(names)} models",
-            f"By the names that the vendor reported, {who[1]} and means: {told}. Each mean is over other tests.",
-            "Name a dated version of the model if the vendor has one, and run it anew; else state both.",
+            f"{who[1].capitalize()} and means by the model name that the vendor reported: {listed}. Each mean is over "
+            "different tests.",
+            "Name a dated version of the model if the vendor has one, and run it again; otherwise report both.",
             len(names),
         )
 
 
 def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
-    """Judges that scored the same answers otherwise later."""
+    """Report judges that scored the same answers differently later."""
     for row in rows:
-        if row.is_told and row.reliable and row.shift is not None:
+        if row.is_significant and row.reliable and row.shift is not None:
             later = "later" if row.hours is None else f"{row.hours:.1f} hours later"
             yield Finding(
                 "judge_shifted",
                 Severity.HIGH,
-                f"{row.judge} scores the same answers otherwise than before",
+                f"{row.judge} scores the same answers differently than before",
                 f"{row.shift:+.3f} on the scale of 0 to 1 (95 % interval {row.low:+.3f} to {row.high:+.3f}) over "
                 f"{row.answers} answers, {later}: what it judged first and last are not on one scale.",
-                "Name a dated version of the judge if its vendor has one, and judge all anew under a new `name:`.",
+                "Name a dated version of the judge if its vendor has one, and judge everything again under a new "
+                "`name:`.",
                 row.shift,
             )
 
 
-def _told(name: str, part: Part) -> str:
+def _listed(name: str, part: Part) -> str:
     return f"{name} {part.rows}" + ("" if part.mean is None else f" ({part.mean:.2f})")

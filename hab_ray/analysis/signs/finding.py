@@ -1,4 +1,4 @@
-"""What a sign of trouble says when it is there."""
+"""Findings: what readers should know before using the scores."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-WORST = 3
+MAX_SHOWN_FIRST = 3
 
 
 class Severity(IntEnum):
-    """How much a finding takes from the scores: all they claim, a part of it, or what a reader may want to know."""
+    """How much a finding affects: all scores, some of them, or none."""
 
     HIGH = 3
     MEDIUM = 2
@@ -21,9 +21,8 @@ class Severity(IntEnum):
 class Finding:
     """Something a reader should know before using the scores.
 
-    `kind` names the sign, `severity` is 3 where the scores cannot be used as they are, 2 where a part of them cannot,
-    1 for what is good to know. `number` is the figure that the sign goes by, `detail` says what it is, `remedy` what
-    to do.
+    `kind` names the check. `severity` is 3 if the scores cannot be used as they are, 2 if some of them cannot, 1 for
+    information. `number` is the figure that triggered the finding, `detail` explains it, `remedy` says what to do.
     """
 
     kind: str
@@ -35,20 +34,20 @@ class Finding:
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:
-    """The gravest first; those of one severity as they come."""
+    """Sort findings by severity, the most severe first, keeping the order within one."""
     return sorted(found, key=lambda finding: -finding.severity)
 
 
 def worst(found: Sequence[Finding]) -> list[Finding]:
-    """The three that stand above the leaderboard; what is only good to know never does."""
-    return [finding for finding in ranked(found) if finding.severity > Severity.LOW][:WORST]
+    """Return the three findings shown above the leaderboard, which exclude mere information."""
+    return [finding for finding in ranked(found) if finding.severity > Severity.LOW][:MAX_SHOWN_FIRST]
 
 
 def spoken(dimension: str) -> str:
-    """A dimension's id as words in a sentence."""
+    """Return a dimension's id as words."""
     return dimension.replace("_", " ")
 
 
 def percent(share: float) -> str:
-    """A share of 0..1 in percent, without decimals from one percent on."""
+    """Format a share (0..1) in percent, with a decimal only below one percent."""
     return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else f"{100 * share:.1f} %"

@@ -1,11 +1,11 @@
-"""Signs that the judges cannot be believed."""
+"""Checks of whether the judges can be trusted."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hab_ray.analysis.agreement import LITTLE, Agreement
+from hab_ray.analysis.agreement import LOW_ALPHA, Agreement
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -16,52 +16,52 @@ from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
 
 TOLERATED_UNREADABLE, TOLERATED_COPIES, TOLERATED_DENIALS = 0.05, 0.02, 0.02
-ALIKE, EVERYTHING, GAP = 0.5, 0.2, 0.1
+MAX_ALIKE, MAX_EVERYTHING, MAX_GAP = 0.5, 0.2, 0.1
 MIN_VERDICTS = 10
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
 
 def chance(agreed: Agreement | None) -> Iterator[Finding]:
-    """Judges whose agreement may be chance, or is little."""
-    if agreed is None or not (agreed.is_chance or agreed.is_little):
+    """Report judges whose agreement may be chance, or is low."""
+    if agreed is None or not (agreed.is_chance or agreed.is_low):
         return
-    told = (
+    measured = (
         f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 is "
         "chance, 1 perfect agreement."
     )
-    have_rated = "Read each judge's own scores, and have people rate a sample (`raters:`)."
+    remedy = "Read each judge's own scores, and have people rate a sample (`raters:`)."
     if agreed.is_chance:
-        detail = f"{told} Scores by such a panel say nothing of the subjects."
+        detail = f"{measured} Scores by such a panel say nothing about the subjects."
         title = "The judges agree no better than chance"
     else:
-        detail = f"{told} Below {LITTLE}, much of what tells subjects apart may be which judges were asked."
+        detail = f"{measured} Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked."
         title = "The judges agree little"
-    yield Finding("agreement", Severity.HIGH, title, detail, have_rated, agreed.alpha)
+    yield Finding("agreement", Severity.HIGH, title, detail, remedy, agreed.alpha)
 
 
 def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Iterator[Finding]:
-    """Dimensions in which judges agree little, though they do not overall: the paper's sign of an unclear rubric."""
-    if agreed is not None and (agreed.is_chance or agreed.is_little):
+    """Report dimensions with low agreement if it is not low overall: the paper's sign of an unclear rubric."""
+    if agreed is not None and (agreed.is_chance or agreed.is_low):
         return
     low = [
         (row.value, row.dimension)
         for row in rows
-        if row.issue is None and row.reliable and row.value is not None and row.value < LITTLE
+        if row.issue is None and row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
-        told = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
+        listed = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
         yield Finding(
             "ambiguous_rubric",
             Severity.MEDIUM,
             "The judges agree little in some dimensions",
-            f"Krippendorff's alpha is below {LITTLE} in {told}: the rubric may be read in several ways.",
-            "See on which issues judges part (Agreement, by issue), and reword those (`rubrics:`).",
+            f"Krippendorff's alpha is below {LOW_ALPHA} in {listed}: the rubric may be ambiguous.",
+            "See on which issues the judges disagree (Agreement, by issue), and reword those (`rubrics:`).",
             min(low)[0],
         )
 
 
 def judges_without_scores(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Judges all of whose verdicts ended without a score."""
+    """Report judges without a single scored verdict."""
     for judge, counts in _ended_by_judge(statuses).items():
         if not counts[State.OK]:
             why = ", ".join(f"{count} {state}" for state, count in counts.items())
@@ -70,13 +70,13 @@ def judges_without_scores(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
                 Severity.HIGH,
                 f"{judge} has no scored row",
                 f"None of its {counts.total()} verdicts has a score ({why}), so the panel has none either.",
-                "Read the reasons under excluded rows, and ask another judge or take it out of `judges:`.",
+                "Read the reasons under excluded rows, and ask another judge or remove it from `judges:`.",
                 counts.total(),
             )
 
 
 def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Judges of whose verdicts more than 5 % cannot be read."""
+    """Report judges with more than 5 % unreadable verdicts."""
     for judge, counts in _ended_by_judge(statuses).items():
         lost, ended = counts[State.UNREADABLE], counts.total()
         if lost > TOLERATED_UNREADABLE * ended and counts[State.OK]:
@@ -84,15 +84,15 @@ def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
                 "unreadable",
                 Severity.HIGH,
                 f"More than {percent(TOLERATED_UNREADABLE)} of {judge}'s verdicts are unreadable",
-                f"{lost} of {ended}. Which are lost is not random: a judge that does not keep to the form is seldom a "
-                "good one.",
-                "Ask a model with an enforced schema: it loses none.",
+                f"{lost} of {ended}. They are not lost at random, and a judge that does not keep to the format is "
+                "seldom a good one.",
+                "Ask a model with an enforced schema, whose verdicts are always readable.",
                 lost / ended,
             )
 
 
 def unreadable(statuses: Iterable[StatusCount]) -> list[str]:
-    """Each judge that lost verdicts, with how many of how many."""
+    """Describe each judge with unreadable verdicts as "judge lost of ended"."""
     ended = _ended_by_judge(statuses)
     return [f"{judge} {n[State.UNREADABLE]} of {n.total()}" for judge, n in ended.items() if n[State.UNREADABLE]]
 
@@ -106,35 +106,32 @@ def _ended_by_judge(statuses: Iterable[StatusCount]) -> dict[str, Counter[State 
 
 
 def empty_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
-    """Judges that copy the request, say the same of most answers, or name every issue of one in five."""
+    """Report judges that copy the request, repeat one assessment, or name every issue of one answer in five."""
     by_judge: dict[str, list[VerdictTexts]] = defaultdict(list)
     for each in read:
         by_judge[each.judge].append(each)
     for judge, cells in by_judge.items():
         ended, copied = sum(cell.ended for cell in cells), sum(cell.copied for cell in cells)
         if copied > TOLERATED_COPIES * ended:
-            detail = f"{copied} of {ended} are nothing but words of the request, and count as unreadable. "
-            detail += "What else it says may be no better founded."
+            detail = f"{copied} of {ended} verdicts only repeat the request and count as unreadable. "
+            detail += "Its other verdicts may be no better founded."
             title = f"{judge} copies the request instead of assessing"
             yield Finding("copied", Severity.HIGH, title, detail, _ASK_ANOTHER, copied / ended)
         enough = [cell for cell in cells if cell.scored >= MIN_VERDICTS]
-        same = {cell.dimension: cell.alike / cell.scored for cell in enough if cell.alike > ALIKE * cell.scored}
+        same = {cell.dimension: cell.alike / cell.scored for cell in enough if cell.alike > MAX_ALIKE * cell.scored}
         if same:
-            detail = f"One and the same assessment stands under {_shares(same)} of its verdicts."
+            detail = f"{_shares(same)} of its verdicts have the same assessment."
             title = f"{judge} says the same of most answers"
             yield Finding("same_assessment", Severity.HIGH, title, detail, _ASK_ANOTHER, max(same.values()))
-        lists = {c.dimension: c.everything / c.scored for c in enough if c.everything > EVERYTHING * c.scored}
+        lists = {c.dimension: c.everything / c.scored for c in enough if c.everything > MAX_EVERYTHING * c.scored}
         if lists:
-            detail = (
-                f"It names all issues of the rubric in {_shares(lists)} of its verdicts, also such as exclude each "
-            )
-            detail += "other."
+            detail = f"It names all issues of the rubric in {_shares(lists)} of its verdicts, even contradictory ones."
             title = f"{judge} lists every issue"
             yield Finding("lists_everything", Severity.HIGH, title, detail, _ASK_ANOTHER, max(lists.values()))
 
 
 def contradictory_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
-    """Judges that list issues which their own assessment denies, in more than 2 % of their scored verdicts."""
+    """Report judges that list issues which their own assessment denies, in more than 2 % of their scored verdicts."""
     for judge in dict.fromkeys(cell.judge for cell in read):
         cells = [cell for cell in read if cell.judge == judge]
         scored, denied = sum(cell.scored for cell in cells), sum(cell.denied for cell in cells)
@@ -144,8 +141,8 @@ def contradictory_verdicts(read: Sequence[VerdictTexts]) -> Iterator[Finding]:
                 "denies_what_it_lists",
                 Severity.HIGH,
                 f"{judge} lists issues that its own assessment denies",
-                f"{denied} of {scored} scored verdicts say of an issue that it is not there, and list it all the same: "
-                f"{', '.join(one.letters)} of {one.subject} in {one.test}, for one. The score follows the list.",
+                f"{denied} of {scored} scored verdicts say that an issue is not present and still list it, for example "
+                f"{', '.join(one.letters)} of {one.subject} in {one.test}. The score follows the list.",
                 _ASK_ANOTHER,
                 denied / scored,
             )
@@ -156,11 +153,11 @@ def _shares(by_dimension: Mapping[str, float]) -> str:
 
 
 def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
-    """Judges that are subjects as well, and those that prefer their own answers or their vendor's."""
+    """Report judges that judge their own answers, and those that favour these or their vendor's models."""
     overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == OVERALL]
     for row in overall:
         whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
-        if row.is_told and row.value is not None and row.low is not None and row.high is not None:
+        if row.is_significant and row.value is not None and row.low is not None and row.high is not None:
             yield Finding(
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,
@@ -176,34 +173,34 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 "judges_itself",
                 Severity.LOW if row.value is not None else Severity.MEDIUM,
                 f"{row.judge} judges its own answers",
-                f"{measured}." if row.value is None else f"{measured} than other judges do, which may be nothing.",
+                f"{measured}." if row.value is None else f"{measured} than other judges do, which may be chance.",
                 "Add judges of other vendors, or read its rank without it (By judge).",
                 row.value,
             )
 
 
 def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterator[Finding]:
-    """Dimensions in which the panel scores the same answers more than .1 otherwise than people: it is biased there.
+    """Report dimensions in which the panel's mean is more than .1 from people's on the same answers: a bias.
 
-    By the interval that holds for other raters as well: a few who are severe alike are no sign.
+    The interval has to exclude 0 for other raters as well, since a few raters may all be severe.
     """
     judge = PANEL if len(panel) > 1 else panel[0] if panel else None
     far = [
         (row.difference, row)
         for row in rows
         if (row.judge, row.rater, row.issue) == (judge, None, None) and row.dimension != OVERALL
-        if row.difference is not None and abs(row.difference) > GAP
+        if row.difference is not None and abs(row.difference) > MAX_GAP
         if row.difference_low is not None and row.difference_high is not None
         if not row.difference_low <= 0 <= row.difference_high
     ]
     if far:
-        told = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
+        listed = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
         yield Finding(
             "people",
             Severity.HIGH,
-            "The judges score otherwise than people do",
-            f"The panel less the {far[0][1].raters} people who rated the same answers: {', '.join(told)}, on the scale "
-            "of 0 to 1.",
-            "Read what people and judges said of these answers (Transcripts) before comparing with other studies.",
+            "The judges score differently than people do",
+            f"The panel's mean less that of the {far[0][1].raters} people who rated the same answers: "
+            f"{', '.join(listed)}, on the scale of 0 to 1.",
+            "Read people's and judges' verdicts on these answers (Transcripts) before comparing with other studies.",
             max((gap for gap, _ in far), key=abs),
         )

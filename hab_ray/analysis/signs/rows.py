@@ -1,4 +1,4 @@
-"""Signs in the rows: what is open, missing, refused, cut, or was asked otherwise."""
+"""Checks of the rows: open, missing, refused, truncated, or asked with other settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
 
 @dataclass(frozen=True)
 class Counted:
-    """How many of the rows of a subject in a dimension are of some kind: `count` of `rows`."""
+    """A number of a subject's rows in a dimension: `count` of `rows`."""
 
     subject: str
     dimension: str
@@ -31,7 +31,7 @@ class Counted:
 
 
 def unfinished(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Rows that nobody has answered yet."""
+    """Report rows without a reply."""
     still_open = [s for s in statuses if s.state is MissingReason.OPEN]
     answers = sum(s.count for s in still_open if s.judge is None)
     verdicts = sum(s.count for s in still_open if s.judge is not None)
@@ -41,13 +41,13 @@ def unfinished(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
             Severity.HIGH,
             "The run is not complete",
             f"Still open: {answers} answers and {verdicts} verdicts.",
-            "The same command goes on where it stopped.",
+            "Run the same command again; it continues where it stopped.",
             answers + verdicts,
         )
 
 
 def without_overall(panel: Sequence[Score]) -> Iterator[Finding]:
-    """Subjects without a scored row in some dimension."""
+    """Report subjects without a scored row in some dimension."""
     unknown = [score for score in panel if score.mean is None]
     for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
         where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
@@ -56,13 +56,13 @@ def without_overall(panel: Sequence[Score]) -> Iterator[Finding]:
             Severity.MEDIUM,
             f"{subject} has no overall score",
             f"It has no scored row in {', '.join(where)}; a mean over its other dimensions would not be comparable.",
-            "Read the reasons under excluded rows; what failed is asked again with --retry-failed.",
+            "Read the reasons under excluded rows; --retry-failed asks failed rows again.",
             len(where),
         )
 
 
 def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
-    """Cells of the leaderboard with more than 2 % of their rows missing."""
+    """Report cells of the leaderboard with more than 2 % of their rows missing."""
     means = [b for b in doubtful if b.judge == PANEL and b.dimension != OVERALL]
     if means:
         most = max(means, key=lambda b: b.missing / b.rows)
@@ -70,7 +70,7 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
             "missing",
             Severity.MEDIUM,
             f"More than {percent(TOLERATED_MISSING)} of the rows are missing",
-            f"This concerns {len(means)} cells of the leaderboard, most of all {most.subject} in "
+            f"This affects {len(means)} cells of the leaderboard, most of all {most.subject} in "
             f"{spoken(most.dimension)} ({most.missing} of {most.rows} rows). Rows are seldom missing at random.",
             "See how far the means could move (Bounds).",
             most.missing / most.rows,
@@ -78,8 +78,10 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
 
 
 def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Subjects or dimensions that miss rows more or less often than the others do, by Fisher's exact test with Holm's
-    correction; nothing of a run that is not complete."""
+    """Report subjects or dimensions that miss rows more or less often than the others, once the run is complete.
+
+    By Fisher's exact test with Holm's correction.
+    """
     if any(status.state is MissingReason.OPEN for status in statuses):
         return
     groups = [("subject", name) for name in dict.fromkeys(cell.subject for cell in cells)]
@@ -89,7 +91,7 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
     adjusted = holm([float(fisher_exact(table).pvalue) for _, table in tested])
     found = [(p, group, table) for p, (group, table) in zip(adjusted, tested, strict=True) if p <= LEVEL]
     if found:
-        told = [
+        listed = [
             f"{spoken(name)} {percent(own[0] / sum(own))} (the others {percent(rest[0] / sum(rest))}, p {p:.2g})"
             for p, (_, name), (own, rest) in sorted(found)
         ]
@@ -97,14 +99,14 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
             "not_at_random",
             Severity.MEDIUM,
             "Rows are not missing at random",
-            f"Missing rows: {'; '.join(told)}, by Fisher's exact test after Holm's correction.",
+            f"Missing rows: {'; '.join(listed)}, by Fisher's exact test after Holm's correction.",
             "Compare these subjects over shared tests (Differences), and see how far the means could move (Bounds).",
             min(p for p, *_ in found),
         )
 
 
 def _table(cells: Sequence[Counted], by: str, name: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Missing and known rows, of the subject or dimension and of the others."""
+    """Return missing and known rows of a subject or dimension, and of the others."""
     own = [cell for cell in cells if getattr(cell, by) == name]
     rest = [cell for cell in cells if getattr(cell, by) != name]
     return _missing_and_known(own), _missing_and_known(rest)
@@ -116,28 +118,28 @@ def _missing_and_known(cells: Sequence[Counted]) -> tuple[int, int]:
 
 
 def refusals(cells: Sequence[Counted]) -> Iterator[Finding]:
-    """Subjects that refuse more than 5 % of the tests, in prose or by their vendor's block."""
+    """Report subjects that refuse more than 5 % of the tests, in prose or by their vendor's block."""
     high = _above(cells, TOLERATED_REFUSALS)
     if high:
         yield Finding(
             "refusals",
             Severity.MEDIUM,
             f"Some subjects refuse more than {percent(TOLERATED_REFUSALS)} of the tests",
-            f"{_told(high)}. A refusal in prose is judged as an answer; a block by the vendor is in no mean.",
-            "Read some (Transcripts) before a score is taken for a property of the model's help.",
+            f"{_listed(high)}. A refusal in prose is judged as an answer; a block by the vendor is excluded.",
+            "Read some (Transcripts) before attributing a score to the quality of the model's help.",
             max(high.values()),
         )
 
 
 def cut(cells: Sequence[Counted]) -> Iterator[Finding]:
-    """Subjects more than 5 % of whose answers were cut at the output limit."""
+    """Report subjects with more than 5 % of their answers cut at the output limit."""
     high = _above(cells, TOLERATED_CUT)
     if high:
         yield Finding(
             "truncation",
             Severity.MEDIUM,
             f"More than {percent(TOLERATED_CUT)} of some subjects' answers were cut",
-            f"{_told(high)}. What stood behind the cut is judged as not said.",
+            f"{_listed(high)}. Judges see only the part before the cut.",
             "Raise `max_tokens` in `params:`, or compare both means (Truncated answers).",
             max(high.values()),
         )
@@ -152,41 +154,41 @@ def _above(cells: Sequence[Counted], share: float) -> dict[str, float]:
     return found
 
 
-def _told(shares: Mapping[str, float]) -> str:
+def _listed(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{subject} {percent(share)}" for subject, share in shares.items())
 
 
 def settings_differ(subjects: Iterable[Sent]) -> Iterator[Finding]:
-    """Parameters that the subjects which have a response were not sent alike."""
+    """Report parameters that differ between the subjects with responses."""
     compared = sorted((sent for sent in subjects if sent.responses), key=lambda sent: sent.subject)
-    told = []
+    listed = []
     for name in sorted({name for sent in compared for name in sent.parameters}):
         by_value: dict[str, list[str]] = defaultdict(list)
         for sent in compared:
             by_value[" / ".join(sent.parameters.get(name, ("not sent",)))].append(sent.subject)
         if len(by_value) > 1:
             shown = (f"{value} ({', '.join(names)})" for value, names in by_value.items())
-            told.append(f"{name}: {'; '.join(shown)}")
-    if told:
+            listed.append(f"{name}: {'; '.join(shown)}")
+    if listed:
         yield Finding(
             "settings_differ",
             Severity.MEDIUM,
             "The compared subjects were not asked with the same settings",
-            ". ".join(told) + ".",
-            "Where a vendor refuses a setting nothing can be done but to say so; else set `params:` alike.",
-            len(told),
+            ". ".join(listed) + ".",
+            "If a vendor refuses a setting, report it; otherwise give all subjects the same `params:`.",
+            len(listed),
         )
 
 
 def not_sent(unheeded: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Settings that were asked for in vain, by model."""
+    """Report requested settings, by model, that the vendor refuses or ignores."""
     if unheeded:
-        told = "; ".join(f"{name}: {', '.join(settings)}" for name, settings in unheeded.items())
+        listed = "; ".join(f"{name}: {', '.join(settings)}" for name, settings in unheeded.items())
         yield Finding(
             "not_sent",
             Severity.LOW,
-            "Some settings were asked for in vain",
-            f"{told}. The vendor refuses or ignores them.",
-            "State it beside the scores (Settings says why).",
+            "Some settings have no effect",
+            f"{listed}. The vendor refuses or ignores them.",
+            "Report this with the scores (Settings says why).",
             len(unheeded),
         )

@@ -1,4 +1,4 @@
-"""Whether the judges of a panel agree, on scores and on each issue: alpha over all judges, kappa and AC1 by pair."""
+"""Agreement of a panel's judges on scores and on each issue: alpha over all judges, kappa and AC1 by pair."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import (
-    LITTLE,
+    LOW_ALPHA,
     Agreement,
     Statistic,
     ac1,
@@ -36,12 +36,12 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """How far judges agree: 1 is perfect, 0 what chance would give.
+    """Agreement of judges: 1 is perfect, 0 is chance.
 
     `statistic` is "alpha" (Krippendorff's, of all judges: interval on scores, nominal on an issue), or "kappa"
     (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. `answers` were read by
-    at least two of the judges; `named` says on how many of them the judge does who names the issue least. The 95 %
-    interval is a percentile bootstrap over generation calls. With few answers or namings a value is not `reliable`.
+    at least two judges; `named` counts those on which the judge who names the issue least does so. The 95 % interval is
+    a percentile bootstrap over generation calls. A value is not `reliable` with few answers or few named issues.
     """
 
     dimension: str
@@ -58,12 +58,12 @@ class Agreed:
 
 @dataclass(frozen=True)
 class ShownAgreement:
-    """Alpha of the scores overall and by dimension, and by dimension what is known of each issue."""
+    """Alpha of the scores overall and by dimension, and the statistics of each issue by dimension."""
 
     overall: Agreement | None
     scores: tuple[Agreed, ...]
     issues: Mapping[str, tuple[Agreed, ...]]
-    little: float = LITTLE
+    little: float = LOW_ALPHA
 
 
 def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
@@ -79,7 +79,7 @@ def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
 
 @analysis(Agreed, order=28, link="Agreement", heading="Whether the judges agree", layout=_shown)
 def agreed(summary: Summary) -> Sequence[Agreed]:
-    """Agreement by dimension with tests, of scores and then of each issue; nothing for a panel of one."""
+    """Return the agreement on scores and then on each issue, by dimension; nothing for a panel of one."""
     settings = summary.settings
     if len(settings.panel) < 2:
         return []
@@ -99,12 +99,12 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
         enough = answers >= MIN_ANSWERS and (least is None or least >= MIN_NAMED)
         return Agreed(dimension, issue, judges, statistic, answers, least, value, low, high, enough)
 
-    everybody = ", ".join(panel)
-    yield row(None, everybody, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
+    all_judges = ", ".join(panel)
+    yield row(None, all_judges, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
     for at, letter in enumerate(summary.rubrics[dimension].issue_letters()):
         of_issue = named[..., at]
         counts = [int(np.nansum(each)) for each in of_issue]
-        yield row(letter, everybody, "alpha", alpha, unit_sums(of_issue), min(counts))
+        yield row(letter, all_judges, "alpha", alpha, unit_sums(of_issue), min(counts))
         for first, second in combinations(range(len(panel)), 2):
             sums, least = pair_sums(of_issue[[first, second]]), min(counts[first], counts[second])
             yield row(letter, f"{panel[first]}, {panel[second]}", "kappa", kappa, sums, least)
@@ -112,7 +112,7 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
 
 
 def _named(summary: Summary, judge: str, dimension: str) -> _Array:
-    """Tests x answers x issues: whether a judge names it in at least half of its readings, nan without any."""
+    """Return tests x answers x issues: whether a judge names it in at least half of its readings; nan without any."""
     shares = [shares_naming(summary, subject, judge, dimension) for subject in summary.settings.subjects]
     joined = np.concatenate(shares, axis=1)
     named: _Array = np.where(np.isnan(joined), np.nan, joined >= 0.5)
@@ -120,5 +120,4 @@ def _named(summary: Summary, judge: str, dimension: str) -> _Array:
 
 
 def _scores(summary: Summary, dimension: str) -> _Array:
-    """The judges' marks: judges x tests x answers."""
     return marks_by_dimension(summary.marks[summary.settings.truncated])[dimension][0]

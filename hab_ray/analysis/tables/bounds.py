@@ -1,4 +1,4 @@
-"""How far a mean could move if the missing rows were known."""
+"""Bounds of means whose missing rows are unknown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Bounds:
 
 
 def bounds_of(found: Iterable[ItemScores]) -> list[Bounds]:
-    """The bounds of every mean with more than 2 % of its rows missing, and of the overall means they enter."""
+    """Return the bounds of every mean with more than 2 % of its rows missing, and of the overall means they enter."""
     doubts = []
     for _, group in groupby(found, lambda marks: (marks.subject, marks.judge)):
         asked = [marks for marks in group if marks.by_test]
@@ -63,7 +63,7 @@ def _by_judge(_: Summary, rows: Sequence[Bounds]) -> Mapping[str, Sequence[Bound
     layout=_by_judge,
 )
 def bounds(summary: Summary) -> Sequence[Bounds]:
-    """The bounds by judge, the panel's first; of single judges only where there are several."""
+    """Return the bounds by judge, the panel's first; a single judge is omitted."""
     found = bounds_of(summary.marks[summary.settings.truncated])
     panel = summary.settings.panel
     judges = (PANEL, *panel) if len(panel) > 1 else (PANEL,)

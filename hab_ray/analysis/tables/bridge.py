@@ -1,4 +1,4 @@
-"""Judges of today beside those of an earlier study on the same answers: what links scores of then and now."""
+"""Judges of the run compared with those of an earlier study on the same answers, to link both studies' scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hab_ray.rows import IssueShift, ScoreMap, Shift
 
 @dataclass(frozen=True)
 class MapLine:
-    """A judge's map onto an earlier one's scores: its levels, and the mean of its answers by them."""
+    """A judge's map onto an earlier judge's scores: its levels, and the mapped mean of its answers."""
 
     judge: str
     levels: tuple[ScoreMap, ...]
@@ -22,7 +22,7 @@ class MapLine:
 
 @dataclass(frozen=True)
 class Link:
-    """All judges beside one earlier judge. Kappas are by dimension and issue, in the judges' order."""
+    """All judges compared with one earlier judge. Kappas are by dimension and issue, in the judges' order."""
 
     rater: str
     shifts: tuple[Shift, ...]
@@ -33,7 +33,7 @@ class Link:
 
 @section(order=34, link="Now and then", heading="Judges now and then")
 def bridge(summary: Summary) -> Sequence[Link]:
-    """One table for each judge of an earlier study."""
+    """Return one comparison per judge of an earlier study."""
     found = summary.bridge
     return [
         Link(

@@ -1,4 +1,4 @@
-"""The analysis that was declared beforehand, computed: the primary outcome, and each family of comparisons."""
+"""The results of the preregistered analysis: the primary outcome, and each family of comparisons."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _SHOWN = 5
 class DeclaredResult:
     """A mean of the primary outcome (`family` is "primary", `other` empty), or a comparison of a family.
 
-    Subjects are compared in a dimension or overall by the panel, judges over the answers of all subjects that both
-    scored, dimensions `within` a subject. `value` is the mean, or how far `one` is above `other`, with a 95 % interval.
-    `p` is of the sign-flip test by generation call; of dimensions, which share no tests, of Welch's test of the calls'
-    means. `adjusted` has the family's correction over all its comparisons; they differ where it is at most the declared
-    alpha, and are equal where the interval lies within the declared margin.
+    Subjects are compared in a dimension or overall by the panel's marks, judges over the answers of all subjects that
+    both scored, dimensions `within` a subject. `value` is the mean, or `one` less `other`, with a 95 % interval. `p` is
+    that of the sign-flip test by generation call; of dimensions, which share no tests, of Welch's test of the calls'
+    means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the declared alpha,
+    `equal` whether the interval lies within the declared margin.
     """
 
     family: str
@@ -51,7 +51,7 @@ class DeclaredResult:
 
 @dataclass(frozen=True)
 class ShownPlan:
-    """The plan, its primary outcome from the highest mean down, and its families."""
+    """The plan, its primary outcome by descending mean, and its families."""
 
     plan: AnalysisPlan
     primary: tuple[DeclaredResult, ...]
@@ -68,7 +68,7 @@ def _shown(summary: Summary, rows: Sequence[DeclaredResult]) -> ShownPlan | None
 
 @analysis(DeclaredResult, order=5, link="Declared", heading="What was declared beforehand", layout=_shown)
 def declared(summary: Summary) -> Sequence[DeclaredResult]:
-    """The declared results; none of a run that declares nothing. Names that the sweep lacks are left out."""
+    """Return the declared results, if any; names that the sweep lacks are ignored."""
     plan = plan_of(summary.run.record)
     if plan is None:
         return []
@@ -79,7 +79,7 @@ def declared(summary: Summary) -> Sequence[DeclaredResult]:
 
 
 def told(summary: Summary) -> Iterator[str]:
-    """The declared results in a line for the question and one for each family; nothing where nothing is declared."""
+    """Describe the declared results, if any, in a line for the question and one per family."""
     plan, rows = plan_of(summary.run.record), declared(summary)
     if plan is None:
         return
@@ -114,14 +114,12 @@ def _primary(summary: Summary, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
 
 
 def _chosen(family: Family, names: Sequence[str]) -> list[str]:
-    """Those that a family compares, in the sweep's order."""
     return [name for name in names if not family.among or name in family.among]
 
 
 def _within(summary: Summary, dimension: str) -> tuple[str, ...]:
-    """The dimensions whose plain mean is asked for."""
-    known = tuple(summary.settings.tests)
-    return known if dimension == OVERALL else tuple(name for name in known if name == dimension)
+    """Return the dimensions that a declared one covers: all for "overall", none if the sweep lacks it."""
+    return tuple(name for name in summary.settings.tests if dimension in (OVERALL, name))
 
 
 def _subjects(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
@@ -143,7 +141,7 @@ def _judges(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
 
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
-    """What two judges gave to the answers of all subjects that both scored, as if one subject had given them."""
+    """Return two judges' marks of the answers that both scored, pooled over all subjects."""
     sides: list[list[tuple[float | None, ...]]] = [[], []]
     subjects = summary.settings.subjects
     cells = [[summary.cells[subject, dimension, judge].by_test for judge in judges] for subject in subjects]
@@ -209,7 +207,7 @@ _COMPARE = {Compared.SUBJECTS: _subjects, Compared.JUDGES: _judges, Compared.DIM
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:
-    """A family with its correction, and who differs by it."""
+    """Apply a family's correction, and set which rows differ by it."""
     corrected = of_known(lambda given: adjusted(given, family.correction), [row.p for row in rows])
     return [
         replace(row, adjusted=p, differs=p is not None and p <= alpha) for row, p in zip(rows, corrected, strict=True)

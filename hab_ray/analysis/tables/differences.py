@@ -1,4 +1,4 @@
-"""Who is better than whom: paired differences of all pairs, in each dimension and overall."""
+"""Paired differences between all pairs of subjects, in each dimension and overall."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from statistics import median
 
-from hab_ray.analysis.intervals import lies_within
+from hab_ray.analysis.intervals import ends, lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, of_known, p_of
 from hab_ray.analysis.power import LEVEL, Design
@@ -18,12 +18,12 @@ from hab_ray.analysis.summary import Summary
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """How far a subject's mean is above another's over the `tests` that both have, by the panel.
+    """The difference of two subjects' means by the panel, over the `tests` that both have.
 
-    `low` and `high` are a 95 % interval of the difference alone. `p` is of the sign-flip test by generation call, whose
-    null is that the two labels are exchangeable (more than equal means); `holm` the same corrected for all pairs of the
-    dimension, or for all overall pairs. `differs` says whether that is at most .05, `equal` whether the interval lies
-    within +-`margin`. `sd` is of a call's difference.
+    `low` and `high` are an uncorrected 95 % interval. `p` is that of the sign-flip test by generation call, whose null
+    hypothesis is that the two labels are exchangeable (more than equal means); `holm` is corrected for all pairs of the
+    dimension, or for all overall pairs. `differs` says whether it is at most .05, `equal` whether the interval lies
+    within +-`margin`. `sd` is the standard deviation of the calls' differences.
     """
 
     subject: str
@@ -44,10 +44,10 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class DifferenceParts:
-    """The pairs by dimension, overall first, and what the design can show."""
+    """The pairs by dimension, overall first, and the differences that the design can detect."""
 
     by_dimension: Mapping[str, tuple[PairedDifference, ...]]
-    told: tuple[str, ...]
+    detectable: tuple[str, ...]
     margin: float
 
 
@@ -55,21 +55,28 @@ def _shown(summary: Summary, rows: Sequence[PairedDifference]) -> DifferencePart
     if not rows:
         return None
     by_dimension = {name: tuple(found) for name, found in groupby(rows, lambda row: row.dimension)}
-    return DifferenceParts(by_dimension, tuple(_told(summary, by_dimension)), margin_of(summary.run.record))
+    return DifferenceParts(by_dimension, tuple(_detectable(summary, by_dimension)), margin_of(summary.run.record))
 
 
-def _told(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference]]) -> Iterator[str]:
+def _detectable(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference]]) -> Iterator[str]:
     for dimension, rows in by_dimension.items():
         known = [row for row in rows if row.sd is not None]
         if known and dimension != OVERALL:
-            calls, sd = int(median(row.calls for row in known)), median(row.sd or 0.0 for row in known)
-            of = "tests" if calls == int(median(row.tests for row in known)) else "generation calls"
-            yield Design(len(summary.settings.subjects), calls, sd).told(dimension.replace("_", " "), of)
+            design = design_of(known, len(summary.settings.subjects))
+            of = "tests" if design.calls == int(median(row.tests for row in known)) else "generation calls"
+            yield design.told(dimension.replace("_", " "), of)
+
+
+def design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
+    """Return the design of a dimension's pairs: median calls and SD, ignoring an SD of 0 if most pairs have it."""
+    deviations = [row.sd or 0.0 for row in rows]
+    sd = median(deviations) or median([each for each in deviations if each] or [0.0])
+    return Design(subjects, int(median(row.calls for row in rows)), sd)
 
 
 @analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)
 def differences(summary: Summary) -> Sequence[PairedDifference]:
-    """All pairs of subjects: overall, then by dimension."""
+    """Return all pairs of subjects: overall, then by dimension."""
     cells, subjects, dimensions = summary.cells, summary.settings.subjects, tuple(summary.settings.tests)
     margin = margin_of(summary.run.record)
     found = {
@@ -85,16 +92,16 @@ def differences(summary: Summary) -> Sequence[PairedDifference]:
 def difference_of(
     one: str, other: str, dimension: str, parts: Sequence[Ahead | None], margin: float
 ) -> PairedDifference:
-    """The difference of two, of one dimension's part or of the plain mean of all; not corrected for others."""
+    """Return the difference of two subjects over the unweighted mean of parts, one per dimension; uncorrected."""
     mean, known = mean_of(parts), [part for part in parts if part is not None]
-    low, high = (mean.low, mean.high) if mean else (None, None)
+    difference, low, high = ends(mean)
     return PairedDifference(
         subject=one,
         other=other,
         dimension=dimension,
         tests=sum(part.difference.tests for part in known),
         calls=sum(part.calls for part in known),
-        difference=mean.mean if mean else None,
+        difference=difference,
         low=low,
         high=high,
         p=p_of(known) if mean else None,
@@ -107,6 +114,6 @@ def difference_of(
 
 
 def _corrected(rows: list[PairedDifference]) -> list[PairedDifference]:
-    """The rows of one family with Holm's correction."""
+    """Apply Holm's correction to the rows of one family."""
     corrected = zip(rows, of_known(holm, [row.p for row in rows]), strict=True)
     return [replace(row, holm=p, differs=p is not None and p <= LEVEL) for row, p in corrected]

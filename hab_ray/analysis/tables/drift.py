@@ -1,4 +1,4 @@
-"""Whether a judge scored the same answers otherwise later: its sentinels, see `hab_ray.stages.rejudge`."""
+"""Shifts of a judge's scores over time, measured by its sentinels; see `hab_ray.stages.rejudge`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import groupby
 from statistics import fmean, median, stdev
 
-from hab_ray.analysis.intervals import FEW_CALLS, excludes_zero, interval
+from hab_ray.analysis.intervals import FEW_CALLS, ends, excludes_zero, interval
 from hab_ray.analysis.power import shown_shift
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -21,13 +21,13 @@ _HOUR_S = 3600
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How a judge scored its sentinels when asked for the `repeat`-th time again, on the scale of 0 to 1.
+    """A judge's scores (0..1) of its sentinels at the `repeat`-th repetition.
 
-    `before` and `after` are means over the `answers` that have a score both times, in all dimensions; `shift` is their
-    difference with a 95 % interval by generation call, not `reliable` where there are few `calls`. `changed` is the
-    share of answers whose score is another, `sd` the standard deviation of the differences, `smallest` the shift that
-    so many answers show in four of five cases, null where no two differ. `hours` lie between the two verdicts, as the
-    median; null where that is not known. `unread` answers have no score the second time.
+    `before` and `after` are means over the `answers` scored both times, in all dimensions; `shift` is their difference
+    with a 95 % interval by generation call, not `reliable` with few `calls`. `changed` is the share of answers whose
+    score changed, `sd` the standard deviation of the differences, `smallest` the shift that this many answers detect
+    with a power of 80 %, null if all differences are equal. `hours` is the median time between the two verdicts, null
+    if unknown. `unread` answers have no score the second time.
     """
 
     judge: str
@@ -47,19 +47,19 @@ class Drift:
     reliable: bool
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return excludes_zero(self.low, self.high)
 
 
 @analysis(Drift, order=32, link="Drift", heading="Whether the judges have changed")
 def drift(summary: Summary) -> Sequence[Drift]:
-    """Every judge's sentinels, each time; none where the sweep has none."""
+    """Return the drift of every judge at every repetition; nothing if the sweep has no sentinels."""
     if not summary.run.record.sweep.sentinels:
         return []
     rows = from_table(Rejudged, rejudged(summary.run))
-    places = {judge: at for at, judge in enumerate(summary.settings.panel)}
-    rows = sorted((row for row in rows if row.judge in places), key=lambda row: (places[row.judge], row.repeat))
+    order = {judge: at for at, judge in enumerate(summary.settings.panel)}
+    rows = sorted((row for row in rows if row.judge in order), key=lambda row: (order[row.judge], row.repeat))
     calls = _calls(summary)
     return [
         _of(calls, judge, repeat, list(found))
@@ -72,7 +72,7 @@ def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Seq
     pairs = [(row.before / SCORE_START, (row.score or 0) / SCORE_START) for row in read]
     differences = [after - before for before, after in pairs]
     groups = [calls[row.test_id] for row in read]
-    found = interval(differences, groups, -1.0, 1.0) if read else None
+    shift, low, high = ends(interval(differences, groups, -1.0, 1.0) if read else None)
     sd = stdev(differences) if len(read) > 1 else None
     return Drift(
         judge=judge,
@@ -83,9 +83,9 @@ def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Seq
         hours=median(between) if (between := list(_hours(read))) else None,
         before=fmean(before for before, _ in pairs) if read else None,
         after=fmean(after for _, after in pairs) if read else None,
-        shift=found.mean if found else None,
-        low=found.low if found else None,
-        high=found.high if found else None,
+        shift=shift,
+        low=low,
+        high=high,
         changed=fmean(difference != 0 for difference in differences) if read else None,
         sd=sd,
         smallest=shown_shift(len(read), sd) if sd else None,
@@ -94,7 +94,6 @@ def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Seq
 
 
 def _calls(summary: Summary) -> Mapping[str, tuple[str, str]]:
-    """The generation call of each test."""
     settings = summary.settings
     return {
         test: (dimension, call)

@@ -1,4 +1,4 @@
-"""The rows in no mean: how many in each state, which, and why."""
+"""Rows excluded from means: counts by state, the rows themselves, and reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OverviewLine:
 
 @dataclass(frozen=True)
 class Listed:
-    """Rows of one subject and dimension; `more` of them are only in `file`, below the run folder."""
+    """Rows of one subject and dimension; `more` rows are only in `file`, relative to the run folder."""
 
     counted: StatusCount
     more: int
@@ -42,10 +42,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Excluded:
-    """What the section on excluded rows shows.
-
-    `states` are the overview's columns, `failures` is the file of the run folder that has a line for each failed row.
-    """
+    """The content of the section; `states` are the overview's columns, `failures` the file that lists failed rows."""
 
     states: tuple[State | MissingReason, ...]
     overview: tuple[OverviewLine, ...]
@@ -55,7 +52,7 @@ class Excluded:
 
 @section(order=60, link="Excluded rows", heading="Excluded rows")
 def excluded(summary: Summary) -> Excluded:
-    """The overview of all rows, and the rows that are not in state ok in groups."""
+    """Return an overview of all rows, and groups of the rows that are not ok."""
     listed: dict[tuple[str | None, State | MissingReason], list[Listed]] = defaultdict(list)
     for found in summary.statuses:
         listed[found.judge, found.state].append(_listed(found))

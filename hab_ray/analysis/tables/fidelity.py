@@ -1,4 +1,4 @@
-"""What of each rubric equals the paper's benchmark and what differs, as its file says, and whose wording it has."""
+"""What each rubric has in common with the paper's benchmark, what differs, and whose wording it uses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hab_ray.rubric.parts import Deviation
 
 @dataclass(frozen=True)
 class Fidelity:
-    """One dimension's. `imported` is None where the wording is the project's own or the user's."""
+    """A dimension's fidelity to the paper; `imported` is None if the wording is the project's own or the user's."""
 
     dimension: str
     imported: str | None
@@ -22,10 +22,12 @@ class Fidelity:
 
 @section(order=95, link="Fidelity", heading="What equals the paper and what differs")
 def fidelity(summary: Summary) -> list[Fidelity]:
-    """The dimensions whose rubrics say something of it."""
+    """Return the fidelity of each dimension whose rubric states it."""
     found = []
     for dimension, rubric in summary.rubrics.items():
-        imported, said = imported_note(rubric.literal) if rubric.literal else None, rubric.fidelity
-        if imported or said:
-            found.append(Fidelity(dimension, imported, said.equals if said else (), said.differs if said else ()))
+        imported, stated = imported_note(rubric.literal) if rubric.literal else None, rubric.fidelity
+        if imported or stated:
+            found.append(
+                Fidelity(dimension, imported, stated.equals if stated else (), stated.differs if stated else ())
+            )
     return found

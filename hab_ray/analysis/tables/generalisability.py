@@ -1,4 +1,4 @@
-"""Why marks differ, and what more tests, judges or readings would buy: components of variance, and their designs."""
+"""Variance components of marks, and the standard errors and costs of other designs."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Generalised:
-    """A component of a dimension's variance, or what a design of it (`overall`: of every dimension) would buy.
+    """A component of a dimension's variance, or the precision of a design for it (`overall`: for every dimension).
 
-    A component has a `variance` of marks on the scale 0..1, estimated from the `tests` that all judges scored of all
-    subjects; below 0 by chance alone, null where the design cannot show it. A design has so many `tests` in a
-    dimension, `judges` and `replicates`; the standard errors of a subject's mean, of a difference between two subjects,
-    and of that difference with other `judges`, as one might have asked; and the dollars that it takes beyond the run,
-    without those of generating tests, by what the run's calls have cost.
+    A component has a `variance` of marks on the scale 0..1, estimated from the `tests` that all judges scored for all
+    subjects; it may be below 0 by chance, and is null if the design does not identify it. A design has a number of
+    `tests` per dimension, `judges` and `replicates`; the standard errors of a subject's mean, of a difference between
+    two subjects, and of that difference over other judges; and the additional dollars it costs at the run's mean prices
+    per call, excluding the generation of tests.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Shown:
 
 @dataclass(frozen=True)
 class _Dimension:
-    """What is known of a dimension: its design as asked, its components, and dollars of an answer and of a verdict."""
+    """A dimension's design, components, and mean dollars of an answer and of a verdict."""
 
     dimension: str
     answers: int
@@ -77,7 +77,7 @@ def _shown(_: Summary, rows: Sequence[Generalised]) -> Shown | None:
 
 @analysis(Generalised, order=38, link="Generalisability", heading="What more tests or judges would buy", layout=_shown)
 def generalisability(summary: Summary) -> Sequence[Generalised]:
-    """Designs overall, where every dimension has components, then components and designs by dimension."""
+    """Return overall designs, if every dimension has components, then components and designs by dimension."""
     found = [one for dimension in summary.settings.tests if (one := _dimension(summary, dimension)) is not None]
     samples = summary.settings.samples
     by_dimension = [_designs(one, samples) for one in found]
@@ -87,10 +87,7 @@ def generalisability(summary: Summary) -> Sequence[Generalised]:
 
 
 def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
-    """Subjects x tests x judges: the marks of the tests that every judge scored of every subject, their ids and calls.
-
-    A mark is the mean over the samples that are scored.
-    """
+    """Return the tests that every judge scored for every subject: marks (subjects x tests x judges), ids, calls."""
     settings, cells = summary.settings, summary.cells
     means = [[cells[s, dimension, j].test_means() for j in settings.panel] for s in settings.subjects]
     marks = np.array(means, dtype=np.float64)
@@ -114,7 +111,7 @@ def _dimension(summary: Summary, dimension: str) -> _Dimension | None:
 
 
 def _between_readings(summary: Summary, dimension: str) -> float:
-    """The variance of one judge's readings of one answer; nan without replicates."""
+    """Return the variance between one judge's readings of one answer; nan without replicates."""
     if summary.settings.replicates < 2:
         return float("nan")
     columns = ["subject", "judge", "test_id", "sample", "state", "score"]
@@ -128,7 +125,7 @@ def _between_readings(summary: Summary, dimension: str) -> float:
 
 
 def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
-    """What an answer and a verdict have cost in the mean; None where that is not known of any."""
+    """Return the mean cost of an answer and of a verdict, or None if unknown."""
     columns = ["cost_nanousd"]
     of_answer, of_verdict = (
         pc.mean(table.column("cost_nanousd")).as_py()
@@ -175,7 +172,7 @@ def _design(one: _Dimension, name: str, design: Design, samples: int) -> General
 
 
 def _overall(by_dimension: Sequence[Sequence[Generalised]]) -> list[Generalised]:
-    """The same designs of every dimension: errors of the plain mean of dimensions taken as independent."""
+    """Combine the same design of every dimension: errors of their unweighted mean, taken as independent."""
     return [_together(rows) for rows in zip(*by_dimension, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""What each subject does wrong: how often each issue is named of its answers, and how many of its points that costs."""
+"""How often each issue is named for each subject's answers, and its share of the points lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control
 
-from hab_ray.analysis.intervals import interval, mean_of_known, numbered
+from hab_ray.analysis.intervals import ends, interval, mean_of_known, numbered
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.pairs import of_known
 from hab_ray.analysis.registry import analysis
@@ -28,14 +28,13 @@ _COLUMNS = ("test_id", "sample", "replicate", "state", "issues")
 
 @dataclass(frozen=True, slots=True)
 class IssueRate:
-    """How often a judge, or the panel (the mean of its judges), names an issue of a subject's answers.
+    """The rate at which a judge, or the panel (the mean of its judges), names an issue for a subject's answers.
 
-    `rate` is over tests, with its 95 % interval; `answers` are those whose issues are known, of `calls` generation
-    calls. `lost` is the issue's share of all deductions, before scores end at 0; null where nothing is deducted.
-    `others` is the mean rate of the other subjects on the same tests; `p` says how likely so unusual a rate is if in
-    each generation call the subject might be any of those that have all its tests, `q` the same after Benjamini and
-    Hochberg over all issues of all subjects; both are the panel's alone. `example` is the first test by a hash on whose
-    answer most of the panel names it.
+    `rate` is over tests, with a 95 % interval; `answers` counts those with known issues, `calls` their generation
+    calls. `lost` is the issue's share of all deductions before the floor of 0, null if nothing is deducted. `others` is
+    the mean rate of the other subjects on the same tests. `p` is that of a randomisation test in which the subject may
+    be any that has all its tests in each generation call; `q` is corrected over all issues of all subjects (Benjamini
+    and Hochberg). Both exist for the panel only. `example` is the first test, by hash, with the highest rate.
     """
 
     subject: str
@@ -56,7 +55,7 @@ class IssueRate:
 
 @dataclass(frozen=True)
 class Worst:
-    """The issue that costs a subject most in a dimension, and an answer of which it was named."""
+    """The issue that costs a subject most in a dimension, with an answer for which it was named."""
 
     rate: IssueRate
     issue: Criterion
@@ -105,7 +104,7 @@ def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
 
 @analysis(IssueRate, order=22, link="Why", heading="Why points are lost", layout=_shown)
 def issues(summary: Summary) -> Sequence[IssueRate]:
-    """The rates of every issue by subject, dimension and judge; the panel's come first."""
+    """Return the rate of every issue by dimension, judge and subject; the panel's come first."""
     rows = [row for dimension in summary.settings.tests for row in _rates(summary, dimension)]
     corrected = of_known(false_discovery_control, [row.p for row in rows])
     return [replace(row, q=q) for row, q in zip(rows, corrected, strict=True)]
@@ -129,33 +128,33 @@ def _rates(summary: Summary, dimension: str) -> Iterator[IssueRate]:
 
 
 class RatesBeside:
-    """A subject among all: by issue the others' mean rate on its tests, and the p-value of its own; None without."""
+    """A subject's rates compared with the others': their mean on its tests, and a p-value, by issue."""
 
     def __init__(self, own: int, by_test: _Array, calls: Sequence[str]) -> None:
         asked = np.flatnonzero(~np.isnan(by_test[own, :, 0])).tolist()
         self._own, self._shares = own, by_test[:, asked]
         self._call_of = numbered(calls[test] for test in asked)
-        self._among = self._by_call(np.isnan(self._shares[..., 0])) == 0
+        self._eligible = self._by_call(np.isnan(self._shares[..., 0])) == 0
 
     def _by_call(self, values: NDArray[Any]) -> _Array:
-        """The sums of subjects x tests over the tests of each call."""
+        """Sum subjects x tests over the tests of each call."""
         return np.array([np.bincount(self._call_of, own) for own in values])
 
     def others(self, issue: int) -> float | None:
-        """Over the tests that some other has as well."""
+        """Return the others' mean rate over the tests that any of them has as well, or None."""
         means = mean_of_known(np.delete(self._shares[..., issue], self._own, axis=0), axis=0)
         known = means[~np.isnan(means)]
         return float(known.mean()) if len(known) else None
 
     def p(self, issue: int) -> float | None:
-        """How likely so unusual a rate is if the subject might be any of those in a call; None without others."""
+        """Return the p-value if the subject may be any eligible one of each call; None without others."""
         if self.others(issue) is None:
             return None
-        return p_among(self._own, self._by_call(np.nan_to_num(self._shares[..., issue])), self._among)
+        return p_among(self._own, self._by_call(np.nan_to_num(self._shares[..., issue])), self._eligible)
 
 
 def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
-    """Tests x samples x issues: the share of a judge's readings of a scored answer that name it, nan without one."""
+    """Return tests x samples x issues: the share of a judge's readings that name the issue; nan if not scored."""
     who = subject, judge, dimension
     if who not in summary.shares:
         summary.shares[who] = _read_shares(summary, *who)
@@ -165,7 +164,7 @@ def shares_naming(summary: Summary, subject: str, judge: str, dimension: str) ->
 def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> _Array:
     settings = summary.settings
     letters = summary.rubrics[dimension].issue_letters()
-    tests = {test_id: at for at, test_id in enumerate(settings.tests[dimension])}
+    tests = settings.positions(dimension)
     places = {letter: at for at, letter in enumerate(letters)}
     shape = len(tests), settings.samples, len(letters)
     sums, readings = np.zeros(shape), np.zeros(shape[:2])
@@ -197,26 +196,26 @@ def _of_cell(
     for at, issue in enumerate(rubric.judging.issues):
         own = by_test[:, at]
         asked = np.flatnonzero(~np.isnan(own))
-        most = own[asked].max(initial=0.0)
-        mean = interval(own[asked].tolist(), [calls[place] for place in asked]) if len(asked) else None
+        highest = own[asked].max(initial=0.0)
+        rate, low, high = ends(interval(own[asked].tolist(), [calls[test] for test in asked]) if len(asked) else None)
         yield IssueRate(
             subject=subject,
             dimension=rubric.id,
             judge=judge,
             issue=issue.letter,
             answers=int(known.sum()),
-            calls=len({calls[place] for place in asked}),
-            rate=mean.mean if mean else None,
-            low=mean.low if mean else None,
-            high=mean.high if mean else None,
+            calls=len({calls[test] for test in asked}),
+            rate=rate,
+            low=low,
+            high=high,
             lost=costs[at] / sum(costs) if sum(costs) else None,
             others=compared.others(at) if compared else None,
             p=compared.p(at) if compared else None,
             q=None,
-            example=min((ids[place] for place in asked if own[place] == most > 0), key=hash_of, default=None),
+            example=min((ids[test] for test in asked if own[test] == highest > 0), key=hash_of, default=None),
         )
 
 
 def hash_of(id_: str) -> bytes:
-    """By which an example is chosen: the same one whenever that is done, and not by result."""
+    """Return a hash by which examples are chosen: reproducibly, and independently of results."""
     return sha256(id_.encode("utf-8", "surrogatepass")).digest()

@@ -1,4 +1,4 @@
-"""The scores of each judge alone, where the panel has several."""
+"""The scores of each judge alone, for a panel of several."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hab_ray.rows import Score
 
 @dataclass(frozen=True)
 class ByJudge:
-    """Each judge's board; and by subject, ranked as by the panel, its overall score by the panel and by each judge."""
+    """Each judge's board, and each subject's overall scores by the panel and by each judge, in the panel's order."""
 
     boards: tuple[Board, ...]
     overall: Mapping[str, tuple[Score, ...]]
@@ -22,7 +22,7 @@ class ByJudge:
 
 @section(order=30, link="By judge", heading="By judge")
 def judges(summary: Summary) -> ByJudge | None:
-    """The boards of a panel's judges; None for a panel of one."""
+    """Return the boards of a panel's judges; None for a panel of one."""
     if len(summary.settings.panel) < 2:
         return None
     panel, *boards = (board(summary.scores, judge) for judge in (PANEL, *summary.settings.panel))

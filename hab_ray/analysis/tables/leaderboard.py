@@ -1,4 +1,4 @@
-"""The leaderboard: the panel's overall scores, with the ranks that paired differences leave open."""
+"""The leaderboard: the panel's overall scores, with the ranks that paired differences allow."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ STEPS = 20
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """A subject's overall mean by the panel, and the ranks it may have: `first` to `last`.
+    """A subject's overall mean by the panel, and its possible ranks: `first` to `last`.
 
-    As many subjects are surely above it as `first` says less one: those whose overall difference differs from 0 after
-    Holm's correction for all pairs. Ranks are null where there is no overall mean.
+    `first` - 1 subjects are significantly better, by their overall difference after Holm's correction for all pairs.
+    Ranks are null without an overall mean.
     """
 
     subject: str
@@ -39,10 +39,10 @@ class Rank:
 
 @dataclass(frozen=True)
 class ShownBoard:
-    """The board as the page shows it.
+    """The board for the page.
 
     `low` and `high` (0..1) are the ends of the overall axis, `coldest` and `warmest` the least and greatest mean of a
-    dimension. `dollars` is what a subject's answers cost per test and sample, where calls were made and have a price.
+    dimension. `dollars` is the mean cost of a subject's answer, if its calls have a price.
     """
 
     board: Board
@@ -62,7 +62,7 @@ def _shown(summary: Summary, rows: Sequence[Rank]) -> ShownBoard:
 
 
 def axis(values: Sequence[float]) -> tuple[float, float]:
-    """The ends of an axis that shows these values (0..1): the twentieths around them, 0 and 1 where there are none."""
+    """Return the ends of an axis for these values (0..1): the twentieths around them, or 0 and 1 without values."""
     if not values:
         return 0.0, 1.0
     low, high = floor(min(values) * STEPS), ceil(max(values) * STEPS)
@@ -85,11 +85,11 @@ def _ranges(rows: Sequence[Rank]) -> dict[str, tuple[int, int]]:
 
 @analysis(Rank, order=20, link="Leaderboard", heading="Leaderboard", layout=_shown)
 def leaderboard(summary: Summary) -> Sequence[Rank]:
-    """The subjects by the panel's overall mean."""
+    """Return the subjects by the panel's overall mean."""
     overall = {s.subject: s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL}
     ranked = [subject for subject, score in overall.items() if score.mean is not None]
-    told = [row for row in differences(summary) if row.dimension == OVERALL and row.differs]
-    better = [(r.subject, r.other) if (r.difference or 0) > 0 else (r.other, r.subject) for r in told]
+    differing = [row for row in differences(summary) if row.dimension == OVERALL and row.differs]
+    better = [(r.subject, r.other) if (r.difference or 0) > 0 else (r.other, r.subject) for r in differing]
     ranges = rank_ranges(ranked, better)
     return [
         Rank(
@@ -107,5 +107,5 @@ def leaderboard(summary: Summary) -> Sequence[Rank]:
 
 
 def ranks_of(summary: Summary) -> dict[str, tuple[int, int]]:
-    """The first and last rank of each subject that has an overall mean."""
+    """Return the first and last rank of each subject with an overall mean."""
     return _ranges(leaderboard(summary))

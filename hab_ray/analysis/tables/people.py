@@ -1,4 +1,4 @@
-"""How far people agree with one another and with each judge, on scores and on each issue."""
+"""Agreement of people with one another and with each judge, on scores and on each issue."""
 
 from __future__ import annotations
 
@@ -25,14 +25,15 @@ from hab_ray.analysis.tables.agreement import MIN_ANSWERS, MIN_NAMED
 
 @dataclass(frozen=True, slots=True)
 class PeopleAgreed:
-    """How far a judge agrees with people, or where `judge` is null people with one another.
+    """Agreement of a judge with people or, if `judge` is null, of people with one another.
 
-    `rater` is null for all people together: their mean score, or the majority of them on an issue. `issue` is null for
-    scores, `dimension` may be "overall". `agreement` is Krippendorff's alpha, of a judge on an issue Cohen's kappa: 1
-    is perfect, 0 chance. `difference` is the judge's mean score (0..1), or the share of answers on which it names the
-    issue, less the people's. Intervals are 95 % ones and hold for other tests and, of all people together, for other
-    raters; of fewer than five people among themselves for these alone. `named` says on how many answers the one names
-    the issue who does so least. With few answers, namings or raters (below 5) a value is not `reliable`.
+    `rater` is null for all people together: their mean score, or their majority on an issue. `issue` is null for
+    scores; `dimension` may be "overall". `agreement` is Krippendorff's alpha or, of a judge on an issue, Cohen's kappa:
+    1 is perfect, 0 is chance. `difference` is the judge's mean score (0..1), or the share of answers for which it names
+    the issue, less the people's. The 95 % intervals generalise to other tests and, for all people together, to other
+    raters, except the agreement of fewer than five people among themselves. `named` counts the answers for which the
+    side that names the issue least does so. A value is not `reliable` with few answers, few named issues, or fewer than
+    five raters.
     """
 
     dimension: str
@@ -53,7 +54,7 @@ class PeopleAgreed:
 
 @dataclass(frozen=True)
 class PeopleShown:
-    """Scores of all people by dimension, of single raters, and issues by dimension; `few` counts raters if they are."""
+    """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small."""
 
     scores: tuple[PeopleAgreed, ...]
     issues: Mapping[str, tuple[PeopleAgreed, ...]]
@@ -80,7 +81,7 @@ def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None
 
 @analysis(PeopleAgreed, order=29, link="People", heading="Whether the judges agree with people", layout=_shown)
 def people(summary: Summary) -> Sequence[PeopleAgreed]:
-    """Scores overall and by dimension, then each issue; nothing where nobody has rated."""
+    """Return the agreement on scores overall and by dimension, then on each issue; nothing without ratings."""
     names, found = people_of(summary)
     if not found:
         return []
@@ -114,7 +115,7 @@ def _issues(found: RatedDimension, names: Sequence[str]) -> Iterator[PeopleAgree
 
 
 def _who_rated(parts: Sequence[Rated]) -> list[int]:
-    """Those who rated so many answers that anything can be said of them alone."""
+    """Return the positions of raters with enough ratings for rows of their own."""
     counts = np.sum([(~np.isnan(part.raters)).sum(axis=1) for part in parts], axis=0)
     return [int(at) for at in np.flatnonzero(counts >= MIN_NAMED)]
 

@@ -1,4 +1,4 @@
-"""Ratings by people, or by judges of earlier studies, beside the panel's verdicts on the same answers."""
+"""Ratings by people or by judges of earlier studies, compared with the panel's verdicts on the same answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hab_ray.rubric import SCORE_START
 
 @dataclass(frozen=True, slots=True)
 class RaterLine:
-    """One rater in one dimension, means from 0 to 1.
+    """One rater in one dimension; means are 0..1.
 
     `mean` is over all `rated` answers, `mean_answered` without the `failed` ones, which the panel does not judge: an
-    earlier study may have scored what its own calls left in the place of an answer. The `compared` ones have a mark of
-    the panel as well; `own` and `panel` are means over these. `unscored` are the answers on which the rater itself has
-    failed, which are in nothing else; without others there is no mean. How far people agree is in the table `people`.
+    earlier study may have scored failed calls as answers. The `compared` answers have a mark of the panel as well;
+    `own` and `panel` are means over these. `unscored` answers, on which the rater itself failed, enter nothing else.
+    The table `people` has the agreement of people.
     """
 
     rater: str
@@ -42,7 +42,7 @@ class RaterLine:
 
     @property
     def difference(self) -> float | None:
-        """How far the rater's mean is above the panel's, over the same answers."""
+        """The rater's mean less the panel's over the same answers."""
         return None if self.own is None or self.panel is None else self.own - self.panel
 
 
@@ -66,7 +66,7 @@ class _Rated(NamedTuple):
 
 
 class _Pair(NamedTuple):
-    """A rater's mark of an answer and the panel's, where they have one, and whether it is an answer at all."""
+    """A rater's and the panel's mark of a response, if any, and whether the response is an answer."""
 
     own: float | None
     panel: float | None
@@ -80,7 +80,7 @@ def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
 
 @analysis(RaterLine, order=36, link="Raters", heading="Raters beside the panel", layout=_by_kind)
 def raters(summary: Summary) -> Sequence[RaterLine]:
-    """All further raters by name, in each dimension."""
+    """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
     for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
         for rated, pair in _pairs(summary, subject, dimension, table):
@@ -92,7 +92,6 @@ def raters(summary: Summary) -> Sequence[RaterLine]:
 
 
 def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
-    """Every verdict of a further rater in one part of a run."""
     marks = panel_marks(summary, subject, dimension)
     responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
     answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
@@ -103,7 +102,7 @@ def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> I
 
 
 def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float | None]:
-    """The panel's mark of a subject's answers by test and sample, None where an answer is in no mean."""
+    """Return the panel's mark of each of a subject's answers by test and sample; None if excluded from means."""
     own = zip(summary.settings.tests[dimension], summary.cells[subject, dimension, PANEL].by_test, strict=True)
     return {(test_id, sample): mark for test_id, marks in own for sample, mark in enumerate(marks)}
 

@@ -1,4 +1,4 @@
-"""How replies to imported wording were read, and what the other way of reading them finds."""
+"""How replies to imported wording were read, compared with the other way of reading them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _COLUMNS = ("state", "score", "reading", "other_score")
 class Read:
     """A judge's replies in a dimension; `reading` made the scores.
 
-    `equal` and `differ` count those that both readings score; `only_strict` and `only_published` those that one does.
+    `equal` and `differ` count those that both readings score, `only_strict` and `only_published` those that one scores.
     """
 
     judge: str
@@ -34,13 +34,13 @@ class Read:
 
     @property
     def neither(self) -> int:
-        """Replies that no reading scores."""
+        """Number of replies that neither reading scores."""
         return self.replies - self.equal - self.differ - self.only_strict - self.only_published
 
 
 @section(order=12, link="Readings", heading="How replies to imported wording were read")
 def readings(summary: Summary) -> Sequence[Read]:
-    """A line for each judge and dimension, in the sweep's order; none where the project's own wording asked."""
+    """Return a line per judge and dimension, in the sweep's order; nothing without imported wording."""
     if not any(rubric.literal_judging for rubric in summary.rubrics.values()):
         return ()
     run, pairs = summary.run, defaultdict[tuple[str, str, Reading], list[tuple[int | None, int | None]]](list)
@@ -59,7 +59,7 @@ def _line(judge: str, dimension: str, reading: Reading, scores: Sequence[tuple[i
         reading=reading,
         replies=len(scores),
         equal=sum(strict is not None and strict == published for strict, published in scores),
-        differ=sum(None is not strict != published is not None for strict, published in scores),
+        differ=sum(None not in (strict, published) and strict != published for strict, published in scores),
         only_strict=sum(strict is not None and published is None for strict, published in scores),
         only_published=sum(strict is None and published is not None for strict, published in scores),
     )

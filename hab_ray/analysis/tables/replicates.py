@@ -1,4 +1,4 @@
-"""How steady each judge is: what it says of the same answer when it reads it again."""
+"""Consistency of each judge over replicates of the same answer."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hab_ray.rubric import SCORE_START
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """How a judge's replicates in a dimension compare, over the answers with two or more that could be read.
+    """The consistency of a judge in a dimension, over the answers with two or more readable replicates.
 
     `agreeing` is the share of these answers whose replicates name the same issues, `spread` the mean over them of the
-    standard deviation of their scores (0..1, n - 1 in the denominator); None where there is no such answer.
+    standard deviation of their scores (0..1, n - 1 in the denominator); both are None without such answers.
     """
 
     judge: str
@@ -43,7 +43,7 @@ class Replicate(NamedTuple):
 
 @analysis(Steadiness, order=35, link="Replicates", heading="How steady the judges are")
 def replicates(summary: Summary) -> Sequence[Steadiness]:
-    """The steadiness of every judge, varied or not, in every dimension that it judges; none without replicates."""
+    """Return the steadiness of every judge, varied or not, in every dimension it judges; nothing without replicates."""
     settings, varied = summary.settings, summary.run.record.sweep.varied_judges
     if settings.replicates < 2:
         return []
@@ -61,7 +61,7 @@ def _steadiness(summary: Summary, judge: str, dimension: str) -> Steadiness:
 
 
 def repeated_readings(verdicts: Iterable[Replicate]) -> list[list[Replicate]]:
-    """The readable verdicts of one judge on each answer of one subject, where there are two or more."""
+    """Return one judge's readable verdicts on each answer of one subject that has two or more."""
     by_answer: dict[tuple[str, int], list[Replicate]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.state == State.OK and verdict.score is not None:
@@ -70,7 +70,7 @@ def repeated_readings(verdicts: Iterable[Replicate]) -> list[list[Replicate]]:
 
 
 def steadiness(judge: str, dimension: str, repeated: Sequence[Sequence[Replicate]]) -> Steadiness:
-    """What a judge's repeated readings of some answers say of it."""
+    """Return a judge's steadiness over repeated readings of some answers."""
     same = [len({frozenset(one.issues or ()) for one in found}) == 1 for found in repeated]
     spreads = [stdev([(one.score or 0) / SCORE_START for one in found]) for found in repeated]
     return Steadiness(

@@ -1,4 +1,4 @@
-"""Whether the order of subjects would be another: judges left out, other points, other halves of the tests."""
+"""Robustness of the subjects' order: without single judges, with other points, and over halves of the tests."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from hab_ray.rubric import SCORE_START, Rubric
 RANK, RELIABILITY, TEST = "rank", "reliability", "test"
 AS_IT_IS, NO_FLOOR, ONE_POINT, ANY_ISSUE = "as it is", "no floor", "one point an issue", "any issue"
 SPLIT_HALF, SEPARATE_NOBODY, WRONG_WAY = "split-half reliability", "separate nobody", "the wrong way round"
-MIN_SUBJECTS, _LISTED, _SAME = 3, 10, 1e-12
+MIN_SUBJECTS, _LISTED, _TOLERANCE = 3, 10, 1e-12
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Robust:
-    """One of three kinds of row.
+    """A row of one of three kinds.
 
-    rank: the rank that a `subject` would have overall (1 is best, equal ones share the better), and its `value`, by the
-    panel `as it is`, without one judge, or with other points for the issues named: without the floor of 0, one point
-    each (the share of issues that are not named), or none at all for any (the share of answers without an issue).
-    reliability: of a dimension's means over `tests`, the split-half reliability after Spearman and Brown; and how many
-    tests separate nobody (all subjects have one mark), or separate the wrong way round (a correlation below 0). test:
-    a test's correlation with the mean of the others, over subjects; null where it separates nobody. The last two need
-    three subjects, and take the tests that all judges scored of all subjects.
+    rank: a `subject`'s overall rank (1 is best, ties share the better one) and mean as `value`, by the panel `as it
+    is`, without one judge, or with other points for issues: no floor of 0, one point each (the share of issues not
+    named), or all or nothing (the share of answers without an issue). reliability: the split-half reliability
+    (Spearman-Brown) of a dimension's means over `tests`, and the numbers of tests that separate nobody (all subjects
+    have the same mark) or separate the wrong way round (a correlation below 0). test: a test's correlation with the
+    mean of the others over subjects, null if it separates nobody. The last two kinds need three subjects and use the
+    tests that all judges scored for all subjects.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class Robust:
 
 @dataclass(frozen=True)
 class Shown:
-    """Ranks by subject under each alternative; by dimension reliability and counts, and the tests at the bottom."""
+    """Ranks by subject under each alternative; by dimension, the reliability with its counts and the worst tests."""
 
     alternatives: tuple[str, ...]
     ranks: Mapping[str, Mapping[str, Robust]]
@@ -75,7 +75,7 @@ def _shown(_: Summary, rows: Sequence[Robust]) -> Shown | None:
 
 @analysis(Robust, order=39, link="Robustness", heading="Whether the order would be another", layout=_shown)
 def robustness(summary: Summary) -> Sequence[Robust]:
-    """Ranks under every alternative, best as it is first, then reliability by dimension, then every test."""
+    """Return ranks under every alternative, in the leaderboard's order, then reliability and tests by dimension."""
     order = {
         score.subject: -score.mean
         for score in summary.scores
@@ -92,12 +92,12 @@ def robustness(summary: Summary) -> Sequence[Robust]:
 def _ranked(name: str, subjects: Sequence[str], means: Sequence[float]) -> Iterator[Robust]:
     for subject, mean in zip(subjects, means, strict=True):
         known = not np.isnan(mean)
-        rank = 1 + sum(other > mean + _SAME for other in means) if known else None
+        rank = 1 + sum(other > mean + _TOLERANCE for other in means) if known else None
         yield Robust(RANK, OVERALL, name, subject, float(mean) if known else None, rank, None)
 
 
 def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[float]]:
-    """The overall means of subjects without each judge, where others are left, and with other points."""
+    """Return the subjects' overall means without each judge, if others are left, and with other points."""
     panel = summary.settings.panel
 
     def without(judge: str, subject: str, dimension: str) -> float:
@@ -110,11 +110,11 @@ def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[f
         ]
         for judge in (panel if len(panel) > 1 else ())
     }
-    by_points = {subject: _by_points(summary, subject) for subject in subjects}
+    by_points = {subject: _means_by_points(summary, subject) for subject in subjects}
     return found | {name: [by_points[subject][name] for subject in subjects] for name in _POINTS}
 
 
-def _by_points(summary: Summary, subject: str) -> dict[str, float]:
+def _means_by_points(summary: Summary, subject: str) -> dict[str, float]:
     means: dict[str, list[float]] = {name: [] for name in _POINTS}
     for dimension, rubric in summary.rubrics.items():
         named = np.stack([shares_naming(summary, subject, judge, dimension) for judge in summary.settings.panel])
@@ -134,7 +134,7 @@ def _one_point(named: _Array, rubric: Rubric) -> _Array:
 
 
 def _any_issue(named: _Array, rubric: Rubric) -> _Array:
-    """An issue is named where at least half of a judge's readings name it."""
+    """Return 1 for answers without an issue, which counts if at least half of a judge's readings name it."""
     free: _Array = np.where(np.isnan(named).any(axis=-1), np.nan, (named < 0.5).all(axis=-1))
     return free
 
@@ -147,7 +147,7 @@ _POINTS: Mapping[str, Callable[[_Array, Rubric], _Array]] = {
 
 
 def _mean_of(marks: _Array) -> float:
-    """Judges x tests x samples to the mean over tests of the answers that all of the judges marked; nan without any."""
+    """Return the mean over tests of the answers marked by all judges (judges x tests x samples); nan without any."""
     return float(mean_of_known(mean_of_known(marks.mean(axis=0), axis=1), axis=0))
 
 
@@ -157,10 +157,10 @@ def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:
         return
     by_panel = marks.mean(axis=2)
     found, reliability = item_rest(by_panel), split_half(by_panel)
-    nobody = int((np.ptp(by_panel, axis=0) <= _SAME).sum())
+    constant = int((np.ptp(by_panel, axis=0) <= _TOLERANCE).sum())
     counts = {
         SPLIT_HALF: None if np.isnan(reliability) else reliability,
-        SEPARATE_NOBODY: float(nobody),
+        SEPARATE_NOBODY: float(constant),
         WRONG_WAY: float((found < 0).sum()),
     }
     for name, value in counts.items():

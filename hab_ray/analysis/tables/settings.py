@@ -1,4 +1,4 @@
-"""Who was asked, under which settings, what they said they are, and what the results depend on."""
+"""The models of a run with their settings and reported names, and the versions and hashes behind the results."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hab_ray.storage.record import Record
 
 @dataclass(frozen=True)
 class ModelLine:
-    """One subject or judge. `reported` are the names it answered under, with counts; none for a judge.
+    """One subject or judge. `reported` holds the model names that the vendor reported, with counts; none for a judge.
 
-    `unheeded` are the settings that it was asked for in vain.
-    Model, provider and system are None of a subject whose answers were given.
+    `unheeded` holds the requested settings that the vendor refuses or ignores. Model, provider and system are None for
+    a subject with given answers.
     """
 
     name: str
@@ -37,7 +37,7 @@ class ModelLine:
 
 @dataclass(frozen=True)
 class SettingsTable:
-    """The models of a run, by label what its results depend on (hashes, versions, dates), and what was declared."""
+    """The models of a run, its hashes, versions and dates by label, and its preregistration."""
 
     subjects: tuple[ModelLine, ...]
     judges: tuple[ModelLine, ...]
@@ -47,7 +47,7 @@ class SettingsTable:
 
 @section(order=90, link="Settings", heading="Settings")
 def settings(summary: Summary) -> SettingsTable:
-    """The settings as they were sent."""
+    """Return the settings as sent."""
     record = summary.run.record
     asked = {subject.name: subject for subject in record.sweep.subjects}
     return SettingsTable(
@@ -63,9 +63,8 @@ def settings(summary: Summary) -> SettingsTable:
 
 def _subject(record: Record, sent: Sent, asked: Subject | None) -> ModelLine:
     shown = tuple(f"{name} {' / '.join(values)}" for name, values in sent.parameters.items())
-    return ModelLine(
-        sent.subject, sent.model, sent.provider, shown, _unheeded(record, asked), sent.system, sent.reported
-    )
+    without_effect = _unheeded(record, asked)
+    return ModelLine(sent.subject, sent.model, sent.provider, shown, without_effect, sent.system, sent.reported)
 
 
 def _unheeded(record: Record, asked: Subject | None) -> tuple[Unheeded, ...]:
@@ -85,7 +84,6 @@ def _judge(record: Record, judge: Judge) -> ModelLine:
 
 
 def _imported(rubrics: Mapping[str, Rubric]) -> dict[str, str]:
-    """What is to be known of imported wording, by dimension."""
     notes = {name: imported_note(rubric.literal) for name, rubric in rubrics.items() if rubric.literal}
     return {f"wording of {name}": note for name, note in notes.items()}
 

@@ -1,7 +1,7 @@
-"""Transcripts to read: a few tests of each dimension with every answer and every verdict.
+"""Transcripts to read: a few tests of each dimension with all answers and verdicts.
 
-Whole tests are picked by the hash of their ids: the same ones whenever the report is written, and not by result. What
-they lack of the score's quarters and of the issues that the panel names is shown by single answers.
+Tests are picked by the hash of their ids: reproducibly, and independently of results. Single answers are added for
+quarters of the score, and issues named by the panel, that the picked tests do not cover.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ QUARTERS = 4
 
 @dataclass(frozen=True)
 class ReadVerdict:
-    """A verdict with its letters spelt out; `on_panel` is false for a further rater's."""
+    """A verdict with the issues behind its letters; `on_panel` is false for other raters."""
 
     verdict: Verdict
     issues: tuple[Criterion, ...]
@@ -33,7 +33,7 @@ class ReadVerdict:
 
 @dataclass(frozen=True)
 class ShownAnswer:
-    """A subject's first answer (None: nothing yet) and the verdicts on it; `system` is the subject's own prompt."""
+    """A subject's first response, if any, and the verdicts on it; `system` is the subject's own system prompt."""
 
     subject: str
     system: str | None
@@ -51,7 +51,7 @@ class ShownTest:
 
 @dataclass(frozen=True)
 class Example:
-    """One answer to a test, and what it is an example of."""
+    """One answer to a test, and what it exemplifies."""
 
     of: tuple[str, ...]
     test: ShownTest
@@ -69,7 +69,7 @@ class DimensionSample:
 
 @section(order=65, link="Transcripts", heading="Transcripts")
 def transcripts(summary: Summary) -> Sequence[DimensionSample]:
-    """The sample of every dimension, in the order of the dimensions."""
+    """Return the sample of every dimension, in the sweep's order."""
     return [_sample(summary, dimension, ids) for dimension, ids in summary.settings.tests.items()]
 
 
@@ -94,7 +94,7 @@ def _sample(summary: Summary, dimension: str, test_ids: Sequence[str]) -> Dimens
 
 
 def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """For each quarter of the score that no picked test has, the test and subject of an answer in it."""
+    """Yield an answer, by test and subject, for each quarter of the score that no picked test covers."""
     ids = summary.settings.tests[dimension]
     at: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for marks in summary.marks[summary.settings.truncated]:
@@ -108,7 +108,7 @@ def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Ite
 
 
 def _of_issues(summary: Summary, dimension: str, picked: Sequence[str]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """For each issue that the panel names of an answer, and of none in the picked tests, one such answer."""
+    """Yield an answer, by test and subject, for each issue named by the panel but for no picked test."""
     by_issue: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for rate in issues(summary):
         if rate.dimension == dimension and rate.judge == PANEL and rate.example is not None:
@@ -123,7 +123,7 @@ def _hash(answer: tuple[str, str]) -> bytes:
 
 
 def pick(test_ids: Sequence[str]) -> list[str]:
-    """The tests whose transcripts are shown: the first by the hash of their ids."""
+    """Return the tests whose transcripts are shown: the first by the hash of their ids."""
     return sorted(test_ids, key=hash_of)[:TESTS_SHOWN]
 
 
@@ -134,7 +134,7 @@ def _shown(
     systems: Mapping[str, str | None],
     subject: str | None = None,
 ) -> ShownTest:
-    """A test with the first answer of every subject, or of one alone."""
+    """Return a test with the first answer of every subject, or of one."""
     first = [one for one in transcript.answers if one.sample == 0 and subject in (None, one.subject)]
     return ShownTest(transcript.test, tuple(_answer(one, rubric, panel, systems.get(one.subject)) for one in first))
 

@@ -1,4 +1,4 @@
-"""What truncated answers do to the means."""
+"""The effect of truncated answers on means."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hab_ray.rows import Score
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """A mean of the panel with truncated answers in it: the mean (0..1) with them, and without them."""
+    """A mean of the panel (0..1) with truncated answers `judged`, and with them `excluded`."""
 
     subject: str
     dimension: str
@@ -24,7 +24,7 @@ class Truncation:
 
 
 def compare(judged: Iterable[Score], excluded: Iterable[Score]) -> list[Truncation]:
-    """The panel's means that truncated answers enter, from the same scores with these answers and without them."""
+    """Return the panel's means affected by truncated answers, from the scores with and without these answers."""
     return [
         Truncation(a.subject, a.dimension, a.truncated, a.mean, b.mean)
         for a, b in zip(judged, excluded, strict=True)
@@ -34,6 +34,6 @@ def compare(judged: Iterable[Score], excluded: Iterable[Score]) -> list[Truncati
 
 @analysis(Truncation, order=50, link="Truncated answers", heading="Truncated answers")
 def truncation(summary: Summary) -> Sequence[Truncation]:
-    """Both means wherever they are over different answers."""
+    """Return both means wherever they are over different answers."""
     judged, excluded = summary.marks["judge"], summary.marks["exclude"]
     return compare(scores_of(judged), scores_of(excluded)) if judged != excluded else []

@@ -1,4 +1,4 @@
-"""What variants change: each beside what it varies, over the answers that both have scored."""
+"""The effect of variants: each compared with its base over the answers that both have marks for."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hab_ray.config.sections import VariedJudge, VariedSubject
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The mean (0..1) of a subject or judge and of its variant over the `n` answers of `asked` that both have.
+    """The means (0..1) of a subject or judge and its variant over the `n` of `asked` answers that both have.
 
-    Of a subject the panel's marks are compared, answer by answer to the same tests; of a judge its marks on the same
-    answers of all subjects. The means are None where `n` is 0.
+    Subjects are compared by the panel's marks of answers to the same tests, judges by their marks of the same answers
+    of all subjects. The means are None if `n` is 0.
     """
 
     variant: str
@@ -31,7 +31,7 @@ class Change:
 
     @property
     def difference(self) -> float | None:
-        """How much higher the variant's mean is."""
+        """The variant's mean less the base's."""
         if self.base_mean is None or self.variant_mean is None:
             return None
         return self.variant_mean - self.base_mean
@@ -39,7 +39,7 @@ class Change:
 
 @analysis(Change, order=37, link="Variants", heading="What the variants change")
 def variants(summary: Summary) -> Sequence[Change]:
-    """The variants of a sweep beside what they vary: subjects, then judges, by dimension."""
+    """Compare the variants of a sweep with their bases: subjects, then judges, by dimension."""
     sweep = summary.run.record.sweep
     own = summary.cells
     subjects = [
@@ -56,7 +56,7 @@ def variants(summary: Summary) -> Sequence[Change]:
 
 
 def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tuple[str, ItemScores]]:
-    """The panel's marks on what a varied subject answered, by dimension."""
+    """Yield the panel's marks of a varied subject's answers, by dimension."""
     for dimension in summary.settings.tests:
         settings = replace(summary.settings, subjects=(subject.name,), tests=_only(summary, dimension))
         answers = answers_of(summary.run, subject.name, dimension)
@@ -65,17 +65,16 @@ def _marks_of_subject(summary: Summary, subject: VariedSubject) -> Iterator[tupl
 
 
 def _marks_of_judge(summary: Summary, judge: VariedJudge) -> Iterator[tuple[str, list[ItemScores]]]:
-    """The marks of a varied judge on each subject's answers, by dimension: of those that it has read."""
+    """Yield a varied judge's marks of each subject's answers, by dimension, where it has verdicts."""
     run = summary.run
     for dimension in summary.settings.tests:
         found = []
+        tests = _only(summary, dimension)
         for subject in summary.settings.subjects:
-            if not (verdicts := verdicts_on(run, subject, dimension, judge.name)):
-                continue
-            tests = _only(summary, dimension)
-            settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
-            rows = RowIndex.of(answers_of(run, subject, dimension), verdicts)
-            found.append(marks_of(rows, settings)[0])
+            if verdicts := verdicts_on(run, subject, dimension, judge.name):
+                settings = replace(summary.settings, subjects=(subject,), panel=(judge.name,), tests=tests)
+                rows = RowIndex.of(answers_of(run, subject, dimension), verdicts)
+                found.append(marks_of(rows, settings)[0])
         if found:
             yield dimension, found
 
@@ -85,7 +84,6 @@ def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
 
 
 def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[ItemScores, ItemScores]]) -> Change:
-    """Two sets of marks of the same answers, compared over those that both have."""
     marks = [pair for one, other in pairs for pair in zip(_flat(one), _flat(other), strict=True)]
     both = [(a, b) for a, b in marks if a is not None and b is not None]
     base_mean, variant_mean = (fmean(side) for side in zip(*both, strict=True)) if both else (None, None)

@@ -1,4 +1,4 @@
-"""What figures draw, from the tables of a run's analyses: best subjects first, dimensions in the run's order."""
+"""The data of figures, from the tables of a run's analyses: best subjects first, dimensions in the run's order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R = TypeVar("R", bound=Row)
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A subject's overall mean by the panel, 0..1, with its 95 % interval and the ranks that it may have."""
+    """A subject's overall mean by the panel (0..1), with its 95 % interval and its possible ranks."""
 
     subject: str
     mean: float
@@ -30,7 +30,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The share, 0..1, of a subject's answers in a dimension of which the panel names an issue."""
+    """The share (0..1) of a subject's answers in a dimension for which the panel names an issue."""
 
     subject: str
     dimension: str
@@ -51,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """How far a subject's overall mean is above another's, and whether Holm's correction leaves that standing."""
+    """The difference of two subjects' overall means, and whether it is significant after Holm's correction."""
 
     subject: str
     other: str
@@ -60,23 +60,16 @@ class Pair:
 
 
 def bars(run: Run) -> list[Bar]:
-    """Of each subject that has an overall mean."""
+    """Return a bar for each subject with an overall mean."""
     return [
-        Bar(
-            row.subject,
-            row.mean,
-            row.mean if row.low is None else row.low,
-            row.mean if row.high is None else row.high,
-            row.first,
-            row.last,
-        )
+        Bar(row.subject, row.mean, *_ends(row.mean, row.low, row.high), row.first, row.last)
         for row in _rows(Rank, run, "leaderboard")
         if row.mean is not None and row.first is not None and row.last is not None
     ]
 
 
 def heats(run: Run) -> list[Heat]:
-    """Of each subject, dimension and issue whose rate is known; subjects in the order of the leaderboard."""
+    """Return each known rate of a subject, dimension and issue, in the order of the leaderboard."""
     place = _places(run)
     found = [row for row in _rows(IssueRate, run, "issues") if row.judge == PANEL and row.rate is not None]
     found.sort(key=lambda row: (place[row.subject], run.dimensions.index(row.dimension), row.issue))
@@ -84,22 +77,16 @@ def heats(run: Run) -> list[Heat]:
 
 
 def points(run: Run) -> list[Point]:
-    """Of each dimension in which several judges have scored answers."""
+    """Return a point for each dimension in which several judges have scored answers."""
     return [
-        Point(
-            row.dimension,
-            row.value,
-            row.value if row.low is None else row.low,
-            row.value if row.high is None else row.high,
-            row.reliable,
-        )
+        Point(row.dimension, row.value, *_ends(row.value, row.low, row.high), row.reliable)
         for row in _rows(Agreed, run, "agreement")
         if row.issue is None and row.statistic == "alpha" and row.value is not None and row.dimension != OVERALL
     ]
 
 
 def pairs(run: Run) -> list[Pair]:
-    """Of every two subjects whose overall difference is known, the better placed first."""
+    """Return every pair of subjects with a known overall difference, the higher ranked first."""
     place = _places(run)
     found = []
     for row in _rows(PairedDifference, run, "differences"):
@@ -109,6 +96,10 @@ def pairs(run: Run) -> list[Pair]:
             else:
                 found.append(Pair(row.other, row.subject, -row.difference, row.differs))
     return sorted(found, key=lambda pair: (place[pair.subject], place[pair.other]))
+
+
+def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
+    return value if low is None else low, value if high is None else high
 
 
 def _places(run: Run) -> dict[str, int]:

@@ -1,6 +1,6 @@
-"""Draws figures with matplotlib, which this module alone imports.
+"""Draws figures with matplotlib, which only this module imports at its top.
 
-Colours are told apart by the colour-blind, and in grey: cividis, and purple against orange.
+Colours are distinguishable for colour-blind readers and in grey: cividis, and purple against orange.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from hab_ray.analysis.agreement import LITTLE
+from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.board import rank_text
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
@@ -32,7 +32,7 @@ _GAP = 0.06  # inches
 
 @dataclass(frozen=True)
 class Drawing(Generic[D]):
-    """A figure: the rows it draws, how, and what it shows in words."""
+    """A figure: its data, a function that draws them, and a description."""
 
     data: Callable[[Run], Sequence[D]]
     draw: Callable[[Sequence[D]], Figure]
@@ -40,7 +40,7 @@ class Drawing(Generic[D]):
 
 
 def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
-    """Means with intervals, the best on top, on an axis that begins and ends where the intervals do, and says so."""
+    """Draw means with intervals, the best on top, on an axis limited to the range of the intervals and labelled so."""
     figure, axes = _axes(len(rows))
     places = range(len(rows))
     means = [row.mean for row in rows]
@@ -62,7 +62,7 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
 
 
 def draw_issues(rows: Sequence[Heat]) -> Figure:
-    """A field for each subject and issue, dimensions side by side."""
+    """Draw a heat map of subjects x issues, dimensions side by side."""
     subjects = list(dict.fromkeys(row.subject for row in rows))
     by_dimension = {
         name: list(found) for name, found in groupby(sorted(rows, key=lambda row: row.dimension), lambda r: r.dimension)
@@ -83,28 +83,22 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
         axes.tick_params(length=0)
     for axes in grid[1:]:
         axes.set_yticks([])
-    bar = figure.colorbar(
-        shown,
-        ax=list(grid),
-        orientation="horizontal",
-        fraction=0.05,
-        pad=0.31 / figure.get_figheight(),
-        aspect=40,
-    )
-    bar.set_label("share of answers of which the panel names the issue", fontsize=7)
+    pad = 0.31 / figure.get_figheight()
+    bar = figure.colorbar(shown, ax=list(grid), orientation="horizontal", fraction=0.05, pad=pad, aspect=40)
+    bar.set_label("share of answers for which the panel names the issue", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
 
 def draw_agreement(rows: Sequence[Point]) -> Figure:
-    """Alpha by dimension; hollow where answers are too few to rely on it."""
+    """Draw alpha by dimension; points are hollow if based on too few answers."""
     figure, axes = _axes(len(rows))
     for at, row in enumerate(rows):
         axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
         axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
-    for place, told in ((0.0, "chance"), (LITTLE, "below: little")):
+    for place, label in ((0.0, "chance"), (LOW_ALPHA, "below: little")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
-        axes.annotate(told, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
+        axes.annotate(label, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
     axes.set_xlabel("Krippendorff's alpha of the judges' scores, 95 % intervals; hollow: too few answers")
     _name_lines(axes, [row.dimension.replace("_", " ") for row in rows])
@@ -113,7 +107,7 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
 
 
 def draw_pairs(rows: Sequence[Pair]) -> Figure:
-    """A field for each pair, in the order of the leaderboard; a dot where the two are told apart."""
+    """Draw a matrix of all pairs in the order of the leaderboard; a dot marks a significant difference."""
     names = list(dict.fromkeys([*(row.subject for row in rows), *(row.other for row in rows)]))
     side = max(3.2, 0.36 * len(names))
     figure = Figure(figsize=(side + 1.2, side))
@@ -144,14 +138,14 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
 
 
 def put_notice(figure: Figure, notice: str) -> None:
-    """Write a notice below all else."""
+    """Write a notice at the bottom of a figure."""
     below = (figure.get_tightbbox().y0 - _GAP) / figure.get_figheight()
     figure.text(0.5, below, notice, ha="center", va="top", fontsize=6, color="#a03000", wrap=True)
 
 
 DRAWINGS: Mapping[str, Drawing[Any]] = {
     "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they leave open"),
-    "issues": Drawing(heats, draw_issues, "how often the panel names each issue of each subject's answers"),
+    "issues": Drawing(heats, draw_issues, "how often the panel names each issue for each subject's answers"),
     "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
     "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot where two are told apart"),
 }

@@ -1,4 +1,4 @@
-"""Writes a run's figures as SVG, PNG and CSV; the same tables and the same matplotlib give the same bytes."""
+"""Writes a run's figures as SVG, PNG and CSV; equal tables and the same matplotlib give equal bytes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DPI = 300
-# Letters are outlines in the SVG, so that it looks alike where the font is not; no name of a subject is a formula.
+# Text is outlines in the SVG, so that it looks the same without the font; "$" in a subject's name starts no formula.
 _SETTINGS: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "hab", "text.parse_math": False}
 _METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 
 @dataclass(frozen=True)
 class Written:
-    """A figure's files by name, and what it shows; no files where the run has nothing to draw."""
+    """A figure's file names and description; no files if the run has nothing to draw."""
 
     name: str
     files: tuple[str, ...]
@@ -33,7 +33,7 @@ class Written:
 
 
 def write_figures(run: Run, folder: Folder) -> list[Written]:
-    """Write every figure that a run has the data of into a folder.
+    """Write every figure for which a run has data into a folder.
 
     Raises:
         ConfigError: matplotlib is not installed, or the run has no tables yet.

@@ -1,4 +1,4 @@
-"""Signs of trouble that a run's own data can show, the gravest first. The report opens with the worst three."""
+"""Signs of trouble in a run's own data, the most severe first. The report opens with the worst three."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _shown(_: Summary, found: Sequence[Finding]) -> ShownFindings | None:
 
 @analysis(Finding, order=10, link="Before use", heading="Before you use these scores", layout=_shown)
 def findings(summary: Summary) -> Sequence[Finding]:
-    """All that a reader should know before using the scores, the gravest first."""
+    """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings
     panel = [score for score in summary.scores if score.judge == PANEL]
     alike = agreement(marks)
@@ -82,7 +82,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
 
 
 def _awaited(summary: Summary) -> list[StatusCount]:
-    """The rows without the answers of those whose answers are given: no run brings what a file lacks."""
+    """Return the statuses without given answers: running again cannot complete a file."""
     asked = {subject.name for subject in summary.run.record.sweep.subjects}
     return [status for status in summary.statuses if status.judge is not None or status.subject in asked]
 
@@ -92,7 +92,7 @@ def _counts(marks: Sequence[ItemScores], count: Callable[[ItemScores], int]) -> 
 
 
 def _refused(summary: Summary) -> list[rows.Counted]:
-    """Refusals in prose, and answers that the vendor blocked."""
+    """Count refusals in prose and answers that the vendor blocked."""
     blocked: dict[tuple[str, str], int] = defaultdict(int)
     for status in summary.statuses:
         if status.judge is None and status.state is State.BLOCKED:
@@ -119,7 +119,7 @@ def _cutoffs(summary: Summary) -> Mapping[str, Cutoff | None]:
 
 
 def _made(summary: Summary) -> date | None:
-    """The day from which the run's own tests are; None where they were given."""
+    """Return the date of the run's own tests; None if they were given."""
     record = summary.run.record
     return None if record.sweep.gives_tests else record.started.date()
 

@@ -1,4 +1,4 @@
-"""What judges are partial to: their own answers, their vendor's, length, refusals, and tests of their own making."""
+"""Biases of judges: towards their own answers, their vendor's, length, refusals, and tests they generated."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.evidence.slopes import slope
-from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, excludes_zero, interval, mean_of_known
+from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, ends, excludes_zero, interval, mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
@@ -22,16 +22,15 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """How much more a judge gives to answers of one `kind` than `others` do, on the scale of scores, 0..1.
+    """How much higher a judge marks answers of one `kind` than `others` do, on the scale of 0..1.
 
-    itself, vendor: to its own answers, or to other models of its vendor, beyond what it gives to the answers of
-    subjects that are no judge's kin, against judges of other vendors on the same tests. refusals: to answers that
-    refuse, beyond what it gives to the same subject's other answers. length: to an answer twice as long of the same
-    subject. generator: to tests that its own model made.
+    itself, vendor: its own answers, or those of its vendor's other models, relative to its lead on subjects that are no
+    judge's kin, against judges of other vendors on the same tests. refusals: answers that refuse, relative to the same
+    subject's other answers. length: an answer twice as long by the same subject. generator: tests its model generated.
 
-    `mean` is the judge's own mean of the answers in question, `answers` how many they are; for length all answers.
-    The 95 % interval is by generation call, of one value alone; with few `calls` it is not `reliable`. Where `value` is
-    null, `why` says what it would take to know.
+    `mean` is the judge's own mean of the `answers` concerned; for length, of all answers. The 95 % interval is by
+    generation call and uncorrected; with few `calls` it is not `reliable`. If `value` is null, `why` says what is
+    needed to measure it.
     """
 
     kind: str
@@ -48,14 +47,14 @@ class Preference:
     why: str
 
     @property
-    def is_told(self) -> bool:
+    def is_significant(self) -> bool:
         """Whether the interval excludes 0."""
         return excludes_zero(self.low, self.high)
 
 
 @dataclass(frozen=True)
 class ShownPreferences:
-    """Overall values by kind, those of single dimensions, and what cannot be known."""
+    """Overall values by kind, those of single dimensions, and unknown ones."""
 
     overall: Mapping[str, tuple[Preference, ...]]
     dimensions: tuple[Preference, ...]
@@ -74,12 +73,12 @@ def _shown(_: Summary, rows: Sequence[Preference]) -> ShownPreferences | None:
 
 @analysis(Preference, order=31, link="Preferences", heading="What the judges are partial to", layout=_shown)
 def preferences(summary: Summary) -> Sequence[Preference]:
-    """Every judge's preferences, overall and by dimension; of a panel of one only that they cannot be known."""
+    """Return every judge's preferences, overall and by dimension; those of a panel of one are unknown."""
     return [*_kin(summary), *_slopes(summary), *_generator(summary)]
 
 
 def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
-    """Tests x samples: how far a judge's marks are above the others' mean, nan where one of them has none."""
+    """Return tests x samples: a judge's marks less the others' mean; nan if one of them has none."""
     rest: _Array = np.mean([summary.given[subject, dimension, other] for other in others], axis=0)
     return summary.given[subject, dimension, judge] - rest
 
@@ -103,8 +102,8 @@ def _of_kind(
 ) -> Iterator[Preference]:
     kind, judge, others = who
     if not others or not rest:
-        lacking = "a judge of another vendor" if not others else "a subject that is kin to none of these judges"
-        yield _unknown(kind, judge, others, f"{judge} would have to be compared over {lacking}, and there is none")
+        lacking = "no judge of another vendor" if not others else "no subject unrelated to these judges"
+        yield _unknown(kind, judge, others, f"the run has {lacking} to compare {judge} with")
         return
     parts, marks, rows = [], [], []
     for dimension in summary.settings.tests:
@@ -150,7 +149,7 @@ def _of_slope(summary: Summary, kind: str, judge: str, others: Sequence[str]) ->
 def _observed(
     summary: Summary, kind: str, judge: str, others: Sequence[str], dimensions: Sequence[str]
 ) -> tuple[_Array, _Array, _Array, NDArray[np.int64], NDArray[np.int64]]:
-    """Of every answer that all these judges marked: how far ahead, on what, the judge's mark, subject, call."""
+    """Return arrays over the answers marked by all these judges: lead, regressor, the judge's mark, subject, call."""
     columns: list[list[_Array]] = [[], [], [], [], []]
     places: dict[tuple[str, str], int] = {}
     for group, (dimension, subject) in enumerate((d, s) for d in dimensions for s in summary.settings.subjects):
@@ -172,21 +171,22 @@ def _generator(summary: Summary) -> Iterator[Preference]:
     if len(summary.settings.panel) < 2:
         return
     if sweep.gives_tests or sweep.generate is None:
-        why = "who made the tests is not recorded: they were given"
+        why = "the tests were given, and their generator is not recorded"
     else:
-        why = f"all tests come from {sweep.generate.model}; it takes tests from two generators to tell"
+        why = f"all tests come from {sweep.generate.model}; measuring it takes tests from two generators"
     yield _unknown(GENERATOR, PANEL, (), why)
 
 
 def _row(what: tuple[str, str, str, str], found: Interval | None, own: _Array, calls: int) -> Preference:
+    value, low, high = ends(found)
     return Preference(
         *what,
         answers=len(own),
         calls=calls,
         mean=float(own.mean()) if len(own) else None,
-        value=found.mean if found else None,
-        low=found.low if found else None,
-        high=found.high if found else None,
+        value=value,
+        low=low,
+        high=high,
         reliable=calls >= FEW_CALLS,
         why="" if found else "these judges have no answer in common",
     )
