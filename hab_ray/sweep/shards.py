@@ -178,19 +178,16 @@ class Shards:
 
     def has_inputs(self, state: ShardState) -> bool:
         """Whether all inputs of a shard can be read, and so its tasks are known."""
-        return not self._incomplete_inputs(state)
-
-    def _incomplete_inputs(self, state: ShardState) -> list[ShardInput]:
-        return [one for one in self._inputs[state.number] if not one.is_complete]
+        return all(one.is_complete for one in self._inputs[state.number])
 
     def is_fed(self, state: ShardState) -> bool:
         """Whether a shard waits only for inputs that it reads row by row and that may still produce rows."""
-        incomplete = self._incomplete_inputs(state)
+        incomplete = [one for one in self._inputs[state.number] if not one.is_complete]
         return bool(incomplete) and all(one.grain is Grain.ROW and one.is_flowing for one in incomplete)
 
     def may_settle_early(self, state: ShardState) -> bool:
         """Whether a fed shard's sources have rows from an earlier process, for which no calls are queued."""
-        sources = [one.source for one in self._incomplete_inputs(state)]
+        sources = [one.source for one in self._inputs[state.number] if not one.is_complete]
         return self.is_fed(state) and not state.order and any(source.settled for source in sources)
 
     def accepts_flow(self, state: ShardState) -> bool:

@@ -164,7 +164,7 @@ def test_a_literal_section_that_cannot_be_sent_is_a_problem(imported: tuple[Path
 def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").write_text("")
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         import_rubrics(checkout, tmp_path / "full", ANY)
 
 
