@@ -61,7 +61,9 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
     one = row()
     del one["subject_model"]
     source = written(tmp_path, one)
-    with pytest.raises(ConfigError, match=r"no column is known as subject; .* or --value subject=TEXT for all rows"):
+    with pytest.raises(
+        ConfigError, match=r"no column is known as subject; .* or give --value subject=TEXT for all rows"
+    ):
         import_responses(source, tmp_path / "a.jsonl")
     named = TableSource(source.name, values={"subject": "o4-mini"})
     import_responses(named, tmp_path / "a.jsonl")

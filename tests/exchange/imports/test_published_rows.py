@@ -127,7 +127,7 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
     about = yaml.safe_load((tmp_path / "v.parquet.source.yaml").read_text())
     assert list(about["sha256"]) == [first, *more] and about["rows"] == 974
     with pytest.raises(
-        ConfigError, match=r"no column is known as dimension; .* or --value dimension=TEXT for all rows"
+        ConfigError, match=r"no column is known as dimension; .* or give --value dimension=TEXT for all rows"
     ):
         (tmp_path / "x.csv").write_bytes((tmp_path / names[0]).read_bytes())
         import_verdicts(TableSource(str(tmp_path / "x.csv"), values={"rater": "o3"}), tmp_path / "w.parquet")

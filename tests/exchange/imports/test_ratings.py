@@ -199,5 +199,5 @@ def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, mo
     assert by_rater(given(tmp_path)) == {"person-1": 2}
     assert "NOTE: the card states 900 answers that people rated, but there are 1" in found.notes
     files.append("b.jsonl")
-    with pytest.raises(ConfigError, match=r"has 2 files of JSON, and one is expected; it has README.md, a.json"):
+    with pytest.raises(ConfigError, match=r"has 2 JSON files instead of one; it has README.md, a.json"):
         import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")
