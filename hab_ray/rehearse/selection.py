@@ -65,7 +65,7 @@ class _Choice:
         good = self._without_repeats(rows)
         found = {row.id for row in rows if row.state is State.OK}
         if found != good:
-            yield f"candidates {_few(found ^ good)} are wrongly kept, or wrongly rejected as repeats"
+            yield f"candidates {_few(found ^ good)} are wrongly kept or rejected as repeats"
         kept = [candidates[id_] for id_ in sorted(good)]
         if isinstance(self.work.sweep.validation, Validate):
             scores = {row.id: self._score(row) for row in kept}

@@ -177,11 +177,11 @@ class _Tables:
             verdicts = _read(out / "verdicts.parquet", columns)
             found = {key: score for key, score in verdicts.items() if key in wanted}
             if found != wanted:
-                yield "the scores of exported verdicts differ from the run's"
+                yield "the exported verdicts have other scores than the run's"
             published = [_PUBLISHED.get(name, name) for name in _VERDICT]
             scored = {key: score for key, score in wanted.items() if score is not None}
             if _read(out / "evaluations.parquet", [*published, "score"]) != scored:
-                yield "the scores of exported evaluations differ from the run's"
+                yield "the exported evaluations have other scores than the run's"
             means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
             if not all_same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
                 yield "the exported scores differ from the run's"
