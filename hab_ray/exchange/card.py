@@ -79,7 +79,6 @@ def _names(names: Sequence[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Escape text for Markdown."""
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 

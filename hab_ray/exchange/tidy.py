@@ -32,7 +32,6 @@ def tidy_tables(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.T
 
 
 def _bridge(run: RunFolder) -> Iterator[tuple[str, Iterable[pa.Table]]]:
-    """Yield the tables that compare the run's judges with an earlier study's, if the run has any."""
     rows: Mapping[str, type[Row]] = {SHIFTS: Shift, ISSUE_SHIFTS: IssueShift, SCORE_MAPS: ScoreMap}
     for file, row_type in rows.items():
         if run.has(file):

@@ -98,7 +98,6 @@ def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
 
 
 def _unequal(name: str, found: _Lines, expected: _Lines) -> Iterator[str]:
-    """Yield unexpected, missing and different lines."""
     for key in sorted(found.keys() | expected.keys()):
         shown = found.get(key)
         if shown is None or key not in expected or not all_same(shown, expected[key], _ROUNDING):

@@ -117,8 +117,6 @@ def _wrong_ranks(rows: Sequence[PairedDifference], board: Sequence[Rank]) -> Ite
 
 @dataclass(frozen=True)
 class _Reworded(Run):
-    """A run whose tests of one dimension have other prompts."""
-
     reworded: str = ""
 
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:

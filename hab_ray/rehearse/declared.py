@@ -58,7 +58,6 @@ def _wrong(row: DeclaredResult, value: Fraction | None, margin: float) -> Iterat
 
 
 def _compared(reader: RunReader, family: Family) -> Iterator[tuple[Key, Fraction | None]]:
-    """Yield the comparisons of a family with their differences."""
     run = reader.run
 
     def chosen(names: Sequence[str]) -> list[str]:

@@ -71,7 +71,6 @@ def _wrong(row: Agreed | None, values: Sequence[object], wanted: Fraction | None
 
 
 def _scores(reader: RunReader, dimension: str) -> Values:
-    """Return the marks of each answer by judge."""
     found: dict[tuple[str, str, int], dict[str, Fraction]] = defaultdict(dict)
     for subject, judge in product(reader.run.subjects, reader.run.panel):
         for (test, sample), mark in reader.marks(subject, dimension, [judge]).items():
@@ -188,7 +187,6 @@ def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
 def _ahead(
     reader: RunReader, judge: str, others: Sequence[str], subjects: Sequence[str], dimension: str
 ) -> Mapping[str, Fraction]:
-    """Return by test how far a judge's marks of these subjects' answers exceed other judges'."""
     gaps: dict[str, list[Fraction]] = defaultdict(list)
     for subject in subjects:
         for (test, _), gap in _gaps(reader, judge, others, subject, dimension).items():

@@ -77,7 +77,6 @@ def _is_empty(location: Location) -> bool:
 
 
 def _remove(location: Location, names: tuple[str, ...]) -> None:
-    """Remove the files and folders with these names."""
     folder = open_folder(location)
     for name in names:
         for file in [name] if folder.exists(name) else folder.list(name):

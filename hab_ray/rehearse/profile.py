@@ -103,7 +103,6 @@ def profile_of(work: Work, play: Play) -> Profile:
 
 
 def _paraphrases(work: Work) -> Iterator[ChosenTest]:
-    """Yield the paraphrased tests, those of each file once."""
     files = {subject.tests: subject.name for subject in work.sweep.varied_subjects if subject.tests is not None}
     for name in files.values():
         for words in work.paraphrases[name].values():
@@ -252,7 +251,6 @@ def _dimension(work: Work, name: str, points: Mapping[str, int], seed: int) -> P
 
 
 def _distinct_prompts(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    """Return the dimension of each prompt by its digest."""
     return {prompt: test.dimension for prompt, test in _distinct(tests, digest).items()}
 
 

@@ -71,8 +71,6 @@ def settings_of_judges(work: Work) -> Mapping[str, Sent]:
 
 @dataclass(frozen=True)
 class _Request:
-    """A received request: its recipient, dimension and manner."""
-
     recipient: str
     dimension: str
     manner: Manner

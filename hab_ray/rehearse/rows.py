@@ -39,8 +39,6 @@ class RowComparison:
 
 
 class _Row(NamedTuple):
-    """Identifies an answer to a test, or a verdict on it, within a part."""
-
     test_id: str
     sample: int
     replicate: int = 0
@@ -86,8 +84,6 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
 
 
 class _Part:
-    """Compares one subject in one dimension: the run's tests with the planted answers."""
-
     def __init__(self, run: Run, truth: Truth, subject: str, dimension: str) -> None:
         self._run, self._truth = run, truth
         self._subject, self._dimension = subject, dimension

@@ -74,7 +74,6 @@ class _Choice:
         yield from self._wrong_tests(kept)
 
     def _wrong_queries(self, candidates: Mapping[str, Candidate]) -> Iterator[str]:
-        """Check that each slot was generated from its theme and seeds, and has the queries written for it."""
         work, per_call, rubric = self.work, self.generate.per_call, self.work.rubrics[self.dimension]
         template, by_seeds = work.prompts.generate.user, self._by_seeds()
         for slot in range(-(-self.generate.candidates // per_call)):
@@ -96,7 +95,6 @@ class _Choice:
                 yield f"the candidates of slot {slot} are not the queries that were written for it"
 
     def _by_seeds(self) -> Mapping[frozenset[int], Sequence[WrittenQueries]]:
-        """Group the requests by the numbers of the seed queries that they show."""
         seeds = list(enumerate(self.work.rubrics[self.dimension].seeds))
         found: dict[frozenset[int], list[WrittenQueries]] = {}
         for request in self.written:
@@ -115,7 +113,6 @@ class _Choice:
         return all(at < len(queries) and queries[at] == row for at, row in rows)
 
     def _without_repeats(self, rows: Sequence[Candidate]) -> set[str]:
-        """Return the candidates that have a text, without repeats of earlier ones."""
         whole = [row for row in sorted(rows, key=lambda row: row.id) if row.prompt]
         if self.work.sweep.deduplicate == "off":
             return {row.id for row in whole}

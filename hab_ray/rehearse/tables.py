@@ -191,7 +191,6 @@ _PUBLISHED = {"subject": "subject_model", "judge": "evaluator_model"}
 
 
 def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
-    """Read the last of these columns, keyed by the others."""
     table = pq.read_table(file, columns=list(columns)).to_pylist()
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 

@@ -251,7 +251,6 @@ class Truth:
         return found
 
     def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[Item]:
-        """Yield the mean mark, number of answers and generation call of each test that these judges marked."""
         calls = self.calls.get(dimension, {})
         for prompt, answers in self.answers_of(subject, dimension).items():
             counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)

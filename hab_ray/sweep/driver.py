@@ -87,7 +87,6 @@ class Driver:
         return bool(running) or self._dispatcher.is_online_busy or bool(self._ready_to_settle())
 
     def _is_parked(self) -> bool:
-        """Whether only vendors' batches are pending."""
         busy = self._shards.at(ShardStatus.SETTLING, ShardStatus.COMPUTING) or self._dispatcher.is_online_busy
         return not busy and all(executor.is_parked for executor in self._context.executors.values())
 

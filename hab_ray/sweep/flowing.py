@@ -81,7 +81,6 @@ class SpoolQueue:
 
 
 def _room(dispatches: Sequence[Dispatch]) -> int:
-    """Return how many calls an executor accepts besides those of its open dispatches."""
     if len(dispatches) >= MAX_OPEN:
         return 0
     return MAX_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)

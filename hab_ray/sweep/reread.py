@@ -38,7 +38,6 @@ def _shown(score: float | None) -> str:
 
 
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
-    """Rewrite a view of verdicts with the present reader, and yield the changes."""
     before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
     rows: list[Verdict] = work.settled(shard, work.tasks(shard), store).rows
     after = {(v.test_id, v.sample, v.replicate): v for v in rows}

@@ -58,7 +58,6 @@ class Router:
         return Route(Mode.BATCH, stop_reason or refusal)
 
     def _stop_reason(self, state: ShardState) -> str | None:
-        """Return why nothing more is sent to a shard's model, or None."""
         model = self.work.model(state.shard)
         stops = self.counters.of_batches(model.entry.provider).stops
         return stops.get(model.name) or stops.get("")

@@ -86,7 +86,6 @@ class _Run:
             raise
 
     def _check_lease(self) -> None:
-        """Check that this process may still replace views and parts of the store."""
         wait_until_held(self._lease.watch().check)
 
     def _raise_if_lease_lost(self) -> None:
@@ -120,7 +119,6 @@ class _Run:
             self._parts.counters.notes.append(note)
 
     def _open_books(self) -> None:
-        """Read what the run has spent, and tell the user what may be released."""
         parts = self._parts
         stranded = parts.budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models)
         if stranded:

@@ -51,7 +51,6 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
 
 
 def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
-    """Return the columns that identify the tests."""
     rows = list(tests)
     return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
 

@@ -77,11 +77,6 @@ def download(data_set: DataSet, revision: str) -> Downloaded:
 
 
 def _only_json(data_set: DataSet, commit: str) -> str:
-    """Return the name of a data set's only JSON file.
-
-    Raises:
-        ConfigError: there is none, or there are several.
-    """
     from huggingface_hub import list_repo_files
 
     names = list_repo_files(data_set.repo, repo_type="dataset", revision=commit)

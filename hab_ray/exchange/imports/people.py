@@ -123,7 +123,6 @@ Raters = Judges | People
 
 
 def _keys(rubric: Rubric | None) -> tuple[str, ...]:
-    """Return the keys under which a reply may list issues."""
     literal = rubric.literal_judging if rubric else None
     return tuple(dict.fromkeys((*([literal.key] if literal else []), *_KEYS)))
 

@@ -131,7 +131,6 @@ class _ScoreReader:
             self._add(cells, scored.rater, where)
 
     def _add(self, cells: Cells, rater: str, where: str) -> None:
-        """Add a score, unless it repeats an earlier one."""
         key = (*(cells[name] for name in _ANSWER), cells["rater"])
         if (place := self._places.setdefault(key, len(self._places))) < len(self.columns.get("score", ())):
             if any(self.columns[name][place] != cells[name] for name in ("score", "failed", "response_sha256")):
@@ -163,7 +162,6 @@ class _ScoreReader:
         }
 
     def _test(self, row: Mapping[str, Any], where: str) -> Cells:
-        """Identify the test by its texts, else by its id."""
         if row.get("test_id") and not row.get("prompt"):
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
             test_id = name_in(row["test_id"], "test_id", where)

@@ -150,7 +150,6 @@ def _notes(rubric: LiteralRubric, checkout: Checkout) -> list[str]:
 
 
 def _write(imported: ImportedRubrics, folder: Path) -> None:
-    """Write the files, and check that reading them back yields the same rubrics and themes."""
     for rubric in imported.rubrics:
         content = rubric.model_dump(mode="json", exclude_none=True)
         content["literal"]["origin"] = rubric.literal.origin.model_dump(mode="json")

@@ -99,7 +99,6 @@ def _draw(run: Run, dimension: str, plan: SheetPlan) -> Iterator[_Drawn]:
 
 
 def _answers(run: Run, subject: str, dimension: str, seed: int) -> list[_Drawn]:
-    """Return a subject's answers in a dimension in the order of the draw."""
     table = run.responses(subject, dimension, columns=["test_id", "sample", "state", "text"])
     answers = [
         _Drawn(dimension, subject, test_id, sample, response_digest(text))

@@ -63,7 +63,6 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
 
 
 def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
-    """Return what raters see of each item."""
     tests: dict[str, ChosenTest] = {}
     texts: dict[tuple[str, str, str, int], str] = {}
     for dimension in dict.fromkeys(item.dimension for item in items):
@@ -90,7 +89,6 @@ def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
 
 
 def _names(run: Run) -> re.Pattern[str]:
-    """Return a pattern for the names of subjects and their models as whole words."""
     names = {subject.name for subject in run.record.sweep.subjects} | {*run.subjects}
     names |= {part for sent in run.settings().subjects for part in (sent.model, *sent.reported) if part}
     names |= {name.rpartition("/")[2] for name in names}

@@ -79,7 +79,6 @@ def _views(work: Work) -> Iterator[tuple[Shard, pa.Table]]:
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
-    """Join the identifying columns of a row as call ids do."""
     return "#".join(str(row[name]) for name in _IDS if name in row and (name != "replicate" or row[name]))
 
 

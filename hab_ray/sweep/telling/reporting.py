@@ -171,7 +171,6 @@ def _paid_before(run: Folder) -> int:
 
 
 def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:
-    """Yield the progress of each stage and model, in the order of the method."""
     groups: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
     for state in (state for state in shards.all if state.shard.spec.makes_calls):
         groups[state.shard.stage, state.shard.name].append(state)
