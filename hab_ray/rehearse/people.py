@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from math import floor
+from operator import attrgetter
 from random import Random
 from statistics import mean
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import MIN_NAMED
 from hab_ray.analysis.tables.people import people
-from hab_ray.analysis.tables.raters import RaterLine, raters
+from hab_ray.analysis.tables.raters import raters
 from hab_ray.rehearse.figures import Checked, all_same, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
@@ -174,24 +175,10 @@ def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[st
             )
 
 
-Figures = Sequence[float | int | None]
+_shown = attrgetter("rated", "failed", "compared", "mean", "mean_answered", "own", "panel", "difference", "unscored")
 
 
-def _shown(line: RaterLine) -> Figures:
-    return (
-        line.rated,
-        line.failed,
-        line.compared,
-        line.mean,
-        line.mean_answered,
-        line.own,
-        line.panel,
-        line.difference,
-        line.unscored,
-    )
-
-
-def _figures(planted: PlantedRatings, rated: Sequence[_RatingId]) -> Figures:
+def _figures(planted: PlantedRatings, rated: Sequence[_RatingId]) -> Sequence[float | int | None]:
     """Compute the expected counts and means of a line, in the order of `_shown`."""
     own = {each: Fraction(planted.scores[each], _TOP) for each in rated}
     both = [each for each in rated if each in planted.panel]

@@ -170,6 +170,6 @@ def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehea
     place_raters(rehearsed_stage.work)
     found = compare_people(run, summarise(run), PlantedRatings({}, {}), calls=2)
     assert sorted(problem.split(",")[0] for problem in found.wrong) == [
-        "2 calls were sent once ratings were added",
+        "2 calls were sent after ratings were added",
         "nobody has rated anything; raise `people.share` or `people.raters`",
     ]
