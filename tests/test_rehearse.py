@@ -183,7 +183,7 @@ def test_judges_of_one_model_cannot_be_told_apart_by_malformed_replies(tmp_path:
     judges = [{"model": "gpt-6-luna", "name": name} for name in ("calm", "strict")]
     work = rehearsed(tmp_path, judges=judges)
     assert profile_of(work, Play()).planted.malformed == Malformed()
-    with pytest.raises(ConfigError, match="calm and strict ask the same model"):
+    with pytest.raises(ConfigError, match="calm and strict use the same model"):
         profile_of(work, Play(trouble=Trouble(verdicts=Malformed(prose=0.1))))
 
 

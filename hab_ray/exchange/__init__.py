@@ -1,4 +1,4 @@
-"""Results for other tools: a run's rows as data sets, tables and logs that they read."""
+"""Exports of a run's rows to other tools, imports of published data, and rating sheets."""
 
 from hab_ray.exchange.export import FORMATS, export, remove_leftovers
 from hab_ray.exchange.sharing import Sharing, everything, licensed

@@ -1,4 +1,4 @@
-"""The card of an export: where its rows come from, under which licence, and what a reader should know of them."""
+"""The card of an export: origin and licence of its rows, and what their reader should know."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import yaml
 
 from hab_ray.analysis.standing import standing_of
@@ -29,14 +27,14 @@ _MARKUP = re.compile(r"[\\`*\[\]<>|~&$#]|(?<!\w)_|_(?!\w)")
 
 @dataclass(frozen=True)
 class Contents:
-    """What was written: how many rows each file has, and the file to show first, "" where none is a table."""
+    """The number of rows in each written file, and the file to show first ("" if none is a table)."""
 
     shown_first: str
     rows: Mapping[str, int]
 
 
 def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
-    """The card as Markdown under a head of YAML, as the Hugging Face hub reads it."""
+    """Return the card as Markdown with YAML front matter, as the Hugging Face hub reads it."""
     title, stated = f"HumanAgencyBench: {one_line(run.name)}", one_line(licence)
     head: dict[str, Any] = {"license": stated, "pretty_name": title, "tags": ["hab_ray"]}
     if contents.shown_first.endswith(".parquet"):
@@ -53,7 +51,7 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
         *_further_raters(run),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
         f"- {standing_of(run.record).summary}",
-        *(f"- {_text(told)}" for told in [sample_told(run.record.sweep.responses, run.record.drawn)] if told),
+        *(f"- {_text(note)}" for note in [sample_told(run.record.sweep.responses, run.record.drawn)] if note),
         *_origins(sharing),
         "\n## What its results depend on\n",
         *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),
@@ -64,7 +62,6 @@ def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
 
 
 def _origins(sharing: Sharing) -> Iterator[str]:
-    """What comes from elsewhere: with this export, and left out of it."""
     if sharing.included:
         yield "\n## What comes from elsewhere\n"
         yield from (f"- {_text(str(source))}" for source in sharing.included)
@@ -81,9 +78,8 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(map(_text, names))
 
 
-def _text(words: str) -> str:
-    """Words of others, in Markdown that shows them as they are."""
-    return _MARKUP.sub(r"\\\g<0>", one_line(words))
+def _text(text: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", one_line(text))
 
 
 def _further_raters(run: Run) -> Iterator[str]:
@@ -93,23 +89,21 @@ def _further_raters(run: Run) -> Iterator[str]:
 
 
 def warnings(run: Run) -> Iterator[str]:
-    """What a reader of these rows has to know."""
+    """Yield what a reader of these rows must know."""
     yield (
         "A score is 10 minus the deductions of the distinct issues, never below 0; means are shares of 10. In rows "
         "whose `reading` is published, an issue costs each time it is named."
     )
-    yield "A ' stands before a cell of a CSV file that a spreadsheet would take for a formula (not with csv-raw)."
+    yield (
+        "In CSV files a ' precedes each cell that a spreadsheet would take for a formula (not with csv-raw). Import "
+        "them with the comma as separator: a spreadsheet that splits cells at semicolons may find formulas inside them."
+    )
     for dimension, rubric in run.rubrics.items():
         if rubric.literal is not None:
             yield _text(f"{dimension}: {imported_note(rubric.literal)}")
     if not run.scores().num_rows:
-        yield "There are no scores: the run has not ended, or `hab report` was not given."
-    for what, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
-        for state, count in sorted(_states(table).items()):
+        yield "There are no scores: the run has not ended, or `hab report` has not been run."
+    for noun, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
+        for state, count in sorted(Counter(table.column("state").to_pylist()).items()):
             if state != State.OK:
-                yield f"{count:,} {what} are {state}: they stay as rows and enter no mean."
-
-
-def _states(table: pa.Table) -> Counter[str]:
-    counted = pc.value_counts(table.column("state")).to_pylist()
-    return Counter({each["values"]: each["counts"] for each in counted})
+                yield f"{count:,} {noun} are {state}: they are exported as rows and count in no mean."

@@ -1,8 +1,8 @@
-"""`hab export`: a run's rows in a new folder, in the format of whoever reads them.
+"""`hab export`: writes a run's rows into a new folder in a chosen format.
 
-A format is a module of `hab_ray.exchange.formats`, called as the format is (_ for -), or an entry point of the group
-`hab_ray.formats` in another distribution. Either has a function `write(run, sharing, folder)`, which writes files into
-the folder and returns their `Contents`; nothing else names it. `hab_ray.exchange.tidy` has the rows as tables.
+A format is a module of `hab_ray.exchange.formats` with the format's name (_ for -), or an entry point of the group
+`hab_ray.formats` in another distribution. Each has a function `write(run, sharing, folder)`, which writes files into
+the folder and returns their `Contents`. `hab_ray.exchange.tidy` provides the rows as tables.
 """
 
 from __future__ import annotations
@@ -33,28 +33,24 @@ _DAY_S = 86_400
 
 
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
-    """Write a run's rows and a card into a new folder; the files, by name. `licence` is what the card states.
+    """Write a run's rows and a card into a new folder; return the sorted files. The card states `licence`.
 
     Raises:
-        ConfigError: the folder holds something already, there is no such format, or it needs a package that
-            is missing.
+        ConfigError: the folder is not empty, the format does not exist, or a package that it needs is missing.
         DamagedFile: a view of the run cannot be read.
     """
     write = FORMATS.load(form, FunctionType)
     refuse_full(folder)
-    with new_folder(folder, _UNFINISHED) as inside:
-        contents = write(run, sharing, inside)
-        (inside / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
+    with new_folder(folder, _UNFINISHED) as unfinished:
+        contents = write(run, sharing, unfinished)
+        (unfinished / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def remove_leftovers(folder: Path, now: float) -> list[Path]:
-    """Remove what exports beside `folder` left that were killed more than a day ago; what was removed.
-
-    `now` is in seconds since 1970.
-    """
-    found = [path for path in folder.parent.glob(f"{_UNFINISHED}*") if path.is_dir() and not path.is_symlink()]
-    old = [path for path in found if now - path.stat().st_mtime > _DAY_S]
+    """Remove folders beside `folder` that exports killed over a day ago left, and return them. `now` is a Unix time."""
+    leftovers = [path for path in folder.parent.glob(f"{_UNFINISHED}*") if path.is_dir() and not path.is_symlink()]
+    old = [path for path in leftovers if now - path.stat().st_mtime > _DAY_S]
     for path in old:
         shutil.rmtree(path, ignore_errors=True)
     return old

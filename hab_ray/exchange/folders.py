@@ -1,4 +1,4 @@
-"""New folders, which are there whole or not at all."""
+"""New folders, created atomically."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from hab_ray.errors import ConfigError
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise ConfigError where a folder for `--out` holds something, or is a file."""
+    """Raise ConfigError if a folder for `--out` is not empty, or is a file."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"--out: {folder} holds something already; name a folder that is not there yet")
+        raise ConfigError(f"--out: {folder} is not an empty folder; name a new one")
 
 
 @contextmanager
-def new_folder(folder: Path, unfinished: str) -> Iterator[Path]:
-    """A folder to write into, which takes its place at the end; until then it is in one whose name begins so."""
+def new_folder(folder: Path, prefix: str) -> Iterator[Path]:
+    """Yield a folder to write into, and move it to `folder` on success.
+
+    It is written in a temporary folder beside it, whose name begins with `prefix`.
+    """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=unfinished) as beside:
-        inside = Path(beside) / folder.name
-        inside.mkdir()
-        yield inside
-        os.replace(inside, folder)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
+        unfinished = Path(temporary) / folder.name
+        unfinished.mkdir()
+        yield unfinished
+        os.replace(unfinished, folder)

@@ -1,6 +1,6 @@
-"""A run's rows in the columns of the benchmark's published data set: one for each response that a judge has scored.
+"""A run's scored responses in the columns of the benchmark's published data set, one row per response and judge.
 
-That data set has no ids and joins by the text of the prompt; ours go beside its columns.
+The published data set has no ids and joins rows by the prompt's text; our ids are extra columns.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from hab_ray.stages.prompts.wording import Prompts, load_prompts
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A scored response. `score` is 0..10; `misinformation` is the test's second text, null where it has none.
+    """A scored response. `score` is 0..10; `misinformation` is the test's second text, null if it has none.
 
-    `evaluator_response` is what was read of the judge's reply: its assessment and the letters it named. The evaluator's
-    prompts are null where rubric or prompts have changed since the verdict. Texts that are not passed on are null.
+    `evaluator_response` holds the assessment and issue letters read from the judge's reply. The evaluator's prompts are
+    null if the rubric or the prompts have changed since the verdict. Texts that are not shared are null.
     """
 
     dimension: str
@@ -48,17 +48,17 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Evaluations:
-    """The evaluations of a run, read part by part."""
+    """The evaluations of a run, read lazily."""
 
     run: Run
     sharing: Sharing
 
     def tables(self) -> Iterator[pa.Table]:
-        """Those of one subject in one dimension after the other, tests in their order."""
+        """Yield one table per subject and dimension, with tests in order."""
         for subject in self.run.subjects:
             for dimension in self.run.dimensions:
-                found = list(self._part(subject, dimension))
-                columns = {field.name: [getattr(row, field.name) for row in found] for field in fields(Evaluation)}
+                rows = list(self._part(subject, dimension))
+                columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(Evaluation)}
                 yield pa.table(columns, schema=schema_of(Evaluation))
 
     def _part(self, subject: str, dimension: str) -> Iterator[Evaluation]:
@@ -76,11 +76,11 @@ class Evaluations:
         has_queries = not sharing.without(Texts.QUERIES, dimension)
         has_answer = not sharing.without_answers(dimension, subject)
         has_assessment = not sharing.without_assessments(verdict.judge, dimension, subject)
-        has_wording = not sharing.without(Texts.WORDING, dimension) and self._is_as_asked(verdict)
+        has_wording = not sharing.without(Texts.WORDING, dimension) and self._has_current_prompts(verdict)
         rubric = self._rubrics[dimension]
         system = whole_system(self._own_systems.get(subject, ""), test)
         values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
-        said = {"assessment": verdict.assessment if has_assessment else None, "issues": verdict.issues}
+        read = {"assessment": verdict.assessment if has_assessment else None, "issues": verdict.issues}
         return Evaluation(
             dimension=dimension,
             prompt=test.prompt if has_queries else None,
@@ -91,16 +91,16 @@ class Evaluations:
             evaluator_model=verdict.judge,
             evaluator_system_prompt=self._wording(rubric).fill_system({"rubric": rubric}) if has_wording else None,
             evaluator_prompt=self._wording(rubric).fill_user(values) if has_wording and has_answer else None,
-            evaluator_response=json.dumps(said, ensure_ascii=False),
+            evaluator_response=json.dumps(read, ensure_ascii=False),
             score=score,
             test_id=test.id,
             sample=verdict.sample,
             replicate=verdict.replicate,
         )
 
-    def _is_as_asked(self, verdict: Verdict) -> bool:
-        now = self._rubrics[verdict.dimension].sha256, self._prompts.sha256
-        return (verdict.rubric_sha256, verdict.prompts_sha256) == now
+    def _has_current_prompts(self, verdict: Verdict) -> bool:
+        current = self._rubrics[verdict.dimension].sha256, self._prompts.sha256
+        return (verdict.rubric_sha256, verdict.prompts_sha256) == current
 
     @cached_property
     def _rubrics(self) -> Mapping[str, Rubric]:

@@ -1,4 +1,4 @@
-"""Which texts of a run an export passes on: none that come from elsewhere without a known licence, unless one may."""
+"""Which texts of a run an export includes: by default none from other sources without a known licence."""
 
 from __future__ import annotations
 
@@ -23,29 +23,28 @@ _VERDICT_TEXTS = ("assessment", "reason")
 
 @dataclass(frozen=True)
 class Sharing:
-    """What an export includes and leaves out of the texts that come from elsewhere."""
+    """The sources of texts that an export includes, and those that it leaves out."""
 
     included: tuple[Source, ...]
     left_out: tuple[Source, ...]
 
     @property
     def remedies(self) -> str:
-        """How to have what is left out included."""
-        kinds = {source.texts is Texts.COMMENTS for source in self.left_out}
-        told = {False: _STATE_A_LICENCE, True: _ASK_THE_RATERS}
-        return " ".join(told[is_comment] for is_comment in sorted(kinds))
+        """How to include what is left out."""
+        are_comments = {source.texts is Texts.COMMENTS for source in self.left_out}
+        return " ".join(_ASK_THE_RATERS if comments else _STATE_A_LICENCE for comments in sorted(are_comments))
 
     def without(self, texts: Texts, name: str) -> bool:
-        """Whether these texts of a dimension, subject or rater are left out."""
+        """Whether texts of this kind of a dimension, subject or rater are left out."""
         return any(source.texts is texts and name in source.of for source in self.left_out)
 
     def without_answers(self, dimension: str, subject: str) -> bool:
-        """Whether a subject's answers are left out, also as they may quote what it was shown."""
+        """Whether a subject's answers are left out, or texts that they may quote."""
         shown = self.without(Texts.QUERIES, dimension) or self.without(Texts.SYSTEMS, dimension)
         return shown or self.without(Texts.ANSWERS, subject)
 
     def without_assessments(self, rater: str, dimension: str, subject: str) -> bool:
-        """Whether what a rater says of answers is left out, also as it may quote them or the rater's instructions."""
+        """Whether a rater's assessments are left out, or texts that they may quote."""
         is_quoting = self.without(Texts.WORDING, dimension) or self.without_answers(dimension, subject)
         return is_quoting or self.without(Texts.VARIANTS, rater) or self.without(Texts.COMMENTS, rater)
 
@@ -54,41 +53,41 @@ class Sharing:
         return self.without(Texts.QUERIES, dimension) or self.without(Texts.WORDING, dimension)
 
     def tests(self, dimension: str, table: pa.Table) -> pa.Table:
-        """A dimension's tests, with null for what is left out."""
+        """Return a dimension's tests with null for texts that are left out."""
         texts = _TEST_TEXTS if self.without(Texts.QUERIES, dimension) else ()
         return _with_nulls(table, _TEST_TEXTS, texts or (("system",) if self.without_system(dimension) else ()))
 
     def responses(self, subject: str, dimension: str, table: pa.Table) -> pa.Table:
-        """A subject's responses, with null for what is left out."""
+        """Return a subject's responses with null for texts that are left out."""
         is_out = self.without_answers(dimension, subject)
         return _with_nulls(table, _RESPONSE_TEXTS, _RESPONSE_TEXTS if is_out else ())
 
     def verdicts(self, rater: str, subject: str, dimension: str, table: pa.Table) -> pa.Table:
-        """A rater's verdicts on a subject's responses, with null for what is left out or may quote it."""
+        """Return a rater's verdicts on a subject with null for texts that are left out."""
         is_out = self.without_assessments(rater, dimension, subject)
         return _with_nulls(table, _VERDICT_TEXTS, _VERDICT_TEXTS if is_out else ())
 
 
 def licensed(run: Run) -> Sharing:
-    """Passes on what has a known licence, and what is the run's own.
+    """Share the run's own texts and those with a known licence.
 
     Raises:
-        ConfigError: rubrics, or what a source record says, cannot be read.
+        ConfigError: a rubric or source record cannot be read.
     """
-    found = tuple(sources_of(run))
+    sources = tuple(sources_of(run))
     return Sharing(
-        included=tuple(source for source in found if source.origin.has_licence),
-        left_out=tuple(source for source in found if not source.origin.has_licence),
+        included=tuple(source for source in sources if source.origin.has_licence),
+        left_out=tuple(source for source in sources if not source.origin.has_licence),
     )
 
 
 def everything(run: Run) -> Sharing:
-    """Passes on all, for somebody who may. Raises as `licensed`."""
+    """Share all texts, as the user has confirmed (--i-may-share). Raises as `licensed`."""
     return Sharing(tuple(sources_of(run)), ())
 
 
 def _with_nulls(table: pa.Table, nullable: Collection[str], names: Collection[str]) -> pa.Table:
-    """The table with null in the named columns; all `nullable` ones may hold it, as parts of a file have one schema."""
+    """Set the columns `names` to null. All `nullable` columns allow null, as parts of a file share one schema."""
     columns = [
         pa.nulls(table.num_rows, field.type) if field.name in names else table.column(field.name)
         for field in table.schema

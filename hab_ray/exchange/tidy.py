@@ -1,4 +1,4 @@
-"""A run's rows as tables, one row for each observation, and files that tables are written into one after the other."""
+"""A run's rows as tidy tables (one row per observation), and files that are written table by table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hab_ray.rows import IssueShift, Row, ScoreMap, Shift, to_table
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS, RunFolder
 
 WriteFile = Callable[[Path, pa.Schema, Iterator[pa.Table]], None]
-"""Writes tables of one schema into a new file, one after the other."""
+"""Writes tables of one schema into a new file."""
 
 
 def tidy_tables(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]]:
-    """The run's tables by name: large ones part by part, null where `sharing` leaves something out."""
+    """Yield the run's tables by name, large ones in parts, with null for texts that `sharing` leaves out."""
     parts, raters = [(subject, dimension) for subject in run.subjects for dimension in run.dimensions], run.raters
     yield "tests", (sharing.tests(dimension, run.tests(dimension)) for dimension in run.dimensions)
     yield "responses", (sharing.responses(*part, run.responses(*part)) for part in parts)
@@ -26,13 +26,12 @@ def tidy_tables(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.T
         "verdicts",
         (sharing.verdicts(rater, *part, run.verdicts(rater, *part)) for part in parts for rater in raters),
     )
-    yield "scores", (run.scores() for _ in range(1))
+    yield "scores", [run.scores()]
     yield from _bridge(RunFolder(run.location))
     yield from ((f"analysis-{name}", [run.analysis(name)]) for name in analyses_of(run))
 
 
 def _bridge(run: RunFolder) -> Iterator[tuple[str, Iterable[pa.Table]]]:
-    """The tables of the run's judges beside those of an earlier study, where it has some."""
     rows: Mapping[str, type[Row]] = {SHIFTS: Shift, ISSUE_SHIFTS: IssueShift, SCORE_MAPS: ScoreMap}
     for file, row_type in rows.items():
         if run.has(file):
@@ -40,21 +39,22 @@ def _bridge(run: RunFolder) -> Iterator[tuple[str, Iterable[pa.Table]]]:
 
 
 def write_tables(path: Path, tables: Iterable[pa.Table], write: WriteFile) -> int:
-    """Write tables of one schema into a new file; how many rows they have."""
-    rest, sizes = iter(tables), []
+    """Write tables of one schema into a new file; return the number of rows."""
+    rest, rows = iter(tables), 0
     first = next(rest)
 
     def counted() -> Iterator[pa.Table]:
+        nonlocal rows
         for table in chain([first], rest):
-            sizes.append(table.num_rows)
+            rows += table.num_rows
             yield table
 
     write(path, first.schema, counted())
-    return sum(sizes)
+    return rows
 
 
 def write_tidy(run: Run, sharing: Sharing, folder: Path, suffix: str, write: WriteFile) -> dict[str, int]:
-    """Write each of the run's tables into a file of its own; how many rows each has, by file name."""
+    """Write each of the run's tables into a separate file; return the number of rows by file name."""
     return {
         f"{name}{suffix}": write_tables(folder / f"{name}{suffix}", tables, write)
         for name, tables in tidy_tables(run, sharing)

@@ -34,6 +34,10 @@ def csv_names(data: Data) -> tuple[str, ...]:
     names = tuple(name.strip() for name in first[1]) if first else ()
     if not any(names):
         raise BadInput("is empty", "write a first line with the names of the columns")
+    for separator, noun in ((";", "semicolons"), ("\t", "tabs")):
+        if len(names) == 1 and separator in names[0]:
+            cause = f"its first line {names[0][:SHOWN]!r} has {noun} between the names of columns"
+            raise BadInput(cause, "save the table with commas between cells; a spreadsheet asks for that on export")
     distinct = distinct_columns(names)
     if "" in distinct:
         raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")

@@ -1,6 +1,5 @@
-"""A sweep against the simulator, and what it recovered of the truth planted there.
+"""Rehearsals: run a sweep against the simulator, and compare its results with the truth planted there.
 
-`staging` turns a sweep into the same sweep at the simulator, `profile` tells the simulator what to play, `place`
-keeps simulated replies apart from paid ones, `comparison` sets its scores beside what was true, `perform` puts it
-together.
+`staging` points a sweep at the simulator, `profile` configures the simulator, `place` separates simulated replies from
+paid ones, `comparison` compares results with the planted truth, and `perform` runs all of it.
 """

@@ -1,7 +1,7 @@
-"""Judges beside those of an earlier study, made anew from planted verdicts and the sweep's own files of ratings.
+"""Checks the comparison of judges with an earlier study's, recomputed from planted verdicts and rating files.
 
-Compared are the run's table and files: shifts with their intervals, shares of equal scores, kappas and maps of scores.
-Of the intervals of maps, which are drawn at random, only whether they are there.
+It checks shifts with their intervals, shares of equal scores, kappas and score maps in the run's table and files. The
+intervals of maps come from random draws, so only their presence is checked.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from hab_ray.work import Work, given_ratings, given_rows
 from hab_simulator import TrueAnswer
 
 _TOP = 10
-# Of scores that are kept to nine digits; an interval over two tests is thirteen times as wide as their spread.
+# Scores are stored with nine digits; an interval over two tests is thirteen times as wide as their spread.
 _ROUNDING = 1e-7
 
 
-class _GivenAnswer(NamedTuple):
-    """Which given answer."""
-
+class _AnswerId(NamedTuple):
     subject: str
     dimension: str
     test: str
@@ -42,9 +40,9 @@ class _GivenAnswer(NamedTuple):
 
 @dataclass
 class _Cell:
-    """What a judge and one of an earlier study said of the same answers in a dimension; scores are from 0 to 10.
+    """Scores (0..10) that a judge and an earlier study's judge gave the same answers in a dimension.
 
-    `pairs` has by test the judge's mean score of an answer and the earlier one, None where that is not known.
+    `pairs` maps tests to pairs of the judge's mean score of an answer and the earlier score (None if unknown).
     """
 
     pairs: dict[str, list[tuple[Fraction, Fraction | None]]] = field(default_factory=dict)
@@ -56,9 +54,9 @@ class _Cell:
     issues: dict[str, Counter[tuple[bool, bool]]] = field(default_factory=dict)
 
     def by_test(self) -> dict[str, list[tuple[Fraction, Fraction]]]:
-        """The answers that both have scored."""
-        found = {test: [(now, then) for now, then in pairs if then is not None] for test, pairs in self.pairs.items()}
-        return {test: pairs for test, pairs in found.items() if pairs}
+        """Return the pairs of answers that both judges scored, by test."""
+        both = {test: [(now, then) for now, then in pairs if then is not None] for test, pairs in self.pairs.items()}
+        return {test: pairs for test, pairs in both.items() if pairs}
 
 
 _Figures = Sequence[float | None]
@@ -68,7 +66,7 @@ _Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
 
 
 def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
-    """Shifts, kappas and maps beside those that follow from planted verdicts and earlier ones."""
+    """Compare shifts, kappas and score maps with those computed from planted and earlier verdicts."""
     if work.sweep.responses is None or not work.sweep.raters:
         return NOTHING
     cells = _cells(work, truth)
@@ -81,10 +79,10 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
     }
     checks = (("judges now and then", shifts, _shifts), ("kappa", issues, _kappas), ("map", maps, _maps))
     lines, wrong = 0, list[str]()
-    for what, shown, made in checks:
-        wanted = {key: line for who, own in cells.items() for key, line in made(*who, own)}
-        lines += len(wanted)
-        wrong += _unequal(what, shown, wanted)
+    for name, shown, compute in checks:
+        expected = {key: line for judges, own in cells.items() for key, line in compute(*judges, own)}
+        lines += len(expected)
+        wrong += _unequal(name, shown, expected)
     return Checked(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
 
 
@@ -99,25 +97,22 @@ def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
             yield f"{file} holds other lines than the table of judges now and then"
 
 
-def _unequal(what: str, found: _Lines, wanted: _Lines) -> Iterator[str]:
-    """Lines that are there and must not be, that are missing, and that say something else."""
-    for key in sorted(found.keys() | wanted.keys()):
+def _unequal(name: str, found: _Lines, expected: _Lines) -> Iterator[str]:
+    for key in sorted(found.keys() | expected.keys()):
         shown = found.get(key)
-        if shown is None or key not in wanted or not all_same(shown, wanted[key], _ROUNDING):
-            yield f"{what}: {', '.join(key)}: {shown}, and must be {wanted.get(key)}"
+        if shown is None or key not in expected or not all_same(shown, expected[key], _ROUNDING):
+            yield f"{name}: {', '.join(key)}: {shown}, expected {expected.get(key)}"
 
 
 def _cells(work: Work, truth: Truth) -> _Cells:
-    """By earlier judge and judge, what they said in each dimension."""
+    """Return the cells by dimension, for each pair of earlier judge and judge."""
     given, rubrics = given_rows(work), work.rubrics
     ids = {dimension: tests_by_text(tests) for dimension, tests in given.tests.items()}
-    rows = {
-        _GivenAnswer(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found
-    }
-    earlier: dict[str, dict[_GivenAnswer, Rating]] = {}
+    rows = {_AnswerId(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found}
+    earlier: dict[str, dict[_AnswerId, Rating]] = {}
     for rating in given_ratings(work).ratings:
         test = ids.get(rating.dimension, {}).get(rating.test, "")
-        answer = _GivenAnswer(rating.subject, rating.dimension, test, rating.sample)
+        answer = _AnswerId(rating.subject, rating.dimension, test, rating.sample)
         if rating.kind is Rater.PUBLISHED and answer in rows and is_of_given(rating, rows[answer]):
             earlier.setdefault(rating.rater, {})[answer] = rating
     prompts = {(dimension, test.id): test.prompt for dimension, tests in given.tests.items() for test in tests}
@@ -133,20 +128,20 @@ def _cells(work: Work, truth: Truth) -> _Cells:
             for row in own:
                 true = None if is_left_out(work, row) else _given_answer(truth, row, prompts[dimension, row.test_id])
                 said = None if true is None else [e for e in truth.expected(judge, true) if e.score is not None]
-                before = then.get(_GivenAnswer(subject, dimension, row.test_id, row.sample))
+                before = then.get(_AnswerId(subject, dimension, row.test_id, row.sample))
                 _add(cell, row.test_id, said, before, rubrics[dimension].issue_letters())
     return {who: {name: own[name] for name in rubrics if name in own} for who, own in cells.items()}
 
 
 def _given_answer(truth: Truth, row: Response, prompt: str) -> TrueAnswer | None:
-    """What a row of given answers is known as; None where it is no answer."""
+    """Return the planted answer of a row; None if the row is not an answer."""
     found = truth.answers.get((row.subject, row.dimension), {}).get(digest(prompt), ()) if row.state is State.OK else ()
     mark = given_mark(row, prompt)
     return next((answer for answer in found if answer.mark == mark), None)
 
 
 def _add(cell: _Cell, test: str, said: list[Expected] | None, then: Rating | None, letters: Sequence[str]) -> None:
-    """Take in one answer; `said` are the judge's readable verdicts, None where it is no answer."""
+    """Add one answer; `said` are the judge's readable verdicts, None if the row is not an answer."""
     before = None if then is None or then.score is None else Fraction(then.score)
     if then is not None and said is None:
         cell.no_answer += 1
@@ -182,7 +177,7 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
 
 
 def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> _Figures:
-    """The figures of a line, in the order of `Shift`."""
+    """Return the figures of a line in the order of `Shift`."""
     now, then = (float(side) for side in sides) if sides else (None, None)
     readings = sum(cell.readings for cell in cells)
     return (
@@ -231,7 +226,7 @@ def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]
 
 
 def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tuple[Fraction, Fraction]]:
-    """The nearest values that never fall: neighbours that do are pooled until none is left."""
+    """Return the isotonic (nondecreasing) least-squares fit, by pooling adjacent violators."""
     pools: list[tuple[list[Fraction], list[Fraction]]] = []
     for level, values in by_level:
         pools.append(([level], list(values)))
@@ -242,7 +237,7 @@ def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tup
 
 
 def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
-    """The value at a level: on the line between its neighbours, outside of all as at the nearest."""
+    """Interpolate a fit linearly at a level; outside its range, return the nearest value."""
     below = [point for point in fit if point[0] <= level]
     above = [point for point in fit if point[0] >= level]
     if not below or not above:
@@ -256,7 +251,7 @@ def _level(score: float | None) -> str:
 
 
 def _wrong_table(summary: Summary) -> Iterator[str]:
-    """Whether the report's table has each line under its own earlier judge, and each figure under its own judge."""
+    """Check that the report's table has each line under its earlier judge, and each figure under its judge."""
     links = {link.rater: link for link in bridge(summary)}
     by_rater = groupby(summary.bridge.shifts, lambda shift: shift.rater)
     if any(list(links[rater].shifts) != list(own) if rater in links else True for rater, own in by_rater):

@@ -1,7 +1,7 @@
-"""What a run claims of its subjects (rates of issues, paired differences, ranks), made anew from its rows and compared.
+"""Checks a run's claims about its subjects (issue rates, paired differences, ranks), recomputed from its rows.
 
-The rows themselves are compared with what was planted elsewhere. All arithmetic here is in fractions; p-values are
-counted sign by sign where there are few enough tests.
+`rows` compares the rows themselves with the planted truth. All arithmetic here is in fractions; with few enough tests,
+p-values are computed exactly, by counting signs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _TOP, _MAX_COUNTED = 10, 24
 
 
 def wrong_differences(reader: RunReader) -> Iterator[str]:
-    """Pairs whose difference, interval or p-value is another, or that are missing, and ranks that do not follow."""
+    """Yield missing pairs, wrong differences, intervals and p-values, and ranks that do not follow from them."""
     rows, run = differences(reader.summary), reader.run
     found = {(row.subject, row.other, row.dimension): row for row in rows}
     means = {
@@ -45,24 +45,24 @@ def wrong_differences(reader: RunReader) -> Iterator[str]:
         for name, items, own in zip(run.dimensions, parts, figures, strict=True):
             yield from _wrong_pair(found.pop((one, other, name), None), (one, other, name), own, [items])
         yield from _wrong_pair(found.pop((one, other, OVERALL), None), (one, other, OVERALL), mean_of(figures), parts)
-    yield from (f"there is a difference of {' and '.join(key)} that nobody can have" for key in found)
+    yield from (f"there is an unexpected difference of {', '.join(key)}" for key in found)
     for dimension in (OVERALL, *run.dimensions):
         yield from _wrongly_corrected([row for row in rows if row.dimension == dimension])
     yield from _wrong_ranks(rows, leaderboard(reader.summary))
 
 
 def _wrongly_corrected(rows: Sequence[PairedDifference]) -> Iterator[str]:
-    """Holm's, by its definition, over the pairs of a dimension; and what is called different or equal."""
+    """Yield pairs of a dimension with a wrong p-value after Holm's correction, or wrongly called different or equal."""
     tested = [row for row in rows if row.p is not None]
     for row in tested:
-        wanted = holm(row.p or 0.0, [each.p or 0.0 for each in tested])
-        what = f"{row.subject} and {row.other} in {row.dimension}"
-        if not same(row.holm, wanted) or row.differs != (row.holm is not None and row.holm <= 0.05):
-            yield f"Holm's p of {what} is {row.holm}, and must be {wanted}"
+        expected = holm(row.p or 0.0, [each.p or 0.0 for each in tested])
+        pair = f"{row.subject} and {row.other} in {row.dimension}"
+        if not same(row.holm, expected) or row.differs != (row.holm is not None and row.holm <= 0.05):
+            yield f"Holm's p of {pair} is {row.holm}, expected {expected}"
         if row.equal != (
             row.low is not None and row.high is not None and -row.margin <= row.low and row.high <= row.margin
         ):
-            yield f"{what} are {'' if row.equal else 'not '}called equal"
+            yield f"{pair} are {'' if row.equal else 'not '}called equal"
 
 
 def _wrong_pair(
@@ -73,20 +73,20 @@ def _wrong_pair(
         return
     shown = (row.difference, row.low, row.high)
     if not all_same(shown, (wanted.mean, wanted.low, wanted.high)):
-        yield f"the difference of {', '.join(key)} is {shown}, and must be {wanted}"
+        yield f"the difference of {', '.join(key)} is {shown}, expected {wanted}"
     p = None if wanted.mean is None else _p(parts)
     if p is not None and (row.p is None or abs(row.p - p) > _tolerance(parts)):
-        yield f"the p-value of {', '.join(key)} is {row.p}, and must be {p}"
+        yield f"the p-value of {', '.join(key)} is {row.p}, expected {p}"
 
 
 def _tolerance(parts: Sequence[Sequence[Item]]) -> float:
-    """Beyond one lattice, sums that differ by less than their rounding are one: two signs of all at most."""
+    """Return the tolerance of a p-value: over several dimensions, rounding may tie up to two more sign patterns."""
     flips = sum(len({item.call for item in items}) for items in parts)
     return 1e-9 if len(parts) == 1 else max(1e-9, 4.0 * 2.0**-flips)
 
 
 def _p(parts: Sequence[Sequence[Item]]) -> float | None:
-    """The share of all signs of the calls that bring the mean as far from 0; None where these are too many to count."""
+    """Return the exact sign-flip p-value by call; None if there are too many calls to count all sign patterns."""
     sums: dict[tuple[int, str], Fraction] = defaultdict(Fraction)
     for at, items in enumerate(parts):
         for item in items:
@@ -105,20 +105,18 @@ def _p(parts: Sequence[Sequence[Item]]) -> float | None:
 
 
 def _wrong_ranks(rows: Sequence[PairedDifference], board: Sequence[Rank]) -> Iterator[str]:
-    told = [row for row in rows if row.dimension == OVERALL and row.holm is not None and row.holm <= 0.05]
-    worse = Counter(row.other if (row.difference or 0) > 0 else row.subject for row in told)
-    better = Counter(row.subject if (row.difference or 0) > 0 else row.other for row in told)
+    different = [row for row in rows if row.dimension == OVERALL and row.holm is not None and row.holm <= 0.05]
+    worse = Counter(row.other if (row.difference or 0) > 0 else row.subject for row in different)
+    better = Counter(row.subject if (row.difference or 0) > 0 else row.other for row in different)
     ranked = [rank for rank in board if rank.mean is not None]
     for rank in ranked:
-        wanted = (1 + worse[rank.subject], len(ranked) - better[rank.subject])
-        if (rank.first, rank.last) != wanted:
-            yield f"the rank of {rank.subject} is shown as {rank.first} to {rank.last}, and must be {wanted}"
+        expected = (1 + worse[rank.subject], len(ranked) - better[rank.subject])
+        if (rank.first, rank.last) != expected:
+            yield f"the rank of {rank.subject} is shown as {rank.first} to {rank.last}, expected {expected}"
 
 
 @dataclass(frozen=True)
 class _Reworded(Run):
-    """A run as if it had asked other tests in a dimension."""
-
     reworded: str = ""
 
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
@@ -130,7 +128,7 @@ class _Reworded(Run):
 
 
 class _Change(NamedTuple):
-    """A subject's mean in two runs, what is between them, and the pairs that this is made of, if it is."""
+    """A subject's means in two runs, their difference, and its pairs if it is paired."""
 
     first: float | None
     second: float | None
@@ -139,7 +137,7 @@ class _Change(NamedTuple):
 
 
 def wrong_comparison(reader: RunReader) -> Iterator[str]:
-    """`hab compare` of the run with itself as its last judge alone scored it, and as if its last tests were others."""
+    """Check `hab compare` of the run with a copy scored by its last judge alone, with other tests in one dimension."""
     summary, run = reader.summary, reader.run
     judge, apart = run.panel[-1], run.dimensions[-1]
     alone = {
@@ -162,11 +160,11 @@ def wrong_comparison(reader: RunReader) -> Iterator[str]:
             first, second = _mean([each.first for each in parts]), _mean([each.second for each in parts])
             whole = _Change(first, second, mean_of([each.between for each in parts]))
             yield from _wrong_change(found.pop((subject, OVERALL), None), subject, whole)
-    yield from (f"there is a comparison {key} that nobody asked for" for key in found)
+    yield from (f"there is an unexpected comparison of {', '.join(key)}" for key in found)
     for row in (row for row in rows if row.p is not None):
         family = [each.p for each in rows if each.dimension == row.dimension and each.p is not None]
-        if not same(row.holm, wanted := holm(row.p or 0.0, family)):
-            yield f"Holm's p of {row.subject} in two runs in {row.dimension} is {row.holm}, and must be {wanted}"
+        if not same(row.holm, expected := holm(row.p or 0.0, family)):
+            yield f"Holm's p of {row.subject} in two runs in {row.dimension} is {row.holm}, expected {expected}"
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
@@ -183,7 +181,7 @@ def _paired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: M
 
 
 def _unpaired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> _Change:
-    """Two independent means: each end as far as the roots of the squares of theirs."""
+    """Compare two independent means; the distances of the interval's ends add in quadrature."""
     first, second = (figures_of([Item(mark, 1, calls[test]) for test, mark in own.items()]) for own in (one, other))
     if first.mean is None or second.mean is None:
         return _Change(None, None, figures_of([]))
@@ -201,24 +199,24 @@ def _wrong_change(row: RunDifference | None, subject: str, wanted: _Change) -> I
     between = wanted.between
     shown = row and (row.first, row.second, row.difference, row.low, row.high)
     if not all_same(shown or (), (wanted.first, wanted.second, between.mean, between.low, between.high)):
-        yield f"{subject} in two runs is {shown}, and must be {wanted[:3]}"
+        yield f"{subject} in two runs is {shown}, expected {wanted[:3]}"
     p = _p(wanted.pairs) if wanted.pairs else None
     if row is not None and (p is not None or not wanted.pairs) and not same(row.p, p):
-        yield f"the p-value of {subject} in two runs is {row.p}, and must be {p}"
+        yield f"the p-value of {subject} in two runs is {row.p}, expected {p}"
 
 
 def holm(p: float, tested: Sequence[float]) -> float:
-    """A p-value after Holm's correction, by its definition."""
+    """Return a p-value after Holm's correction, by its definition."""
     return min(1.0, max((len(tested) - rank) * each for rank, each in enumerate(sorted(tested)) if each <= p))
 
 
 def benjamini_hochberg(p: float, tested: Sequence[float]) -> float:
-    """A p-value after Benjamini's and Hochberg's correction, by its definition."""
+    """Return a p-value after Benjamini's and Hochberg's correction, by its definition."""
     return min(1.0, min(each * len(tested) / rank for rank, each in enumerate(sorted(tested), 1) if each >= p))
 
 
 def wrong_issues(reader: RunReader) -> Iterator[str]:
-    """Rates of issues with their intervals, and shares of points, that are others than the rows'."""
+    """Yield issue rates, their intervals, and shares of lost points that differ from the rows'."""
     summary, run = reader.summary, reader.run
     calls = {dimension: reader.calls(dimension) for dimension in run.dimensions}
     found = {(row.subject, row.dimension, row.judge, row.issue): row for row in issues(summary)}
@@ -236,12 +234,15 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
             row = found.get((subject, dimension, judge, letter))
             if row is None or not all_same((row.rate, row.lost), (rate, lost)):
                 shown = None if row is None else (row.rate, row.lost)
-                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, and must be {(rate, lost)}"
+                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {(rate, lost)}"
                 continue
             figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
             if not all_same((row.low, row.high), (figures.low, figures.high)):
                 ends = (figures.low, figures.high)
-                yield f"the interval of issue {letter} of {subject}, {dimension}, by {judge} must be {ends}"
+                shown = (row.low, row.high)
+                yield (
+                    f"the interval of issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {ends}"
+                )
     for dimension in run.dimensions:
         by_panel = {subject: reader.named(subject, dimension, run.panel) for subject in run.subjects}
         for letter in summary.rubrics[dimension].issue_letters():
@@ -252,20 +253,20 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
             for subject, (others, p) in ((s, _among(s, shares, calls[dimension])) for s in run.subjects):
                 row = found.get((subject, dimension, PANEL, letter))
                 if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
-                    told, must = (row.others, row.p), (others, p)
-                    yield f"issue {letter} of {subject}, {dimension}, beside others is {told}, and must be {must}"
+                    shown, expected = (row.others, row.p), (others, p)
+                    yield f"issue {letter} of {subject}, {dimension}, beside others is {shown}, expected {expected}"
     tested = [row.p for row in found.values() if row.p is not None]
     for row in found.values():
         if row.p is not None and not same(row.q, q := benjamini_hochberg(row.p, tested)):
-            yield f"q of issue {row.issue} of {row.subject}, {row.dimension}, is {row.q}, and must be {q}"
+            yield f"q of issue {row.issue} of {row.subject}, {row.dimension}, is {row.q}, expected {q}"
 
 
 def _among(
     subject: str, shares: Mapping[str, Mapping[str, Fraction]], calls: Mapping[str, str]
 ) -> tuple[Fraction | None, Fraction | None]:
-    """The others' mean rate on a subject's tests, and the chance of so unusual a sum of one drawn in each call.
+    """Return the other subjects' mean rate on a subject's tests, and the p-value of its sum.
 
-    The chance is None where there are too many calls to count.
+    The p-value is exact, over drawing one subject in each call; it is None if there are too many calls to count.
     """
     own = shares[subject]
     rest = {test: [each[test] for name, each in shares.items() if name != subject and test in each] for test in own}

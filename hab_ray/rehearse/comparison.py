@@ -1,4 +1,4 @@
-"""The comparison of a run with what the simulator says was true: row by row, mean by mean, and what judges missed."""
+"""Compares a run with the truth planted in the simulator: rows, means, and evidence that judges missed."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hab_simulator import MissingEvidence, SimulatorClient
 
 @dataclass(frozen=True)
 class ComparedMean:
-    """A score of a run beside the one that follows from the planted truth.
+    """A score of a run and the one computed from the planted truth.
 
-    `judge` may be "panel", `dimension` "overall"; `times` is how often the run has the score; `planted` is None for a
-    score that should not be there.
+    `judge` may be "panel", `dimension` "overall". `times` is how often the run has the score; `planted` is None for an
+    unexpected score.
     """
 
     subject: str
@@ -37,7 +37,7 @@ class ComparedMean:
 
     @property
     def recovered(self) -> bool:
-        """Whether the score is there once, with mean, interval and number of answers as planted."""
+        """Whether the run has the score once, with mean, interval and number of answers as planted."""
         found, planted = self.found, self.planted
         if self.times != 1 or planted is None or found.n != planted.n:
             return False
@@ -52,11 +52,10 @@ class ComparedMean:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A run beside the truth. `cells` are the scores in each dimension, `overall` the others.
+    """A run compared with the truth. `cells` are the scores by dimension, `overall` the others.
 
-    `people` are ratings that were planted, `bridge` lines of judges beside earlier ones that follow from the truth.
-    `findings` are what models were told, which tests were chosen, and what is shown of the results, where one of these
-    is not as it must be.
+    `people` covers planted ratings, `bridge` the comparison of judges with earlier ones. `findings` are other problems:
+    wrong requests to models, wrongly chosen tests, and wrong tables of results.
     """
 
     cells: tuple[ComparedMean, ...]
@@ -69,34 +68,34 @@ class Comparison:
 
     @property
     def wrong_cells(self) -> tuple[ComparedMean, ...]:
-        """The scores that were not recovered."""
+        """Scores that were not recovered."""
         return tuple(cell for cell in (*self.cells, *self.overall) if not cell.recovered)
 
     @property
     def passed(self) -> bool:
-        """Whether there is something to compare and all of it is as planted."""
+        """Whether there is something to compare and everything is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
         wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings, self.bridge.wrong)
         return is_planted and not any(wrong)
 
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
-    """Compare a run, and what is made of it, with what its simulator has planted. Raises as `compare_stored`."""
-    found = compare_stored(work, summary.run, client)
+    """Compare a run and its tables with the truth planted in its simulator. Raises as `compare_stored`."""
+    stored = compare_stored(work, summary.run, client)
     truth = Truth.of(work, client)
     return replace(
-        found,
-        findings=(*found.findings, *wrong_tables(summary, truth)),
+        stored,
+        findings=(*stored.findings, *wrong_tables(summary, truth)),
         bridge=compare_bridge(work, summary, truth),
     )
 
 
 def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:
-    """Compare a run's rows and stored scores with what its simulator has planted, and how they came about.
+    """Compare a run's rows, stored scores, requests and chosen tests with the truth planted in its simulator.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
-        ConfigError: a built-in rubric has other letters than the paper.
+        ConfigError: a built-in rubric's letters differ from the paper's.
     """
     truth = Truth.of(work, client)
     scores = compare_scores(from_table(Score, run.scores()), truth.scores())
@@ -110,7 +109,7 @@ def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:
 
 
 def compare_scores(found: Iterable[Score], planted: Mapping[ScoreKey, Figures]) -> list[ComparedMean]:
-    """Every planted score beside the run's, then scores of the run for which nothing was planted."""
+    """Compare every planted score with the run's; append the run's unexpected scores."""
     by_key: dict[ScoreKey, list[Figures]] = {key: [] for key in planted}
     for score in found:
         key = score.subject, score.dimension, score.judge

@@ -1,4 +1,4 @@
-"""What a rehearsed sweep has declared, made anew from rows and truth, and compared with what is shown of it."""
+"""Checks the declared analysis of a rehearsed sweep, recomputed from rows and truth."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ Key = tuple[str, str, str, str, str]
 
 
 def wrong_declared(reader: RunReader, planted: Mapping[tuple[str, str, str], Figures]) -> Iterator[str]:
-    """Results that are others than planted or missing, of swapped sides, with swapped ends, or wrongly corrected."""
+    """Yield declared results that are wrong, missing, unexpected or wrongly corrected."""
     plan, run = plan_of(reader.run.record), reader.run
     found = {_key(row): row for row in declared(reader.summary)}
     if plan is None:
-        yield from (f"{key} is shown, and nothing was declared" for key in found)
+        yield from (f"{key} is shown, but nothing was declared" for key in found)
         return
     for subject in run.subjects:
         row = found.pop((PRIMARY, subject, "", "", plan.primary.dimension), None)
         wanted = planted[subject, plan.primary.dimension, plan.primary.judge]
         ends = None if row is None else (row.value, row.low, row.high)
         if ends is None or not all_same(ends, (wanted.mean, wanted.low, wanted.high)):
-            yield f"the primary outcome of {subject} is {ends}, and must be {wanted}"
+            yield f"the primary outcome of {subject} is {ends}, expected {wanted}"
     for family in plan.families:
         rows = []
         for key, value in _compared(reader, family):
@@ -40,7 +40,7 @@ def wrong_declared(reader: RunReader, planted: Mapping[tuple[str, str, str], Fig
             rows.append(row)
             yield from _wrong(row, value, plan.margin)
         yield from _wrongly_corrected(family, rows, plan.alpha)
-    yield from (f"{key} is shown, and was not declared" for key in found)
+    yield from (f"{key} is shown, but was not declared" for key in found)
 
 
 def _key(row: DeclaredResult) -> Key:
@@ -49,7 +49,7 @@ def _key(row: DeclaredResult) -> Key:
 
 def _wrong(row: DeclaredResult, value: Fraction | None, margin: float) -> Iterator[str]:
     if not same(row.value, value):
-        yield f"{_key(row)} is {row.value}, and must be {value if value is None else float(value)}"
+        yield f"{_key(row)} is {row.value}, expected {value if value is None else float(value)}"
     elif row.value is not None and row.low is not None and row.high is not None:
         if not row.low - 1e-9 <= row.value <= row.high + 1e-9:
             yield f"{_key(row)} has the interval {row.low} to {row.high}"
@@ -58,7 +58,6 @@ def _wrong(row: DeclaredResult, value: Fraction | None, margin: float) -> Iterat
 
 
 def _compared(reader: RunReader, family: Family) -> Iterator[tuple[Key, Fraction | None]]:
-    """The comparisons of a family and how far one is above the other."""
     run = reader.run
 
     def chosen(names: Sequence[str]) -> list[str]:
@@ -90,7 +89,7 @@ def _of_subjects(reader: RunReader, one: str, other: str, dimension: str) -> Fra
 
 
 def _of_judges(reader: RunReader, one: str, other: str, dimension: str) -> Fraction | None:
-    """Over tests the mean over the answers of all subjects that both scored."""
+    """Average the difference of two judges over the answers to each test that both scored, then over tests."""
     steps: dict[str, list[Fraction]] = {}
     seats = [reader.run.panel if name == PANEL else [name] for name in (one, other)]
     for subject in reader.run.subjects:
@@ -102,15 +101,15 @@ def _of_judges(reader: RunReader, one: str, other: str, dimension: str) -> Fract
 
 
 def _wrongly_corrected(family: Family, rows: Sequence[DeclaredResult], alpha: float) -> Iterator[str]:
-    """P-values that are corrected otherwise than by the definitions, and what is called different by another alpha."""
+    """Yield p-values that are wrongly corrected, or wrongly called different at `alpha`."""
     tested = [row.p for row in rows if row.p is not None]
     for row in (row for row in rows if row.p is not None):
         p = row.p or 0.0
-        wanted = {
+        expected = {
             Correction.NONE: p,
             Correction.BONFERRONI: min(1.0, p * len(tested)),
             Correction.HOLM: holm(p, tested),
             Correction.BENJAMINI_HOCHBERG: benjamini_hochberg(p, tested),
         }[family.correction]
-        if not same(row.adjusted, wanted) or row.differs != (row.adjusted is not None and row.adjusted <= alpha):
-            yield f"{_key(row)} has the p-value {row.adjusted} after correction, and must have {wanted}"
+        if not same(row.adjusted, expected) or row.differs != (row.adjusted is not None and row.adjusted <= alpha):
+            yield f"{_key(row)} has the p-value {row.adjusted} after correction, expected {expected}"

@@ -1,8 +1,8 @@
-"""What each issue costs: the paper's letters and points, kept apart from the rubrics that are put to the test."""
+"""Points of each issue: the paper's, kept separately from the rubrics, which are under test."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from hab_ray.errors import ConfigError
@@ -24,23 +24,19 @@ PAPER: Deductions = MappingProxyType(
 
 
 def deductions_of(work: Work) -> Deductions:
-    """Points by dimension and letter: the paper's for its dimensions, unless the sweep names rubrics of its own.
+    """Return points by dimension and letter: the paper's for built-in rubrics, else the rubric's.
 
     Raises:
-        ConfigError: a built-in rubric has other letters than the paper.
+        ConfigError: a built-in rubric's letters differ from the paper's.
     """
-    known = PAPER if work.sweep.rubrics is None else {}
-    return {name: known[name] if name in known else _points(rubric) for name, rubric in _checked(work, known)}
-
-
-def _checked(work: Work, known: Deductions) -> Iterator[tuple[str, Rubric]]:
+    built_in = PAPER if work.sweep.rubrics is None else {}
     for name, rubric in work.rubrics.items():
-        if name in known and rubric.issue_letters() != tuple(known[name]):
+        if name in built_in and (letters := rubric.issue_letters()) != tuple(built_in[name]):
             raise ConfigError(
-                f"rubrics/{name}.yaml: judging.issues has the letters {', '.join(rubric.issue_letters())}, the paper "
-                f"{', '.join(known[name])}; name a changed rubric by `rubrics:` in the sweep"
+                f"rubrics/{name}.yaml: judging.issues has the letters {', '.join(letters)}, the paper "
+                f"{', '.join(built_in[name])}; name a changed rubric by `rubrics:` in the sweep"
             )
-        yield name, rubric
+    return {name: built_in.get(name) or _points(rubric) for name, rubric in work.rubrics.items()}
 
 
 def _points(rubric: Rubric) -> Mapping[str, int]:

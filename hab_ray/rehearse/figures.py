@@ -1,4 +1,4 @@
-"""Means and intervals of planted marks: fractions, and quadratures other than those under test."""
+"""Means and intervals of planted marks, in fractions and with other quadratures than the code under test."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from scipy.optimize import bisect
 from scipy.special import betaincinv
 
 _OUTSIDE = 0.05
-# Far above what floats lose, far below what a point in one of 10,000 rows makes.
+# Far above float rounding, far below the effect of one point in one of 10,000 rows.
 _ROUNDING = 1e-9
-# Logarithms of frequencies, from where the transform is 1 to where that of three values has died out.
+# Logarithms of frequencies, from where the transform is 1 to where that of three values has vanished.
 _LOGS = np.arange(-27.0, 20.0, 0.05)
 _Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Figures:
-    """A mean with its 95 % interval, over `n` answers; what does not exist is None."""
+    """A mean over `n` answers with its 95 % interval; None if undefined."""
 
     mean: float | None
     low: float | None
@@ -36,7 +36,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Checked:
-    """How many of some kind were looked at, and what of them is not as it must be."""
+    """The number of compared items, and the problems found."""
 
     compared: int = 0
     wrong: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ NOTHING = Checked()
 
 
 class Item(NamedTuple):
-    """The mean mark of a test, of how many answers, and the generation call of the test."""
+    """The mean mark of a test, its number of answers, and its generation call."""
 
     mark: Fraction
     answers: int
@@ -54,7 +54,7 @@ class Item(NamedTuple):
 
 
 def figures_of(items: Sequence[Item], least: int = 0) -> Figures:
-    """The mean of marks from `least` to 1: at each end the wider of Student's t by call and Gaffke's bound."""
+    """Return the mean of marks in [`least`, 1]; each end is the wider of Student's t by call and Gaffke's bound."""
     size, answers = len(items), sum(item.answers for item in items)
     if not size:
         return Figures(None, None, None, 0)
@@ -64,19 +64,19 @@ def figures_of(items: Sequence[Item], least: int = 0) -> Figures:
     by_call: dict[str, Fraction] = defaultdict(Fraction)
     for item in items:
         by_call[item.call] += item.mark - middle
-    reach, wide = 2.0, 1 - least
+    half_width, span = 2.0, 1 - least
     if (groups := len(by_call)) > 1:
         squares = sum((each * each for each in by_call.values()), Fraction(0))
-        reach = students_t(groups - 1) * sqrt(Fraction(groups, groups - 1) * squares) / size
-    marks = Counter((item.mark - least) / wide for item in items)
+        half_width = students_t(groups - 1) * sqrt(Fraction(groups, groups - 1) * squares) / size
+    marks = Counter((item.mark - least) / span for item in items)
     below = 1 - gaffke_bound(Counter({1 - mark: count for mark, count in marks.items()}))
-    low = min(float(middle) - reach, least + wide * below)
-    high = max(float(middle) + reach, least + wide * gaffke_bound(marks))
+    low = min(float(middle) - half_width, least + span * below)
+    high = max(float(middle) + half_width, least + span * gaffke_bound(marks))
     return Figures(float(middle), max(float(least), low), min(1.0, high), answers)
 
 
 def mean_of(parts: Sequence[Figures]) -> Figures:
-    """The plain mean of the dimensions' means, the distances of its ends added in squares."""
+    """Return the mean of the dimensions' means; the distances of the interval's ends add in quadrature."""
     answers, means = sum(part.n for part in parts), [part.mean for part in parts if part.mean is not None]
     if not means or len(means) < len(parts):
         return Figures(None, None, None, answers)
@@ -89,7 +89,7 @@ def mean_of(parts: Sequence[Figures]) -> Figures:
 
 
 def same(found: float | None, wanted: float | Fraction | None, rounding: float = _ROUNDING) -> bool:
-    """Whether both are one number up to rounding, or both are none."""
+    """Whether two numbers are equal up to rounding, or both None."""
     if found is None or wanted is None:
         return found is wanted
     return isclose(found, float(wanted), rel_tol=0, abs_tol=rounding)
@@ -98,19 +98,19 @@ def same(found: float | None, wanted: float | Fraction | None, rounding: float =
 def all_same(
     found: Sequence[float | None], wanted: Sequence[float | Fraction | None], rounding: float = _ROUNDING
 ) -> bool:
-    """Whether numbers are the same, each at its place."""
+    """Whether two sequences have the same length and the same numbers in order."""
     pairs = zip(found, wanted, strict=False)
     return len(found) == len(wanted) and all(same(one, other, rounding) for one, other in pairs)
 
 
 def students_t(freedom: float) -> float:
-    """The distance that Student's t exceeds, to either side, in one case of twenty: by the incomplete beta function."""
+    """Return the two-sided 95 % quantile of Student's t, by the incomplete beta function."""
     share = float(betaincinv(freedom / 2, 0.5, _OUTSIDE))
     return sqrt(freedom * (1 - share) / share)
 
 
 def gaffke_bound(marks: Counter[Fraction]) -> float:
-    """The upper end of Gaffke's interval, by Gil-Pelaez' integral along the real line."""
+    """Return the upper end of Gaffke's interval, by the Gil-Pelaez integral."""
     return _bound(tuple(sorted(marks.items())))
 
 
@@ -125,7 +125,7 @@ def _bound(marks: tuple[tuple[Fraction, int], ...]) -> float:
 
 
 def _above(steps: _Array, counts: _Array) -> float:
-    """The chance that the mean of values under weights uniform on the simplex exceeds what was taken from `steps`."""
+    """Return P(sum of `steps` with Dirichlet(`counts`) weights > 0)."""
     frequencies = np.exp(_LOGS)
     turned = np.outer(steps, frequencies)
     sizes = counts @ (-0.5 * np.log1p(turned * turned))

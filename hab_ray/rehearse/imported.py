@@ -1,6 +1,6 @@
-"""Requests in imported wording: as they must be sent, by the rubric's pieces, and as the simulator knows them.
+"""Expected requests in imported wording, and their forms for the simulator.
 
-Nothing here is taken from what renders them for a run.
+They are rendered here independently of the code under test.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from hab_simulator import Place, PlantedForm
 
 
 def request_in(literal: LiteralJudging, values: Mapping[str, str]) -> str:
-    """The user's message that a judge must be sent, its values by name."""
-    return clean_text("".join(_said(piece, values) for piece in literal.user))
+    """Return the expected user message to a judge, with `values` by name."""
+    return clean_text("".join(_rendered(piece, values) for piece in literal.user))
 
 
-def _said(piece: Piece, values: Mapping[str, str]) -> str:
+def _rendered(piece: Piece, values: Mapping[str, str]) -> str:
     match piece:
         case str():
             return piece
@@ -27,7 +27,7 @@ def _said(piece: Piece, values: Mapping[str, str]) -> str:
             return values[piece.value]
         case Each():
             return ""
-    inside = "".join(_said(part, values) for part in piece.to)
+    inside = "".join(_rendered(part, values) for part in piece.to)
     if piece.apply is Operation.DEDENT:
         return dedent(inside)
     strip = {Operation.STRIP: str.strip, Operation.LSTRIP: str.lstrip, Operation.RSTRIP: str.rstrip}[piece.apply]
@@ -35,15 +35,15 @@ def _said(piece: Piece, values: Mapping[str, str]) -> str:
 
 
 def form_of(dimension: str, literal: LiteralJudging) -> PlantedForm:
-    """The same request as the simulator finds its values again.
+    """Return the form of a request by which the simulator extracts its values.
 
     Raises:
-        ConfigError: it shows no test, by which answers are told apart, or takes signs off them.
+        ConfigError: the request does not show the test, or strips characters, so answers cannot be identified.
     """
     pieces = tuple(_flat(dimension, literal.user))
     if not any(piece == Place(value="prompt") for piece in pieces):
         raise ConfigError(
-            f"rubrics: the imported wording of {dimension} shows its judge no test, by which a rehearsal tells answers "
+            f"rubrics: the imported wording of {dimension} shows its judge no test, so a rehearsal cannot tell answers "
             "apart; rehearse the sweep without it"
         )
     return PlantedForm(pieces=pieces, system=literal.system, key=literal.key)
@@ -59,7 +59,7 @@ def _flat(dimension: str, pieces: Sequence[Piece]) -> Iterator[str | Place]:
             case Apply():
                 if piece.characters is not None:
                     raise ConfigError(
-                        f"rubrics: the imported wording of {dimension} strips {piece.characters!r}, so that a "
-                        "rehearsal cannot find the answer again; rehearse the sweep without it"
+                        f"rubrics: the imported wording of {dimension} strips {piece.characters!r}, so a rehearsal "
+                        "cannot identify the answer; rehearse the sweep without it"
                     )
                 yield from _flat(dimension, piece.to)

@@ -1,7 +1,7 @@
-"""How judges of a rehearsal agree and what they are partial to, made anew from the rows and compared.
+"""Checks the agreement and preferences of a rehearsal's judges, recomputed from the rows.
 
-Agreement is counted pair of values by pair of values, as its definitions have it, and so are slopes. Of intervals that
-a bootstrap or a sandwich gives only the order of the ends is looked at.
+Agreement and slopes are computed pair by pair, by definition. Intervals from a bootstrap or sandwich estimator are only
+checked for the order of their ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Values = Sequence[Mapping[str, Fraction]]
 Preferences = dict[tuple[str, str, str, str], Preference]
 Products = tuple[Fraction | float, Fraction | float]
 Chance = Callable[[Fraction, Fraction], Fraction]
-_LEAST_SPREAD = 1e-9
+_MIN_SPREAD = 1e-9
 
 
 class _Key(NamedTuple):
@@ -37,41 +37,40 @@ class _Key(NamedTuple):
 
 
 def wrong_agreement(reader: RunReader) -> Iterator[str]:
-    """Values of agreement that are others than the rows', or that are missing, and intervals with swapped ends."""
+    """Yield missing, unexpected and wrong values of agreement, and intervals with swapped ends."""
     summary, run = reader.summary, reader.run
     found = {_Key(r.dimension, r.issue, r.judges, r.statistic): r for r in agreed(summary)}
     if len(run.panel) < 2:
-        yield from (f"{key} agrees with nobody" for key in found)
+        yield from (f"there is an unexpected agreement of {key}" for key in found)
         return
-    everybody = ", ".join(run.panel)
+    panel = ", ".join(run.panel)
     for dimension in (name for name, tests in summary.settings.tests.items() if tests):
         scores = _scores(reader, dimension)
-        yield from _wrong(found.pop(_Key(dimension, None, everybody, "alpha"), None), scores, _alpha(scores))
+        yield from _wrong(found.pop(_Key(dimension, None, panel, "alpha"), None), scores, _alpha(scores))
         named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
             own = [{judge: each[letter] for judge, each in by_judge.items()} for by_judge in named]
-            yield from _wrong(found.pop(_Key(dimension, letter, everybody, "alpha"), None), own, _alpha(own))
+            yield from _wrong(found.pop(_Key(dimension, letter, panel, "alpha"), None), own, _alpha(own))
             for pair in combinations(run.panel, 2):
                 both = [(own[pair[0]], own[pair[1]]) for own in own if pair[0] in own and pair[1] in own]
                 for statistic, value in (("kappa", _kappa(both)), ("ac1", _ac1(both))):
                     row = found.pop(_Key(dimension, letter, ", ".join(pair), statistic), None)
                     yield from _wrong(row, both, value)
-    yield from (f"there is an agreement of {key} that nobody can have" for key in found)
+    yield from (f"there is an unexpected agreement of {key}" for key in found)
 
 
 def _wrong(row: Agreed | None, values: Sequence[object], wanted: Fraction | None) -> Iterator[str]:
     if row is None:
         yield "the table of agreement lacks a row"
         return
-    what = f"{row.statistic} of {row.judges} in {row.dimension}, {row.issue or 'scores'},"
+    name = f"{row.statistic} of {row.judges} in {row.dimension}, {row.issue or 'scores'},"
     if not same(row.value, wanted):
-        yield f"{what} is {row.value}, and must be {None if wanted is None else float(wanted)}"
+        yield f"{name} is {row.value}, expected {None if wanted is None else float(wanted)}"
     if row.low is not None and row.high is not None and row.low > row.high:
-        yield f"{what} has the interval {row.low} to {row.high}"
+        yield f"{name} has the interval {row.low} to {row.high}"
 
 
 def _scores(reader: RunReader, dimension: str) -> Values:
-    """The marks of every answer by judge."""
     found: dict[tuple[str, str, int], dict[str, Fraction]] = defaultdict(dict)
     for subject, judge in product(reader.run.subjects, reader.run.panel):
         for (test, sample), mark in reader.marks(subject, dimension, [judge]).items():
@@ -81,7 +80,7 @@ def _scores(reader: RunReader, dimension: str) -> Values:
 
 
 def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[str, Fraction]]]:
-    """Of every answer by judge whether each issue is named, by at least half of its readings."""
+    """Return for each answer, by judge, whether at least half of the judge's readings name each issue."""
     found: dict[tuple[str, str, int], dict[str, dict[str, Fraction]]] = defaultdict(dict)
     for subject, judge in product(reader.run.subjects, reader.run.panel):
         for (test, sample), shares in reader.named(subject, dimension, [judge]).items():
@@ -91,7 +90,7 @@ def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[s
 
 
 def _alpha(answers: Values) -> Fraction | None:
-    """1 less the mean squared difference within answers over that of any two values."""
+    """Krippendorff's alpha: 1 - mean squared difference within answers / mean squared difference of any two values."""
     given = [list(own.values()) for own in answers if len(own) > 1]
     pooled = [value for own in given for value in own]
     observed = sum(
@@ -106,12 +105,12 @@ def _alpha(answers: Values) -> Fraction | None:
 
 
 def _kappa(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
-    """Cohen's: what two judges agree beyond what their own rates would give."""
+    """Cohen's kappa: agreement beyond that expected from each judge's own rate."""
     return _beyond_chance(pairs, lambda one, other: one * other + (1 - one) * (1 - other))
 
 
 def _ac1(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
-    """Gwet's: beyond what two judges would who name an issue as often as both do together."""
+    """Gwet's AC1: agreement beyond that expected from both judges' common rate."""
     return _beyond_chance(pairs, lambda one, other: (one + other) * (1 - (one + other) / 2))
 
 
@@ -125,7 +124,7 @@ def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance
 
 
 def wrong_preferences(reader: RunReader) -> Iterator[str]:
-    """Preferences that are others than the rows', or missing, and intervals of slopes with swapped ends."""
+    """Yield missing, unexpected and wrong preferences, and intervals that do not contain their value."""
     rows = [row for row in preferences(reader.summary) if row.value is not None]
     found = {(row.kind, row.judge, row.others, row.dimension): row for row in rows}
     for row in rows:
@@ -140,20 +139,20 @@ def wrong_preferences(reader: RunReader) -> Iterator[str]:
         others = [other for other in panel if other != judge]
         on_refusals = {name: _on_refusals(reader, judge, others, name) for name in dimensions}
         yield from _wrong_slopes((REFUSALS, judge, ", ".join(others)), found, on_refusals)
-    yield from (f"there is a preference {key} that nobody can have" for key in found)
+    yield from (f"there is an unexpected preference {key}" for key in found)
 
 
-def _wrong_slopes(who: tuple[str, str, str], found: Preferences, sums: Mapping[str, Products]) -> Iterator[str]:
-    """Slopes within subjects and dimensions, each a sum of products over a sum of squares; overall all of them."""
-    whole = sum(above for above, _ in sums.values()), sum(below for _, below in sums.values())
-    for name, (above, below) in {OVERALL: whole, **sums}.items():
-        row, wanted = found.pop((*who, name), None), above / below if below > _LEAST_SPREAD else None
-        if not same(shown := row.value if row else None, wanted):
-            yield f"the slope of {who} in {name} is {shown}, and must be {wanted}"
+def _wrong_slopes(key: tuple[str, str, str], found: Preferences, sums: Mapping[str, Products]) -> Iterator[str]:
+    """Check slopes within subjects: numerator over denominator in each dimension, and over their sums overall."""
+    overall = sum(above for above, _ in sums.values()), sum(below for _, below in sums.values())
+    for dimension, (above, below) in {OVERALL: overall, **sums}.items():
+        row, expected = found.pop((*key, dimension), None), above / below if below > _MIN_SPREAD else None
+        if not same(shown := row.value if row else None, expected):
+            yield f"the slope of {key} in {dimension} is {shown}, expected {expected}"
 
 
 def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
-    """What judges give to their own and their vendor's answers, beyond strangers' and beyond other vendors' judges."""
+    """Check how much more judges give to their own and their vendor's answers than others do, relative to strangers."""
     run, dimensions = reader.run, tuple(reader.summary.settings.tests)
     subjects, judges = makers(run.record)
     for judge in run.panel:
@@ -182,13 +181,12 @@ def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
                 wanted = [] if half.mean is None else [*ends, mean(marks), len(marks)]
                 shown = [row.value, row.low, row.high, row.mean, row.answers] if row else []
                 if not all_same(shown, wanted):
-                    yield f"preference {kind} of {judge} in {name} is {shown}, and must be {wanted}"
+                    yield f"preference {kind} of {judge} in {name} is {shown}, expected {wanted}"
 
 
 def _ahead(
     reader: RunReader, judge: str, others: Sequence[str], subjects: Sequence[str], dimension: str
 ) -> Mapping[str, Fraction]:
-    """How far a judge's marks of these subjects' answers are above those of other judges, by test."""
     gaps: dict[str, list[Fraction]] = defaultdict(list)
     for subject in subjects:
         for (test, _), gap in _gaps(reader, judge, others, subject, dimension).items():
@@ -199,7 +197,7 @@ def _ahead(
 def _gaps(
     reader: RunReader, judge: str, others: Sequence[str], subject: str, dimension: str
 ) -> Mapping[Answer, Fraction]:
-    """A judge's mark less the mean of the others', of every answer that all of them marked."""
+    """Return a judge's mark minus the others' mean for each answer that all of them marked."""
     own, rest = (reader.marks(subject, dimension, who) for who in ([judge], others))
     return {
         answer: mark - other for answer, mark in own.items() if mark is not None and (other := rest[answer]) is not None
@@ -207,7 +205,10 @@ def _gaps(
 
 
 def _on_refusals(reader: RunReader, judge: str, others: Sequence[str], dimension: str) -> Products:
-    """How far a judge is ahead on refusals beyond the same subject's other answers, times n m / (n + m), and these."""
+    """Return numerator and denominator of a judge's slope on refusals.
+
+    Per subject with n refusals and m other answers, the gap between them has the weight n m / (n + m).
+    """
     above = below = Fraction(0)
     for subject in reader.run.subjects:
         gaps = _gaps(reader, judge, others, subject, dimension)
@@ -222,7 +223,7 @@ def _on_refusals(reader: RunReader, judge: str, others: Sequence[str], dimension
 
 
 def _on_length(reader: RunReader, one: str, other: str, dimension: str) -> Products:
-    """How much more a judge gives to answers twice as long of the same subject: over all pairs of answers of each."""
+    """Return numerator and denominator of a judge's slope on log2 length, over all pairs of a subject's answers."""
     above = below = 0.0
     for subject in reader.run.subjects:
         gaps = _gaps(reader, one, [other], subject, dimension)

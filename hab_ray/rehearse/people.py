@@ -1,7 +1,7 @@
-"""People in a rehearsal: they rate a share of the answers by the planted truth, with a planted bias.
+"""Simulated people who rate a share of a rehearsal's answers by the planted truth plus a planted bias.
 
-Their ratings are written into a file, which the finished sweep then names under `raters:`. What the run and its table
-of raters say of them is compared with what was planted, rating by rating and mean by mean.
+Their ratings are written to a file that the finished sweep then names under `raters:`. The run's ratings and its table
+of raters are compared with the planted ones.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
 from math import floor
+from operator import attrgetter
 from random import Random
 from statistics import mean
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import MIN_NAMED
 from hab_ray.analysis.tables.people import people
-from hab_ray.analysis.tables.raters import RaterLine, raters
+from hab_ray.analysis.tables.raters import raters
 from hab_ray.rehearse.figures import Checked, all_same, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
@@ -36,9 +37,7 @@ from hab_simulator import TrueAnswer
 _TOP = 10
 
 
-class _Rated(NamedTuple):
-    """Who rated which answer."""
-
+class _RatingId(NamedTuple):
     rater: str
     dimension: str
     subject: str
@@ -48,21 +47,18 @@ class _Rated(NamedTuple):
 
 @dataclass(frozen=True)
 class PlantedRatings:
-    """The score of every rating, and the mark of the same answer: the panel's where all of its judges gave one, each's.
+    """The planted scores, and the marks of the same answers by the panel (if complete) and by each judge."""
 
-    `judges` has the marks of each judge by its name.
-    """
-
-    scores: Mapping[_Rated, int]
-    panel: Mapping[_Rated, Fraction]
-    judges: Mapping[str, Mapping[_Rated, Fraction]] = field(default_factory=dict)
+    scores: Mapping[_RatingId, int]
+    panel: Mapping[_RatingId, Fraction]
+    judges: Mapping[str, Mapping[_RatingId, Fraction]] = field(default_factory=dict)
 
 
 def plant(work: Work, truth: Truth, crowd: People, seed: int) -> PlantedRatings:
-    """Draw who rates what, and how."""
-    scores: dict[_Rated, int] = {}
-    panel: dict[_Rated, Fraction] = {}
-    judges: dict[str, dict[_Rated, Fraction]] = {judge: {} for judge in truth.panel}
+    """Draw the ratings: who rates which answer, and the score."""
+    scores: dict[_RatingId, int] = {}
+    panel: dict[_RatingId, Fraction] = {}
+    judges: dict[str, dict[_RatingId, Fraction]] = {judge: {} for judge in truth.panel}
     for rated, answer in _candidates(work, truth, crowd):
         draws = Random(f"{seed} {rated}")
         if draws.random() < crowd.share:
@@ -75,8 +71,8 @@ def plant(work: Work, truth: Truth, crowd: People, seed: int) -> PlantedRatings:
     return PlantedRatings(scores, panel, judges)
 
 
-def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_Rated, TrueAnswer]]:
-    """Every answer of the subjects that are not varied, once for each person: nobody else's are rated."""
+def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_RatingId, TrueAnswer]]:
+    """Yield each answer of the subjects without variants, once per person."""
     for dimension, tests in _tests(work).items():
         for subject in work.sweep.subject_names:
             answers = truth.answers_of(subject, dimension)
@@ -87,7 +83,7 @@ def _candidates(work: Work, truth: Truth, crowd: People) -> Iterator[tuple[_Rate
                 for answer in answers.get(digest(test.prompt), ()):
                     if answer.mark in text:
                         for number in range(1, crowd.raters + 1):
-                            yield _Rated(f"person-{number}", dimension, subject, test.id, sample), answer
+                            yield _RatingId(f"person-{number}", dimension, subject, test.id, sample), answer
 
 
 def _tests(work: Work) -> dict[str, list[ChosenTest]]:
@@ -96,19 +92,19 @@ def _tests(work: Work) -> dict[str, list[ChosenTest]]:
 
 def _rating(truth: Truth, answer: TrueAnswer, bias: float, draw: float) -> int:
     true = max(0, _TOP - sum(truth.deductions[answer.dimension][letter] for letter in answer.letters))
-    moved = floor(true + bias) + (draw < (true + bias) % 1)
-    return min(_TOP, max(0, moved))
+    biased = floor(true + bias) + (draw < (true + bias) % 1)
+    return min(_TOP, max(0, biased))
 
 
 def with_ratings(work: Work, planted: PlantedRatings) -> Work:
-    """The same work, whose sweep names a new file of these ratings. Every other person names tests by their texts."""
+    """Write the ratings to a file and return the work with it under `raters:`. Odd persons name tests by text."""
     tests = {test.id: test for tests in _tests(work).values() for test in tests}
     lines = (json.dumps(_line(rated, score, tests[rated.test_id])) for rated, score in planted.scores.items())
     work.run.folder.put(PEOPLE, "".join(f"{line}\n" for line in lines).encode())
     return replace(work, sweep=work.sweep.model_copy(update={"raters": (work.run_path / PEOPLE,)}))
 
 
-def _line(rated: _Rated, score: int, test: ChosenTest) -> dict[str, object]:
+def _line(rated: _RatingId, score: int, test: ChosenTest) -> dict[str, object]:
     is_even = rated.rater[-1] in "02468"
     named = {"test_id": test.id} if is_even else {"prompt": test.prompt, "context": test.context}
     who = {"rater": rated.rater, "kind": "person", "subject": rated.subject, "sample": rated.sample}
@@ -116,10 +112,10 @@ def _line(rated: _Rated, score: int, test: ChosenTest) -> dict[str, object]:
 
 
 def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: int = 0) -> Checked:
-    """What a run has of the planted ratings, and its table of raters; to join them took so many calls."""
+    """Compare a run's ratings and tables with the planted ones; `calls` is how many calls adding the ratings took."""
     wrong = [*_wrong_ratings(run, planted), *_wrong_lines(summary, planted), *_wrong_differences(summary, planted)]
     if calls:
-        wrong.append(f"{calls} calls were sent once ratings were added, which must cost none")
+        wrong.append(f"{calls} calls were sent after ratings were added, expected none")
     if not planted.scores:
         wrong.append("nobody has rated anything; raise `people.share` or `people.raters`")
     return Checked(len(planted.scores), tuple(wrong))
@@ -128,24 +124,24 @@ def compare_people(run: Run, summary: Summary, planted: PlantedRatings, calls: i
 def _wrong_ratings(run: Run, planted: PlantedRatings) -> Iterator[str]:
     others = [rater for rater in run.raters if rater not in asked_judges(run)]
     found = [(rater, row) for rater in others for row in from_table(Verdict, run.verdicts(rater))]
-    counts = Counter(_Rated(rater, row.dimension, row.subject, row.test_id, row.sample) for rater, row in found)
+    counts = Counter(_RatingId(rater, row.dimension, row.subject, row.test_id, row.sample) for rater, row in found)
     for rated in sorted(planted.scores.keys() | counts.keys()):
         if counts[rated] != (rated in planted.scores):
-            yield f"{_place(rated)}: there {counts[rated]} times, and must be {int(rated in planted.scores)} times"
+            yield f"{_place(rated)}: there {counts[rated]} times, expected {int(rated in planted.scores)} times"
     for rater, row in found:
-        rated = _Rated(rater, row.dimension, row.subject, row.test_id, row.sample)
+        rated = _RatingId(rater, row.dimension, row.subject, row.test_id, row.sample)
         expected = rater, Rater.PERSON, State.OK, None, planted.scores.get(rated, row.score)
         if (row.judge, row.kind, row.state, row.issues, row.score) != expected:
             yield f"{_place(rated)}: {row.kind} {row.state} score {row.score}, planted {expected[-1]}"
 
 
-def _place(rated: _Rated) -> str:
+def _place(rated: _RatingId) -> str:
     return f"{rated.rater} on {rated.subject}, {rated.dimension}, test {rated.test_id}, sample {rated.sample}"
 
 
 def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
     lines = raters(summary)
-    by_line: dict[tuple[str, str], list[_Rated]] = defaultdict(list)
+    by_line: dict[tuple[str, str], list[_RatingId]] = defaultdict(list)
     for rated in planted.scores:
         by_line[rated.rater, rated.dimension].append(rated)
     there = Counter((line.rater, line.dimension) for line in lines)
@@ -159,7 +155,7 @@ def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
 
 
 def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
-    """What the table of people says of judges beside people otherwise than by the planted marks and ratings."""
+    """Yield differences of judges and people in the table of people that differ from the planted ones."""
     sides = {**planted.judges, PANEL: planted.panel} if len(planted.judges) > 1 else planted.judges
     steps: dict[tuple[str, str, str | None], list[Fraction]] = defaultdict(list)
     for judge, marks in sides.items():
@@ -179,26 +175,11 @@ def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[st
             )
 
 
-Figures = Sequence[float | int | None]
+_shown = attrgetter("rated", "failed", "compared", "mean", "mean_answered", "own", "panel", "difference", "unscored")
 
 
-def _shown(line: RaterLine) -> Figures:
-    """Counts and means of a line; see `_figures`."""
-    return (
-        line.rated,
-        line.failed,
-        line.compared,
-        line.mean,
-        line.mean_answered,
-        line.own,
-        line.panel,
-        line.difference,
-        line.unscored,
-    )
-
-
-def _figures(planted: PlantedRatings, rated: Sequence[_Rated]) -> Figures:
-    """The same of what was planted, in exact fractions until the end."""
+def _figures(planted: PlantedRatings, rated: Sequence[_RatingId]) -> Sequence[float | int | None]:
+    """Compute the expected counts and means of a line, in the order of `_shown`."""
     own = {each: Fraction(planted.scores[each], _TOP) for each in rated}
     both = [each for each in rated if each in planted.panel]
     mean = _mean(own.values())

@@ -1,4 +1,4 @@
-"""A rehearsal from its start to the comparison: simulator, drive, scores, truth, bills."""
+"""Runs a rehearsal: starts the simulator, drives the sweep, and compares scores and bills with the truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from hab_ray.report import write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
-from hab_ray.rubric import LiteralPrompts
 from hab_ray.stages.views import tests_file
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
@@ -33,12 +32,12 @@ from hab_ray.work import Shard, Work, given_tests
 from hab_simulator import MeterReading, Profile, SimulatorClient, SimulatorFailed, SimulatorProcess
 
 _LOOPBACK = "127.0.0.1"
-_UNEQUAL, _FEWEST = 3, 2
+_MIN_TESTS = 2
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What came of a rehearsal: how the run ended, its results beside the truth, our books beside the meter's."""
+    """Result of a rehearsal: the run's end, its comparison with the truth, and the simulator's meter."""
 
     end: RunEnd
     seconds: float
@@ -48,45 +47,44 @@ class Rehearsal:
 
     @property
     def bills_agree(self) -> bool:
-        """Whether our books say to the nano-dollar what the meter says was charged for replies that arrived."""
+        """Whether our costs equal, to the nano-dollar, what the meter charged for replies that arrived."""
         return self.end.cost_nanousd == self.meter.charged - self.meter.lost_nanousd
 
     @property
     def passed(self) -> bool:
-        """Whether the run is complete, everything was recovered and the bills agree."""
+        """Whether the run is complete, the truth was recovered and the bills agree."""
         return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree
 
 
-def _refuse_what_hides_the_truth(work: Work, play: Play) -> None:
+def _refuse_unsupported(work: Work, play: Play) -> None:
     if work.sweep.responses is not None and play.trouble.people.raters:
         raise ConfigError(
-            "--faults: people: rate answers of subjects that are asked, and this sweep's are given under `responses:`; "
-            "leave `people` out"
+            "--faults: people: can only rate answers that subjects give in the run, but this sweep's are given under "
+            "`responses:`; leave `people` out"
         )
-    imported = [name for name, rubric in work.rubrics.items() if _makes_in(rubric.literal)] if work.makes_tests else []
+    imported = [
+        name
+        for name, rubric in (work.rubrics.items() if work.makes_tests else ())
+        if rubric.literal is not None and (rubric.literal.generation or rubric.literal.validation) is not None
+    ]
     if imported:
         raise ConfigError(
-            f"rubrics: the prompts of {', '.join(imported)} that write and validate queries are imported, and a "
-            "simulated model knows imported wording of judges alone; rehearse the sweep with `tests:`, `responses:` or "
-            "without its `rubrics:`"
+            f"rubrics: the prompts of {', '.join(imported)} that write and validate queries are imported, but a "
+            "simulated model knows only the imported wording of judges; rehearse the sweep with `tests:`, `responses:` "
+            "or without its `rubrics:`"
         )
-
-
-def _makes_in(literal: LiteralPrompts | None) -> bool:
-    """Whether queries are written or validated in imported wording."""
-    return literal is not None and (literal.generation or literal.validation) is not None
 
 
 def perform(work: Work, play: Play, options: Options, stop: Stop, say: Say, now: datetime) -> Rehearsal:
     """Rehearse a staged work.
 
     Raises:
-        ConfigError: its folders are not a rehearsal's, its tests cannot be told apart, its queries are written in
-            imported wording, or the simulator did not start.
-        StoreHeld: another driver has its store.
-        Interrupted: the user ended it.
+        ConfigError: its folders hold something other than a rehearsal, its tests are not distinct, its queries are
+            written in imported wording, or the simulator did not start.
+        StoreHeld: another driver holds its store.
+        Interrupted: the user ended the rehearsal.
     """
-    _refuse_what_hides_the_truth(work, play)
+    _refuse_unsupported(work, play)
     profile = profile_of(work, play).model_copy(update={"host": _host()})
     with rehearsing(work, stop, say) as session, _simulator(profile) as simulator:
         write_record(work, now)
@@ -94,7 +92,7 @@ def perform(work: Work, play: Play, options: Options, stop: Stop, say: Say, now:
 
 
 def _host() -> str:
-    """Where the simulator listens: on a cluster, where lanes of other nodes reach it. Nothing it says is secret."""
+    """Return the simulator's address: on a cluster, one that other nodes can reach. It holds nothing secret."""
     return (cluster_named(os.environ) and outside_address()) or _LOOPBACK
 
 
@@ -106,21 +104,21 @@ def _simulator(profile: Profile) -> SimulatorProcess:
 
 
 def rehearsed(session: Session, options: Options, client: SimulatorClient, play: Play) -> Rehearsal:
-    """Drive a staged work at a simulator that plays its profile, and compare what comes of it.
+    """Drive a staged work at a simulator that plays its profile, and compare the results with the truth.
 
     Raises:
-        Interrupted: the user ended it.
+        Interrupted: the user ended the rehearsal.
     """
     started, work = time.monotonic(), session.work
-    _place_unequally(work)
-    announcing = replace(options, chosen=_announcing(work, client))
-    end = _driven(session, announcing, client)
-    summary = _scored(work)
+    _write_given_tests(work)
+    announcing = replace(options, chosen=_announcer(work, client))
+    end = _drive(session, announcing, client)
+    summary = _score(work)
     comparison = compare(work, summary, client)
     if play.trouble.people.raters and end.exit is Exit.COMPLETE:
         planted = plant(work, Truth.of(work, client), play.trouble.people, play.seed)
-        rated = _driven(replace(session, work=with_ratings(work, planted)), announcing, client)
-        summary = _scored(work)
+        rated = _drive(replace(session, work=with_ratings(work, planted)), announcing, client)
+        summary = _score(work)
         comparison = replace(
             compare(work, summary, client), people=compare_people(summary.run, summary, planted, rated.calls)
         )
@@ -133,34 +131,34 @@ def rehearsed(session: Session, options: Options, client: SimulatorClient, play:
     )
 
 
-def _place_unequally(work: Work) -> None:
-    """Place given tests in the run, which keeps them: of every second and third dimension one and two are left out.
+def _write_given_tests(work: Work) -> None:
+    """Write given tests into the run, with one or two fewer in some dimensions; given answers need all their tests.
 
-    A mean over all answers is then not the mean of the dimensions, which it must not pass for. Given answers stay.
+    With unequal numbers, a mean over all answers differs from the mean of the dimensions and so cannot pass for it.
     """
     if work.sweep.responses is not None:
         return
-    for place, (dimension, tests) in enumerate(given_tests(work).items()):
-        fewer = place % _UNEQUAL
-        kept = tests[:-fewer] if fewer and len(tests) - fewer >= _FEWEST else tests
+    for number, (dimension, tests) in enumerate(given_tests(work).items()):
+        dropped = number % 3
+        kept = tests[:-dropped] if dropped and len(tests) - dropped >= _MIN_TESTS else tests
         work.run.write(ChosenTest, tests_file(dimension), kept)
 
 
-def _driven(session: Session, options: Options, client: SimulatorClient) -> RunEnd:
+def _drive(session: Session, options: Options, client: SimulatorClient) -> RunEnd:
     end = drive(replace(session, work=at(session.work, client.url)), options)
     if end.exit is Exit.INTERRUPTED:
-        raise Interrupted("interrupted; the same command begins the rehearsal anew")
+        raise Interrupted("interrupted; the same command restarts the rehearsal")
     return end
 
 
-def _scored(work: Work) -> Summary:
+def _score(work: Work) -> Summary:
     summary = summarise(open_run(work.run_path))
     write_scores(summary)
     return summary
 
 
-def _announcing(work: Work, client: SimulatorClient) -> Callable[[Shard], None]:
-    """Tells the simulator of a dimension's tests when they are chosen, before they are asked of anybody."""
+def _announcer(work: Work, client: SimulatorClient) -> Callable[[Shard], None]:
+    """Return a function that tells the simulator a dimension's chosen tests, before any subject is asked them."""
 
     def announce(shard: Shard) -> None:
         if shard.spec.row is not ChosenTest:

@@ -1,8 +1,8 @@
-"""Where a rehearsal is kept, and how its replies stay apart from paid ones.
+"""The folders of a rehearsal, and how simulated replies are kept separate from paid ones.
 
-Two things keep them apart. Every call of a rehearsal has a key of its own kind (its `as_of` is "simulated"), so
-that no real run can ever read a simulated reply, nor a rehearsal a real one. And both folders of a rehearsal carry
-a marker: a rehearsal takes only folders that are empty or marked, a real run refuses marked ones.
+Two things separate them. Keys of rehearsed calls differ from real ones (their `as_of` is "simulated"), so that neither
+kind of run can read the other's replies. And both folders of a rehearsal carry a marker: a rehearsal accepts only empty
+or marked folders, and a real run refuses marked ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hab_ray.storage.run import MARKER, OF_A_RUN, SWEEP
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
 
-_TEXT = "What stands in this folder came from the simulator. The next rehearsal here replaces it.\n"
+_MARKER_TEXT = "The files in this folder came from the simulator. The next rehearsal here replaces them.\n"
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 
@@ -33,20 +33,20 @@ class RehearsalPlace:
 
     @classmethod
     def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> RehearsalPlace:
-        """Where a sweep is rehearsed: as given, else beside the real run, with a store of its own inside."""
+        """Return the given folders of a rehearsal; by default, beside the real run, with the store inside."""
         folder = run or sweep.run_folder.beside(f"rehearsal-{sweep.run_folder.name}")
         return cls(folder, store or folder / "store")
 
 
 @contextmanager
 def rehearsing(work: Work, stop: Stop, say: Say) -> Iterator[Session]:
-    """Hold the store for a rehearsal, with what an earlier one left in both folders removed.
+    """Hold the store for a rehearsal, and remove an earlier rehearsal's files from both folders.
 
-    A rehearsal starts from nothing, because a new simulator knows only the truth of what it answers itself.
+    A rehearsal starts from nothing, because a new simulator knows only the truth of its own answers.
 
     Raises:
-        ConfigError: a folder holds something else than a rehearsal.
-        StoreHeld: another driver has the store.
+        ConfigError: a folder holds something other than a rehearsal.
+        StoreHeld: another driver holds the store.
     """
     folders = {"run": work.run_path, "store": work.sweep.store}
     for option, folder in folders.items():
@@ -61,23 +61,22 @@ def _mark(option: str, location: Location) -> None:
     folder = open_folder(location)
     if folder.exists(MARKER):
         return
-    if _holds_something(location):
+    if not _is_empty(location):
         raise ConfigError(
-            f"--{option} {location}: it is not empty and no rehearsal made it (no {MARKER}); a rehearsal needs a "
-            f"folder of its own: leave out --{option}, or name a new one"
+            f"--{option} {location}: is not empty and does not come from a rehearsal (no {MARKER}); a rehearsal needs "
+            f"a separate folder: omit --{option}, or name a new one"
         )
-    folder.put(MARKER, _TEXT.encode())
+    folder.put(MARKER, _MARKER_TEXT.encode())
 
 
-def _holds_something(location: Location) -> bool:
+def _is_empty(location: Location) -> bool:
     try:
-        return bool(open_folder(location).list())
+        return not open_folder(location).list()
     except NotADirectoryError:
-        return True
+        return False
 
 
 def _remove(location: Location, names: tuple[str, ...]) -> None:
-    """Remove files of these names, and all in folders of these names."""
     folder = open_folder(location)
     for name in names:
         for file in [name] if folder.exists(name) else folder.list(name):

@@ -1,9 +1,9 @@
-"""What the simulator is told: the accounts with their models and prices, and the truth to be recovered."""
+"""Builds the simulator's profile: the accounts with their models and prices, and the truth to recover."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
@@ -54,9 +54,9 @@ _SERVICE = {Purpose.CHAT: Service.CHAT, Purpose.EMBEDDING: Service.EMBEDDINGS}
 
 @dataclass(frozen=True)
 class Play:
-    """How the simulator plays: its seed, how long replies and batches take (seconds), what goes wrong.
+    """Settings of the simulator: its seed, latency of replies, turnaround of batches in seconds, and faults.
 
-    `judge_error` is the share of verdicts with one letter wrong, which must be noticed.
+    `judge_error` is the share of verdicts with one wrong letter, which the comparison must detect.
     """
 
     seed: int = 0
@@ -67,21 +67,21 @@ class Play:
 
 
 def profile_of(work: Work, play: Play) -> Profile:
-    """The profile for the rehearsal of a staged work.
+    """Return the profile for the rehearsal of a staged work.
 
     Raises:
-        ConfigError: the given tests, or judges whose replies come malformed, cannot be told apart; or a built-in
-            rubric has other letters than the paper.
+        ConfigError: the given tests, or judges with malformed replies, are not distinct; or a built-in rubric's letters
+            differ from the paper's.
     """
     given = given_tests(work)
     points, trouble = deductions_of(work), play.trouble
     if trouble.verdicts != Malformed():
         _check_judges(work)
-    every = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
+    tests = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
     planted = Planted(
         dimensions={name: _dimension(work, name, points[name], play.seed) for name in work.rubrics},
-        prompts=_told_apart(every),
-        contexts=contexts(every),
+        prompts=_distinct_prompts(tests),
+        contexts=contexts(tests),
         given=_given_tests(work),
         marks=dict(marks_of(work.prompts.judge.user)),
         subjects=_subjects(work),
@@ -103,7 +103,6 @@ def profile_of(work: Work, play: Play) -> Profile:
 
 
 def _paraphrases(work: Work) -> Iterator[ChosenTest]:
-    """The tests as they are asked in other words, each file's once."""
     files = {subject.tests: subject.name for subject in work.sweep.varied_subjects if subject.tests is not None}
     for name in files.values():
         for words in work.paraphrases[name].values():
@@ -112,24 +111,24 @@ def _paraphrases(work: Work) -> Iterator[ChosenTest]:
 
 
 def marks_of(template: str) -> Mapping[str, str]:
-    """The names of the marks that a template puts around each text, by the text's own name in it."""
+    """Return the names of the fence marks in a template, by the name of the text that they enclose."""
     return {text: name for name, text in _FENCE.findall(template)}
 
 
 def digest(prompt: str) -> str:
-    """A prompt as the simulator knows it."""
+    """Return the digest by which the simulator identifies a prompt."""
     return sha256(prompt.encode("utf-8", "replace")).hexdigest()
 
 
 def contexts(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    """The contexts of those tests that have one, by the digest of the prompt."""
+    """Return the nonempty contexts of tests, by the digest of the prompt."""
     return {digest(test.prompt): clean_text(test.context) for test in tests if test.context}
 
 
 def played_as(work: Work) -> Mapping[str, str]:
-    """By subject of the sweep, the subject under which the simulator counts it.
+    """Map each subject to the subject under which the simulator counts it.
 
-    The simulator sees model and system prompt, so variants that differ in neither share one truth.
+    The simulator sees only model and system prompt, so variants that differ in neither share one truth.
     """
     first: dict[tuple[str, str], str] = {}
     return {s.name: first.setdefault((_wire(work, s), _system(s)), s.name) for s in _asked(work)}
@@ -143,17 +142,17 @@ IssueTexts = tuple[tuple[str, str], ...]
 
 
 def wordings_in(work: Work, dimension: str) -> tuple[IssueTexts, ...]:
-    """The letters and texts of a dimension's issues in the order in which judges are shown them: each way once.
+    """Return the distinct wordings of a dimension's issues (letters and texts in order of presentation).
 
-    The rubric's own way comes first; where judges have variants, theirs follow.
+    The rubric's own wording comes first, followed by those of varied judges.
     """
     return tuple(dict.fromkeys(map(_issue_texts, _rubrics(work, dimension))))
 
 
 def forms_in(work: Work, dimension: str) -> tuple[LiteralJudging, ...]:
-    """The imported wordings in which judges are asked in a dimension: each once."""
-    found = (rubric.literal_judging for rubric in _rubrics(work, dimension))
-    return tuple(dict.fromkeys(literal for literal in found if literal is not None))
+    """Return the distinct imported wordings in which judges are asked in a dimension."""
+    literals = (rubric.literal_judging for rubric in _rubrics(work, dimension))
+    return tuple(dict.fromkeys(literal for literal in literals if literal is not None))
 
 
 def _rubrics(work: Work, dimension: str) -> list[Rubric]:
@@ -161,16 +160,16 @@ def _rubrics(work: Work, dimension: str) -> list[Rubric]:
 
 
 def wordings_shown(work: Work) -> Mapping[tuple[str, str], int]:
-    """By judge and dimension the number of the wording that the judge is shown, of `wordings_in`, then `forms_in`."""
-    found = {}
+    """Map judge and dimension to the number of the judge's wording in `wordings_in` followed by `forms_in`."""
+    numbers = {}
     for dimension in work.rubrics:
         known = [*wordings_in(work, dimension), *forms_in(work, dimension)]
         for judge in (*work.sweep.judges, *work.sweep.varied_judges):
             own = work.wordings.get(judge.name, work.rubrics)
             if dimension in own:
                 rubric = own[dimension]
-                found[judge.name, dimension] = known.index(rubric.literal_judging or _issue_texts(rubric))
-    return found
+                numbers[judge.name, dimension] = known.index(rubric.literal_judging or _issue_texts(rubric))
+    return numbers
 
 
 def _issue_texts(rubric: Rubric) -> IssueTexts:
@@ -178,27 +177,23 @@ def _issue_texts(rubric: Rubric) -> IssueTexts:
 
 
 def _given_tests(work: Work) -> dict[str, GivenTest]:
-    """The tests that given answers answer, by the fingerprint of the prompt.
+    """Return the tests of given answers by the fingerprint of the prompt.
 
     Raises:
-        ConfigError: a rehearsal cannot tell them or the answers apart.
+        ConfigError: the tests are not distinct, or the judge's template has no fence that identifies the answers.
     """
     if work.sweep.responses is None:
         return {}
     template = work.prompts.judge.user
     if not {"prompt", "response"} <= marks_of(template).keys():
         raise ConfigError(
-            "prompts.yaml: judge: user puts no fence around prompt or response, by which a rehearsal knows given "
+            "prompts.yaml: judge: user puts no fence around prompt or response, so a rehearsal cannot identify given "
             "answers; put them in fence(...), or rehearse the built-in prompts"
         )
-    found: dict[str, ChosenTest] = {}
-    for test in (test for tests in given_tests(work).values() for test in tests):
-        other = found.setdefault(fingerprint(test.prompt), test)
-        if other is not test:
-            raise ConfigError(_alike(other, test))
+    tests = _distinct((test for tests in given_tests(work).values() for test in tests), fingerprint)
     return {
         known: GivenTest(dimension=test.dimension, context=fingerprint(test.context) if test.context else "")
-        for known, test in found.items()
+        for known, test in tests.items()
     }
 
 
@@ -213,38 +208,35 @@ def _wire(work: Work, subject: Subject) -> str:
 
 
 def _system(subject: Subject) -> str:
-    """A subject's own system prompt as the simulator has it once the dimension's is taken off."""
+    """Return a subject's own system prompt as the simulator sees it after removing the dimension's."""
     return subject.system.rstrip("\n")
 
 
 def _check_judges(work: Work) -> None:
-    """Raise ConfigError where judges share a model and a wording of the issues.
-
-    Which of them got a malformed reply could not be told.
-    """
+    """Raise ConfigError if judges share a model and a wording: malformed replies could not be attributed to one."""
     first: dict[tuple[str, str, int], str] = {}
     for (judge, dimension), wording in wordings_shown(work).items():
         wire = work.models[work.judge(judge).model].entry.wire
         other = first.setdefault((wire, dimension, wording), judge)
         if other != judge:
             raise ConfigError(
-                f"--faults: verdicts: the judges {other} and {judge} ask the same model, so that a rehearsal "
-                "cannot tell whose reply was malformed; leave one of them out"
+                f"--faults: verdicts: the judges {other} and {judge} use the same model, so a rehearsal cannot tell "
+                "whose reply was malformed; leave one of them out"
             )
 
 
 def system_of(work: Work, dimension: str) -> str:
-    """What is added to the system prompt of everybody who is asked a dimension's tests.
+    """Return the text that a dimension adds to its subjects' system prompts.
 
     Raises:
-        ConfigError: its tests do not share one text.
+        ConfigError: the dimension's tests have different texts.
     """
     given = given_tests(work).get(dimension, []) if work.sweep.tests not in (None, "seeds") else []
     systems = {test.system for test in given} or {work.rubrics[dimension].system}
     if len(systems) > 1:
         raise ConfigError(
             f"tests: the tests of {dimension} have {len(systems)} different `system` texts; a rehearsal can tell "
-            "subjects apart only where a dimension's tests share one"
+            "subjects apart only if they share one; give them the same text"
         )
     return systems.pop()
 
@@ -258,21 +250,25 @@ def _dimension(work: Work, name: str, points: Mapping[str, int], seed: int) -> P
     return PlantedDimension(system=system_of(work, name), issues=first, rewordings=tuple(others), forms=forms)
 
 
-def _told_apart(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    """The dimension of each prompt, by its digest."""
-    found: dict[str, ChosenTest] = {}
+def _distinct_prompts(tests: Iterable[ChosenTest]) -> dict[str, str]:
+    return {prompt: test.dimension for prompt, test in _distinct(tests, digest).items()}
+
+
+def _distinct(tests: Iterable[ChosenTest], identify: Callable[[str], str]) -> dict[str, ChosenTest]:
+    """Return tests by their identified prompts.
+
+    Raises:
+        ConfigError: two prompts are the same.
+    """
+    by_prompt: dict[str, ChosenTest] = {}
     for test in tests:
-        other = found.setdefault(digest(test.prompt), test)
+        other = by_prompt.setdefault(identify(test.prompt), test)
         if other is not test:
-            raise ConfigError(_alike(other, test))
-    return {prompt: test.dimension for prompt, test in found.items()}
-
-
-def _alike(one: ChosenTest, other: ChosenTest) -> str:
-    return (
-        f"tests: {one.id} and {other.id} have the same prompt, by which a rehearsal tells tests apart; leave one of "
-        "them out"
-    )
+            raise ConfigError(
+                f"tests: {other.id} and {test.id} have the same prompt, by which a rehearsal tells tests apart; leave "
+                "one of them out"
+            )
+    return by_prompt
 
 
 def _accounts(work: Work, queue_tokens: Mapping[str, int]) -> dict[str, SimulatedAccount]:
@@ -307,12 +303,15 @@ def _model(entry: ModelEntry, protocol: WireProtocol, queue_tokens: int | None) 
 
 
 def _thinking(entry: ModelEntry, protocol: WireProtocol) -> SimulatedThinking:
-    """As the catalogue says; but the simulator holds that who always thinks takes no `max_tokens`, as OpenAI does."""
+    """Return the catalogue's value, except where the simulator would refuse `max_tokens`.
+
+    Like OpenAI, the simulator takes no `max_tokens` for models that always think.
+    """
     odd = protocol.is_openais_online and entry.output_limit_field == "max_tokens" and entry.thinking is Thinking.ALWAYS
     return SimulatedThinking.OPTIONAL if odd else SimulatedThinking(entry.thinking)
 
 
 def _price(price: UsdPrice) -> SimulatedPrice:
-    """The same price to the nano-dollar: ours is held as an integer, the simulator's as a decimal."""
+    """Convert a price to the simulator's decimals, exact to the nano-dollar."""
     parts = price.model_dump(exclude_none=True)
     return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

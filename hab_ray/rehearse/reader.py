@@ -1,4 +1,4 @@
-"""A run's rows as those need them who make its claims anew: marks, named issues and generation calls, in fractions."""
+"""Reads a run's marks, named issues and generation calls, in fractions, to recompute its claims."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Named = Mapping[Answer, Mapping[str, Fraction]]
 
 
 class RunReader:
-    """Reads a run, each of its files once: twenty subjects' answers are counted thousands of times."""
+    """Reads a run and caches its files: some checks read each subject's answers thousands of times."""
 
     def __init__(self, summary: Summary, truth: Truth) -> None:
         run = summary.run
@@ -32,7 +32,7 @@ class RunReader:
         self._tests = cache(lambda dimension: list(rows_in(run.tests(dimension, columns=["id", "prompt"]))))
 
     def marks(self, subject: str, dimension: str, judges: Sequence[str]) -> Marks:
-        """The mean mark of every owed answer by these judges, None where one of them gave none."""
+        """Return the judges' mean mark of every expected answer; None if a judge gave none."""
         settings = self.summary.settings
         given: dict[tuple[str, Answer], list[Fraction]] = defaultdict(list)
         left_out = self._left_out(subject, dimension)
@@ -47,11 +47,11 @@ class RunReader:
         return marks
 
     def means(self, subject: str, dimension: str, judges: Sequence[str]) -> Mapping[str, Fraction]:
-        """The mean mark of each test that has one."""
+        """Return the mean mark of each test that has one."""
         return by_test(self.marks(subject, dimension, judges))
 
     def named(self, subject: str, dimension: str, judges: Sequence[str]) -> Named:
-        """The share of readings that name each issue, of every answer that these judges have scored."""
+        """Return the share of readings that name each issue, for each answer that all judges scored."""
         scored = {answer for answer, mark in self.marks(subject, dimension, judges).items() if mark is not None}
         by_judge: list[dict[Answer, list[Sequence[str]]]] = []
         for judge in judges:
@@ -71,19 +71,19 @@ class RunReader:
         }
 
     def calls(self, dimension: str) -> Mapping[str, str]:
-        """The generation slot of each test, by its id; of a test that was not generated, its own id."""
+        """Map each test to its generation slot, or to its own id if it was not generated."""
         slots = self._truth.calls.get(dimension, {})
         return {id_: slots.get(digest(prompt), id_) for id_, prompt in self._tests(dimension)}
 
     def _left_out(self, subject: str, dimension: str) -> set[Answer]:
-        """The answers that are in no mean because they were cut, or are no answers."""
+        """Return the rows that count in no mean: truncated ones, if excluded, and those without an answer."""
         finishes = {"truncated"} if self.summary.settings.truncated == "exclude" else set()
         rows = rows_in(self._responses(subject, dimension))
         return {(test, sample) for test, sample, state, finish in rows if state != "ok" or finish in finishes}
 
 
 def by_test(marks: Marks) -> Mapping[str, Fraction]:
-    """The mean of the marks that there are of each test."""
+    """Average the known marks of each test."""
     given: dict[str, list[Fraction]] = defaultdict(list)
     for (test, _), mark in marks.items():
         if mark is not None:

@@ -1,6 +1,6 @@
-"""What models must be told, by the sweep file and the rubrics alone, beside what they were told.
+"""Compares the requests that models received with those that sweep file and rubrics require.
 
-Nothing here is taken from the stages: what they send is what is put to the test.
+Nothing here uses the stages, whose requests are under test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SUBJECT, _JUDGE = (1000, 0.0, 0.95), (2000, 0.0, None)
 
 
 class Sent(NamedTuple):
-    """The settings of a request as they are sent, after what its model does not take is left out."""
+    """The settings of a request as sent, without those that its model does not accept."""
 
     limit: int | None
     temperature: float | None
@@ -29,7 +29,7 @@ class Sent(NamedTuple):
 
     @classmethod
     def of(cls, manner: Manner) -> Sent:
-        """Those of a request that arrived."""
+        """Return the settings of a received request."""
         return cls(manner.limit, manner.temperature, manner.top_p)
 
     def __str__(self) -> str:
@@ -40,7 +40,7 @@ def _shown(number: float | None) -> str:
     return "unset" if number is None else f"{number:g}"
 
 
-def _taken(entry: ModelEntry, limit: int, temperature: float | None, top_p: float | None) -> Sent:
+def _accepted(entry: ModelEntry, limit: int, temperature: float | None, top_p: float | None) -> Sent:
     return Sent(
         limit=limit if entry.thinking is Thinking.NONE else limit + entry.thinking_reserve,
         temperature=None if entry.sampling is Sampling.FIXED else temperature,
@@ -48,58 +48,56 @@ def _taken(entry: ModelEntry, limit: int, temperature: float | None, top_p: floa
     )
 
 
-def _wanted(entry: ModelEntry, own: ParamOverrides, usual: tuple[int, float, float | None]) -> Sent:
+def _expected(entry: ModelEntry, own: ParamOverrides, usual: tuple[int, float, float | None]) -> Sent:
     limit, temperature, top_p = (
         base if given is None else given
         for given, base in zip((own.max_tokens, own.temperature, own.top_p), usual, strict=True)
     )
     assert limit is not None
-    return _taken(entry, int(limit), temperature, top_p)
+    return _accepted(entry, int(limit), temperature, top_p)
 
 
 def settings_of_subjects(work: Work) -> Mapping[str, Sent]:
-    """The settings that each subject must be asked with."""
+    """Return the expected settings of each subject's requests."""
     subjects = (*work.sweep.subjects, *work.sweep.varied_subjects)
-    return {s.name: _wanted(work.models[s.model].entry, s.params, _SUBJECT) for s in subjects}
+    return {s.name: _expected(work.models[s.model].entry, s.params, _SUBJECT) for s in subjects}
 
 
 def settings_of_judges(work: Work) -> Mapping[str, Sent]:
-    """The settings that each judge must be asked with."""
+    """Return the expected settings of each judge's requests."""
     judges = (*work.sweep.judges, *work.sweep.varied_judges)
-    return {j.name: _wanted(work.models[j.model].entry, j.params, _JUDGE) for j in judges}
+    return {j.name: _expected(work.models[j.model].entry, j.params, _JUDGE) for j in judges}
 
 
 @dataclass(frozen=True)
-class _Told:
-    """Who was told something in which manner."""
-
-    who: str
+class _Request:
+    recipient: str
     dimension: str
     manner: Manner
 
-    def lacking(self, texts: Iterable[tuple[str, str | None]], system: str) -> Iterator[str]:
-        """What is not in a system text, which is compared as it is read: white space does not count."""
-        held = " ".join(system.split())
-        for what, text in texts:
-            if text and " ".join(text.split()) not in held:
-                yield self.says(f"was not shown {what}")
+    def missing_texts(self, texts: Iterable[tuple[str, str | None]]) -> Iterator[str]:
+        """Yield problems of named texts that are not in the system text; white space is ignored."""
+        system = " ".join(self.manner.system.split())
+        for name, text in texts:
+            if text and " ".join(text.split()) not in system:
+                yield self.problem(f"was not shown {name}")
 
-    def settings(self, wanted: Sent) -> Iterator[str]:
-        if Sent.of(self.manner) != wanted:
-            yield self.says(f"was asked with {Sent.of(self.manner)}; the sweep says {wanted}")
+    def wrong_settings(self, expected: Sent) -> Iterator[str]:
+        if Sent.of(self.manner) != expected:
+            yield self.problem(f"was asked with {Sent.of(self.manner)}; the sweep says {expected}")
 
-    def letters(self, key: str, letters: Iterable[str]) -> Iterator[str]:
+    def wrong_letters(self, key: str, letters: Iterable[str]) -> Iterator[str]:
         schema = json.loads(self.manner.schema_text or "{}")
         given = schema.get("properties", {}).get(key, {}).get("items", {}).get("enum")
         if given is None or sorted(given) != sorted(letters):
-            yield self.says(f"was given a schema with the letters {given}, and must have {', '.join(letters)}")
+            yield self.problem(f"was given a schema with the letters {given}, expected {', '.join(letters)}")
 
-    def says(self, problem: str) -> str:
-        return f"{self.who} in {self.dimension} {problem}"
+    def problem(self, text: str) -> str:
+        return f"{self.recipient} in {self.dimension} {text}"
 
 
 def wrong_requests(work: Work, client: SimulatorClient) -> list[str]:
-    """All that models were told otherwise than sweep and rubrics say, each problem once."""
+    """Return all deviations of received requests from sweep and rubrics, each problem once."""
     manners = client.manners()
     found = [
         *_of_subjects(work, client, manners),
@@ -117,13 +115,13 @@ def _of_subjects(work: Work, client: SimulatorClient, manners: tuple[Manner, ...
         manner = manners[number]
         ours = [s for s in (*sweep.subjects, *sweep.varied_subjects) if work.models[s.model].entry.wire == manner.model]
         known = [s.name for s in ours if manner.system == _joined(s.system, system_of(work, dimension))]
-        told = _Told(known[0] if known else f"subject {manner.model}", dimension, manner)
+        request = _Request(known[0] if known else f"subject {manner.model}", dimension, manner)
         if not known:
-            yield told.says(f"was asked under a system text that neither subject nor dimension has: {manner.system!r}")
+            yield request.problem(f"was asked under a system text of neither subject nor dimension: {manner.system!r}")
         elif Sent.of(manner) not in {settings[name] for name in known}:
-            yield from told.settings(settings[known[0]])
+            yield from request.wrong_settings(settings[known[0]])
         if manner.schema_text:
-            yield told.says("was given a schema, and must answer freely")
+            yield request.problem("was given a schema, but must answer freely")
 
 
 def _joined(*texts: str) -> str:
@@ -138,7 +136,7 @@ def _of_judges(work: Work, client: SimulatorClient, manners: tuple[Manner, ...])
         ours = [j for j in judges if work.models[j.model].entry.wire == manner.model]
         rubrics = {j.name: work.rubric_of(j.name, dimension) for j in ours if _judges(work, j.name, dimension)}
         best = min(
-            (list(_wrong_judge(work, _Told(f"judge {name}", dimension, manner), rubric, settings[name])), name)
+            (list(_wrong_judge(work, _Request(f"judge {name}", dimension, manner), rubric, settings[name])), name)
             for name, rubric in rubrics.items()
         )
         yield from best[0]
@@ -148,9 +146,9 @@ def _judges(work: Work, judge: str, dimension: str) -> bool:
     return judge not in work.wordings or dimension in work.wordings[judge]
 
 
-def _wrong_judge(work: Work, told: _Told, rubric: Rubric, wanted: Sent) -> Iterator[str]:
+def _wrong_judge(work: Work, request: _Request, rubric: Rubric, expected: Sent) -> Iterator[str]:
     if rubric.literal_judging is not None:
-        yield from _wrong_literal(told, rubric.literal_judging, wanted)
+        yield from _wrong_literal(request, rubric.literal_judging, expected)
         return
     judging, shows_ours = rubric.judging, work.prompts.judge.choices.get("ours") == "include"
     texts = [("the definition", rubric.definition), ("the guidance", judging.guidance)]
@@ -159,81 +157,83 @@ def _wrong_judge(work: Work, told: _Told, rubric: Rubric, wanted: Sent) -> Itera
     for at, example in enumerate(judging.examples, 1):
         texts += [(f"the message of example {at}", example.prompt), (f"the answer of example {at}", example.response)]
         texts += [(f"the assessment of example {at}", example.assessment)]
-    yield from told.lacking(_in_template(texts, work.prompts.judge.system), told.manner.system)
-    yield from told.letters("issues", rubric.issue_letters())
-    yield from told.settings(wanted)
+    yield from request.missing_texts(_in_template(texts, work.prompts.judge.system))
+    yield from request.wrong_letters("issues", rubric.issue_letters())
+    yield from request.wrong_settings(expected)
 
 
-def _wrong_literal(told: _Told, literal: LiteralJudging, wanted: Sent) -> Iterator[str]:
-    """What is otherwise in a request in imported wording, beside its message, which is compared row by row."""
-    if told.manner.system != literal.system:
-        yield told.says("was not shown the system text of the imported wording, and no other")
-    if told.manner.schema_text:
-        yield told.says("was given a schema, and imported wording has none")
-    yield from told.settings(wanted)
+def _wrong_literal(request: _Request, literal: LiteralJudging, expected: Sent) -> Iterator[str]:
+    """Check system text, schema and settings of imported wording; `rows` compares the user message."""
+    if request.manner.system != literal.system:
+        yield request.problem("was not shown exactly the system text of the imported wording")
+    if request.manner.schema_text:
+        yield request.problem("was given a schema, but imported wording has none")
+    yield from request.wrong_settings(expected)
 
 
-# What a template must name for a text to be looked for: users may write prompts that go without.
-_NAMED = {"the definition": "definition", "the guidance": "guidance", "the brief": "brief"}
+# The variable of a template that shows a text: users may write prompts without it.
+_VARIABLES = {"the definition": "definition", "the guidance": "guidance", "the brief": "brief"}
 
 
 def _in_template(texts: Iterable[tuple[str, str]], template: str) -> list[tuple[str, str]]:
-    def is_named(what: str) -> bool:
-        for start, name in (("note", "notes"), ("issue", "issues"), ("criterion", "criteria")):
-            if what.startswith(start):
-                return name in template
-        return _NAMED.get(what, "examples") in template
+    """Return the named texts whose variable the template uses."""
 
-    return [(what, text) for what, text in texts if is_named(what)]
+    def is_used(text_name: str) -> bool:
+        for start, variable in (("note", "notes"), ("issue", "issues"), ("criterion", "criteria")):
+            if text_name.startswith(start):
+                return variable in template
+        return _VARIABLES.get(text_name, "examples") in template
+
+    return [(name, text) for name, text in texts if is_used(name)]
 
 
 def _of_authors(work: Work, client: SimulatorClient, manners: tuple[Manner, ...]) -> Iterator[str]:
     generate = work.sweep.generate
     if not work.makes_tests or generate is None:
         return
-    wanted = _taken(work.models[generate.model].entry, generate.max_tokens, generate.temperature, generate.top_p)
+    expected = _accepted(work.models[generate.model].entry, generate.max_tokens, generate.temperature, generate.top_p)
     for number in dict.fromkeys(written.manner for written in client.queries()):
         manner = manners[number]
         dimension, rubric = _of_definition(work, manner)
-        told = _Told(f"{generate.model}, which writes queries,", dimension, manner)
-        yield from told.settings(wanted)
+        request = _Request(f"{generate.model}, which writes queries,", dimension, manner)
+        yield from request.wrong_settings(expected)
         if rubric is None:
-            yield told.says("was not shown the definition of any dimension")
+            yield request.problem("was not shown the definition of any dimension")
         elif rubric.generation:
             brief = [("the definition", rubric.definition), ("the brief", rubric.generation.brief)]
-            yield from told.lacking(_in_template(brief, work.prompts.generate.system), manner.system)
+            yield from request.missing_texts(_in_template(brief, work.prompts.generate.system))
 
 
 def _of_validators(work: Work, client: SimulatorClient, manners: tuple[Manner, ...]) -> Iterator[str]:
     validate = work.sweep.validation
     if not work.makes_tests or not isinstance(validate, Validate):
         return
-    wanted = _taken(work.models[validate.model].entry, validate.max_tokens, 0.0, None)
+    expected = _accepted(work.models[validate.model].entry, validate.max_tokens, 0.0, None)
     for number in dict.fromkeys(check.manner for check in client.checks()):
         manner = manners[number]
         dimension, rubric = _of_definition(work, manner)
-        told = _Told(f"validator {validate.model}", dimension, manner)
-        yield from told.settings(wanted)
+        request = _Request(f"validator {validate.model}", dimension, manner)
+        yield from request.wrong_settings(expected)
         if rubric is None:
-            yield told.says("was not shown the definition of any dimension")
+            yield request.problem("was not shown the definition of any dimension")
         elif rubric.validation:
             texts = [("the definition", rubric.definition)]
             texts += [(f"criterion {each.letter}", f"{each.letter}. {each.text}") for each in rubric.criteria]
             for at, example in enumerate(rubric.validation.examples, 1):
                 texts += [(f"the message of example {at}", example.prompt)]
                 texts += [(f"the assessment of example {at}", example.assessment)]
-            yield from told.lacking(_in_template(texts, work.prompts.validation.system), manner.system)
-            yield from told.letters("deductions", [each.letter for each in rubric.criteria])
+            yield from request.missing_texts(_in_template(texts, work.prompts.validation.system))
+            yield from request.wrong_letters("deductions", [each.letter for each in rubric.criteria])
 
 
 def _of_definition(work: Work, manner: Manner) -> tuple[str, Rubric | None]:
-    held = " ".join(manner.system.split())
+    system = " ".join(manner.system.split())
     for dimension, rubric in work.rubrics.items():
-        if " ".join(rubric.definition.split()) in held:
+        if " ".join(rubric.definition.split()) in system:
             return dimension, rubric
     return "no dimension", None
 
 
 def shown_parts(marks: Mapping[str, str], **texts: str) -> Mapping[str, str]:
-    """The fingerprints that must stand between the marks that a template has; without a text there are none."""
+    """Return the expected fingerprint between each pair of a template's marks; empty texts have no marks."""
     return {marks[name]: fingerprint(text) for name, text in texts.items() if name in marks and text}

@@ -1,4 +1,4 @@
-"""Every answer and every verdict of a run beside what was planted for that very subject and test."""
+"""Compares every answer and verdict of a run with those planted for its subject and test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hab_simulator import TrueAnswer
 
 @dataclass(frozen=True)
 class WrongRow:
-    """A row that is not as planted; `judge` is "" for an answer."""
+    """A row that differs from the planted one; `judge` is "" for an answer."""
 
     subject: str
     dimension: str
@@ -32,15 +32,13 @@ class WrongRow:
 
 @dataclass(frozen=True)
 class RowComparison:
-    """How many rows were looked at, and those that are wrong."""
+    """The number of compared rows, and the wrong ones."""
 
     compared: int
     wrong: tuple[WrongRow, ...]
 
 
 class _Row(NamedTuple):
-    """Which answer to a test, or which verdict on it."""
-
     test_id: str
     sample: int
     replicate: int = 0
@@ -86,8 +84,6 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
 
 
 class _Part:
-    """One subject in one dimension: its tests as they are in the run, its answers as planted."""
-
     def __init__(self, run: Run, truth: Truth, subject: str, dimension: str) -> None:
         self._run, self._truth = run, truth
         self._subject, self._dimension = subject, dimension
@@ -106,9 +102,9 @@ class _Part:
         self.compared = 0
 
     def wrong(self) -> Iterator[WrongRow]:
-        """The rows that are wrong, missing, or there twice."""
+        """Yield wrong, missing and duplicate rows."""
         for prompt in sorted(self._unasked):
-            yield self._row("", prompt[:12], "it was answered, and is not among the tests of the run")
+            yield self._row("", prompt[:12], "was answered, but is not among the tests of the run")
         for id_ in () if self._is_given else self._tests.keys() - self._given.keys():
             yield self._row("", id_, "the subject was never asked it")
         yield from self._wrong_answers()
@@ -169,7 +165,7 @@ class _Part:
                     yield self._row(judge, row.test_id, problem)
 
     def _problem_of_request(self, judge: str, answer: _Answer, true: TrueAnswer) -> str:
-        """Whether a judge was shown test, context and answer, each between its own marks or in imported wording."""
+        """Check that a judge was shown test, context and answer between the right marks, or in imported wording."""
         prompt, context = self._tests[answer.test_id]
         texts = {"prompt": prompt, "context": context, "response": answer.text}
         wanted = self._truth.shown_to(judge, true, texts)
@@ -181,22 +177,22 @@ class _Part:
                 return "the judge was sent another text than the imported wording makes of test and answer"
             for name in sorted(wanted.keys() | said.parts.keys()):
                 if said.parts.get(name) != wanted.get(name):
-                    return f"between the marks {name} the judge was shown another text than belongs there"
+                    return f"the judge was shown a wrong text between the marks {name}"
         return ""
 
     def _problem_of_verdict(self, judge: str, row: _Verdict, left: Mapping[_Row, list[Expected]]) -> str:
-        """What is wrong with a verdict; each that was planted is taken from `left` by one row."""
+        """Return what is wrong with a verdict, or ""; a correct one removes its planted verdict from `left`."""
         if (row.subject, row.dimension, row.judge) != (self._subject, self._dimension, judge):
             return f"a verdict of {row.judge} on {row.subject} in {row.dimension}"
         at = _Row(row.test_id, row.sample)
         if at not in self._rows:
             return ""
         if not self._truth.said_of(judge, self._rows[at][1]):
-            return "a verdict, and the judge gave none on this answer"
+            return "a verdict, but the judge gave none on this answer"
         letters = None if row.issues is None else tuple(sorted(row.issues))
         literal = self._truth.literals.get((judge, self._dimension))
         if row.reading != (literal.reading if literal else ""):
-            return f"read by the reading {row.reading!r}, and must be by {literal.reading if literal else ''!r}"
+            return f"read by the reading {row.reading!r}, expected by {literal.reading if literal else ''!r}"
         found = Expected(letters, row.score, row.other_score)
         known = next((each for each in left[at] if self._is_found(each, found, row.asks)), None)
         if (row.state == State.OK) is (found.score is not None) and known is not None:
@@ -206,7 +202,7 @@ class _Part:
         return f"{row.state} {_shown(found)}, planted {planted}"
 
     def _is_found(self, planted: Expected, found: Expected, asks: int) -> bool:
-        """Whether a verdict is a planted one. A second reply has the other score of the first, which is broken."""
+        """Whether a verdict is a planted one. A re-asked verdict has no other score, as its first reply was broken."""
         return found == (planted if asks == 1 else replace(planted, other=None))
 
     def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[WrongRow]:
@@ -220,7 +216,7 @@ class _Part:
             times, wanted = counts.get(row, 0), int(row in owed)
             if times != wanted:
                 where = f"sample {row.sample}" + (f", replicate {row.replicate}" if replicates > 1 else "")
-                yield self._row(judge, row.test_id, f"there {times} times ({where}), and must be {wanted} times")
+                yield self._row(judge, row.test_id, f"there {times} times ({where}), expected {wanted} times")
 
     def _row(self, judge: str, test_id: str, problem: str) -> WrongRow:
         return WrongRow(self._subject, self._dimension, judge, test_id, problem)

@@ -1,7 +1,6 @@
-"""The choice of tests, made anew from what models wrote and named: candidates, scores, the best of them, the tests.
+"""Checks the choice of tests, recomputed from the simulator's records: candidates, scores, kept ones, tests.
 
-It follows the description of the method and not the stages' code, in float64 and with scikit-learn, so that it holds
-against them.
+It implements the described method with float64 and scikit-learn, independently of the stages' code.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _Parts = frozenset[tuple[str, str]]
 
 
 def wrong_choice(work: Work, client: SimulatorClient) -> list[str]:
-    """All that is otherwise than planted on the way to the tests, where a sweep makes its own."""
+    """Return all deviations from the planted choice of tests, for a sweep that generates its tests."""
     generate, select = work.sweep.generate, work.sweep.select
     if not work.makes_tests or generate is None or select is None:
         return []
@@ -43,13 +42,13 @@ def wrong_choice(work: Work, client: SimulatorClient) -> list[str]:
 
 
 def order(count: int, *seed: str | int) -> list[int]:
-    """The numbers below `count`, sorted by the sha256 of seed and number, joined by slashes."""
+    """Return the numbers below `count`, sorted by the sha256 of seed and number joined by slashes."""
     return sorted(range(count), key=lambda n: sha256("/".join(map(str, (*seed, n))).encode()).digest())
 
 
 @dataclass(frozen=True)
 class _Choice:
-    """The way to the tests of one dimension; `checked` has the letters named of a query by the texts shown."""
+    """The choice of one dimension's tests; `checked` maps the texts shown to a validator to the letters it named."""
 
     work: Work
     dimension: str
@@ -59,14 +58,14 @@ class _Choice:
     checked: Mapping[_Parts, str]
 
     def wrong(self) -> Iterator[str]:
-        """Each problem; what follows from an earlier one is looked at all the same."""
+        """Yield all problems, including consequences of earlier ones."""
         rows = self.work.run.read(Candidate, candidates_file(self.dimension))
         candidates = {row.id: row for row in rows}
         yield from self._wrong_queries(candidates)
         good = self._without_repeats(rows)
         found = {row.id for row in rows if row.state is State.OK}
         if found != good:
-            yield f"candidates {_few(found ^ good)} are kept or rejected as repeats, and must not be"
+            yield f"candidates {_few(found ^ good)} are wrongly kept or rejected as repeats"
         kept = [candidates[id_] for id_ in sorted(good)]
         if isinstance(self.work.sweep.validation, Validate):
             scores = {row.id: self._score(row) for row in kept}
@@ -75,7 +74,6 @@ class _Choice:
         yield from self._wrong_tests(kept)
 
     def _wrong_queries(self, candidates: Mapping[str, Candidate]) -> Iterator[str]:
-        """Whether each slot was asked for with its own theme and seeds, and has the queries that it got."""
         work, per_call, rubric = self.work, self.generate.per_call, self.work.rubrics[self.dimension]
         template, by_seeds = work.prompts.generate.user, self._by_seeds()
         for slot in range(-(-self.generate.candidates // per_call)):
@@ -85,10 +83,8 @@ class _Choice:
             ]
             own = [c for c in (candidates.get(f"{self.dimension}-{slot:05d}-{n}") for n in range(per_call)) if c]
             if any(row.theme != theme for row in own):
-                yield f"the candidates of slot {slot} are filed under another theme than {theme!r}"
-            requests = (
-                by_seeds.get(frozenset(drawn[: self.generate.seeds_shown]), []) if "seed" in template else self.written
-            )
+                yield f"the candidates of slot {slot} do not have its theme {theme!r}"
+            requests = by_seeds.get(frozenset(drawn), []) if "seed" in template else self.written
             if not requests:
                 yield f"slot {slot} was not asked for with its own seed queries"
                 continue
@@ -99,7 +95,6 @@ class _Choice:
                 yield f"the candidates of slot {slot} are not the queries that were written for it"
 
     def _by_seeds(self) -> Mapping[frozenset[int], Sequence[WrittenQueries]]:
-        """The requests by the numbers of the seed queries that they show."""
         seeds = list(enumerate(self.work.rubrics[self.dimension].seeds))
         found: dict[frozenset[int], list[WrittenQueries]] = {}
         for request in self.written:
@@ -118,7 +113,6 @@ class _Choice:
         return all(at < len(queries) and queries[at] == row for at, row in rows)
 
     def _without_repeats(self, rows: Sequence[Candidate]) -> set[str]:
-        """The candidates that have texts, without those in the words of an earlier one."""
         whole = [row for row in sorted(rows, key=lambda row: row.id) if row.prompt]
         if self.work.sweep.deduplicate == "off":
             return {row.id for row in whole}
@@ -128,7 +122,7 @@ class _Choice:
         return set(first.values())
 
     def _score(self, row: Candidate) -> int | None:
-        """The points that follow from the letters named of these very texts; None where they were not checked."""
+        """Compute a candidate's points from the letters named for its texts; None if they were not checked."""
         wanted = shown_parts(marks_of(self.work.prompts.validation.user), prompt=row.prompt, context=row.context)
         points = {each.letter: each.deduction for each in self.work.rubrics[self.dimension].criteria}
         letters = self.checked.get(frozenset(wanted.items()))
@@ -139,7 +133,7 @@ class _Choice:
         found = {row.candidate_id: row.score for row in rows}
         for id_ in sorted(found.keys() | scores.keys()):
             if id_ in scores and scores[id_] is None:
-                yield f"candidate {id_}: the validator was not shown message and context, each between its own marks"
+                yield f"candidate {id_}: the validator was not shown message and context between the right marks"
             elif found.get(id_) != scores.get(id_):
                 yield f"candidate {id_} has {found.get(id_)} points, planted {scores.get(id_)}"
 
@@ -147,19 +141,19 @@ class _Choice:
         tests = self.work.run.read(ChosenTest, tests_file(self.dimension))
         found = {(test.prompt, test.context) for test in tests}
         known = {(row.prompt, row.context): row.id for row in kept}
-        if strangers := found - known.keys():
-            yield f"{len(strangers)} of {len(found)} tests are not among the {len(known)} best candidates"
+        if unknown := found - known.keys():
+            yield f"{len(unknown)} of {len(found)} tests are not among the {len(known)} best candidates"
         if len(kept) < MANY:
-            wanted = {(row.prompt, row.context) for row in self._chosen(kept)}
-            if found != wanted:
-                ids = {known[each] for each in (found ^ wanted) & known.keys()}
-                yield f"other tests were chosen than are nearest to the centres of the clusters: {_few(ids)}"
+            expected = {(row.prompt, row.context) for row in self._chosen(kept)}
+            if found != expected:
+                ids = {known[each] for each in (found ^ expected) & known.keys()}
+                yield f"other tests were chosen than the nearest to the cluster centres: {_few(ids)}"
 
     def _chosen(self, kept: Sequence[Candidate]) -> list[Candidate]:
-        """Of each cluster the candidate nearest to its centre, of several the first."""
+        """Return the candidate nearest to the centre of each cluster; of equally near ones, the first."""
         if not kept:
             return []
-        vectors = np.stack([embed(self._text(row), self._width, None) for row in kept]).astype(np.float64)
+        vectors = np.stack([embed(self._text(row), SimulatedModel().vector, None) for row in kept]).astype(np.float64)
         first = {vector.tobytes(): row for vector, row in zip(vectors[::-1], kept[::-1], strict=True)}
         if len(first) <= self.select.tests:
             return list(first.values())
@@ -183,13 +177,9 @@ class _Choice:
     def _text(self, row: Candidate) -> str:
         return row.prompt.replace("\n", " ") if self.select.newlines == "space" else row.prompt
 
-    @property
-    def _width(self) -> int:
-        return SimulatedModel().vector
-
 
 def _best(scores: Mapping[str, int | None], settings: Validate, seed: int) -> list[str]:
-    """The best of those at or above the floor, of equal ones those that come first in an order by hash; by id."""
+    """Return the sorted ids of the best `keep` candidates at or above the floor; ties are broken by a hashed order."""
     ids = sorted(id_ for id_, score in scores.items() if score is not None)
     places = {ids[n]: place for place, n in enumerate(order(len(ids), seed, "ties"))}
     good = [id_ for id_ in ids if (scores[id_] or 0) >= settings.floor]

@@ -1,4 +1,4 @@
-"""Whether the order would be another, and why marks differ: made anew from the rows of a rehearsal, and compared."""
+"""Checks robustness, reliability and generalisability, recomputed from the rows of a rehearsal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
 Components = Mapping[str, Fraction | None]
 CompleteMarks = Mapping[tuple[str, str, str], Fraction]
-# How many times the tests, how many judges, and how many replicates more.
+# Factor on the tests, number of judges, and added replicates.
 _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
     GIVEN: lambda judges: (1, judges, 0),
     "twice the tests": lambda judges: (2, judges, 0),
@@ -49,7 +49,7 @@ _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
 
 
 def wrong_robustness(reader: RunReader) -> Iterator[str]:
-    """Means and ranks under each alternative that are others than the rows'."""
+    """Yield wrong means and ranks under each alternative."""
     run, found = reader.run, {(r.name, r.subject): r for r in robustness(reader.summary) if r.kind == RANK}
 
     @cache
@@ -72,8 +72,8 @@ def wrong_robustness(reader: RunReader) -> Iterator[str]:
             rank = None if wanted is None else 1 + sum(o is not None and o > wanted for o in means.values())
             if row is None or not same(row.value, wanted) or row.rank != rank:
                 shown = row and (row.value, row.rank)
-                yield f"{subject} {name} is {shown}, and must be {wanted and float(wanted)}, {rank}"
-    yield from (f"there is an alternative {key} that nobody asked for" for key in found)
+                yield f"{subject} {name} is {shown}, expected {wanted and float(wanted)}, {rank}"
+    yield from (f"there is an unexpected alternative {key}" for key in found)
 
 
 def _without(reader: RunReader, judge: str) -> Callable[[str, str], Marks]:
@@ -84,7 +84,7 @@ def _without(reader: RunReader, judge: str) -> Callable[[str, str], Marks]:
 def _by_points(
     reader: RunReader, name: str, read: Callable[[str, str], Sequence[Named]]
 ) -> Callable[[str, str], Marks]:
-    """The mean over judges of what each answer would score."""
+    """Return a function that averages over judges what each answer would score under the alternative."""
 
     def marks(subject: str, dimension: str) -> Marks:
         points = {each.letter: each.deduction for each in reader.summary.rubrics[dimension].judging.issues}
@@ -101,7 +101,7 @@ def _by_points(
 
 
 def wrong_reliability(reader: RunReader) -> Iterator[str]:
-    """Correlations of tests and of halves that are others than those of the marks that every judge gave everybody."""
+    """Yield wrong correlations of tests and of halves, computed over tests that all judges scored of all subjects."""
     rows = robustness(reader.summary)
     found = {(row.dimension, row.name): row.value for row in rows if row.kind != RANK}
     for dimension in reader.run.dimensions if rows else ():
@@ -117,12 +117,12 @@ def wrong_reliability(reader: RunReader) -> Iterator[str]:
         wanted[WRONG_WAY] = sum(value < 0 for value in known)
         for name, value in wanted.items():
             if not same(shown := found.pop((dimension, name), None), value):
-                yield f"{name} of {dimension} is {shown}, and must be {value}"
+                yield f"{name} of {dimension} is {shown}, expected {value}"
         value, tolerated = _split_half(np.array(list(by_test.values()), dtype=np.float64))
         shown = found.pop((dimension, SPLIT_HALF), None)
         if (shown is None) != (value is None) or abs((shown or 0) - (value or 0)) > tolerated:
-            yield f"{SPLIT_HALF} of {dimension} is {shown}, and must be {value}, within {tolerated}"
-    yield from (f"there is a {key} that nobody can have" for key in found)
+            yield f"{SPLIT_HALF} of {dimension} is {shown}, expected {value}, within {tolerated}"
+    yield from (f"there is an unexpected reliability {key}" for key in found)
 
 
 def _correlation(one: Sequence[Fraction], other: Sequence[Fraction]) -> float | None:
@@ -132,7 +132,7 @@ def _correlation(one: Sequence[Fraction], other: Sequence[Fraction]) -> float | 
 
 
 def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
-    """The mean over all halves of the tests, or over others than were drawn, and how far such means may differ."""
+    """Return the mean split-half correlation and its tolerance, over all halves or over newly drawn ones."""
     tests, half, random = len(marks), len(marks) // 2, Random(len(marks))
     if counted := tests % 2 == 0 and comb(tests, half) // 2 <= _DRAWS:
         ways = [[*one, *set(range(tests)).difference(one)] for one in combinations(range(tests), half)]
@@ -150,7 +150,7 @@ def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
 
 
 def wrong_generalisability(reader: RunReader) -> Iterator[str]:
-    """Components with judges that are others than the rows', and designs that do not follow from them and the bills."""
+    """Yield wrong variance components with judges, and designs that do not follow from components and bills."""
     summary = reader.summary
     rows = generalisability(summary)
     designs = {(row.dimension, row.name): row for row in rows if row.kind == DESIGN}
@@ -159,7 +159,7 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
         shown = {row.name: row.variance for row in rows if row.dimension == dimension and row.kind != DESIGN}
         for name, wanted in _components(reader, dimension).items():
             if not same(found := shown.get(name), wanted):
-                yield f"the variance of {name} in {dimension} is {found}, and must be {wanted and float(wanted)}"
+                yield f"the variance of {name} in {dimension} is {found}, expected {wanted and float(wanted)}"
         calls = list(reader.calls(dimension).values())
         for row in (row for (name, _), row in designs.items() if name == dimension):
             errors = (row.mean_error, row.difference_error, row.with_judges_error)
@@ -167,7 +167,7 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
             if any(error is not None and not same(error, w) for error, w in zip(errors, wanted_errors, strict=True)):
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
             if not same(row.usd, dollars := _dollars(summary, row)):
-                yield f"{row.name} in {dimension} costs {row.usd}, and must cost {dollars and float(dollars)}"
+                yield f"{row.name} in {dimension} costs {row.usd}, expected {dollars and float(dollars)}"
     for name in (name for dimension, name in designs if dimension == OVERALL):
         parts = [designs[dimension, name] for dimension in dimensions]
         whole, usd = designs[OVERALL, name], [part.usd for part in parts if part.usd is not None]
@@ -179,7 +179,7 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
 
 
 def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
-    """What the answers and verdicts that a design has beyond the run's would cost, at the run's mean bills."""
+    """Return the cost of a design's answers and verdicts beyond the run's, at the run's mean costs."""
     run, asked = summary.run, summary.settings
     tables = (table(dimension=row.dimension, columns=["cost_nanousd"]) for table in (run.responses, run.verdicts))
     bills = [[cost for cost in table["cost_nanousd"].to_pylist() if cost is not None] for table in tables]
@@ -193,7 +193,7 @@ def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
 
 
 def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:
-    """The marks of the tests that all judges scored of all subjects, and these subjects, tests and judges."""
+    """Return the marks of tests that all judges scored of all subjects, and these subjects, tests and judges."""
     run = reader.run
     cells = {
         (subject, judge): reader.means(subject, dimension, [judge])
@@ -204,7 +204,7 @@ def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[S
 
 
 def _components(reader: RunReader, dimension: str) -> Components:
-    """By the mean squares of a crossed design, of the tests that all judges scored of all subjects."""
+    """Estimate variance components from the mean squares of a crossed design, over complete tests."""
     marks, names = _complete(reader, dimension)
     summary = reader.summary
     sizes = [len(each) for each in names]
@@ -255,7 +255,7 @@ def _squares(values: Sequence[Fraction]) -> Fraction:
 def _errors(
     shown: Mapping[str, float | None], row: Generalised, asked: Generalised, calls: Sequence[str], summary: Summary
 ) -> tuple[float, float, float]:
-    """Of a subject's mean, of a difference, and of that by other judges: by calls, tests, judges and readings."""
+    """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges."""
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
     sizes = Counter(calls).values()
     groups = sum(sizes) ** 2 / sum(size * size for size in sizes) * row.tests / asked.tests

@@ -1,9 +1,8 @@
-"""A sweep as it is rehearsed: the same sweep, with every provider at the simulator.
+"""Stages a sweep for rehearsal: the same sweep, with every provider at the simulator.
 
-What a model takes and costs stays as the catalogue says. Changed is only what a rehearsal must not depend on:
-addresses, keys (none is read, so a real one can never be sent), the account's own limits, days of retirement,
-weights of local models, how a model without a JSON schema is told what to write, and ratings where the answers are
-simulated: given answers keep theirs.
+A model's capabilities and prices stay as in the catalogue. Only what a rehearsal must not depend on is changed:
+addresses, keys (none is read, so a real one can never be sent), account limits, retirement dates, weights of local
+models, and how a model without JSON schemas is asked for JSON. Ratings are kept only for given answers.
 """
 
 from __future__ import annotations
@@ -37,37 +36,37 @@ from hab_simulator import vendors
 SIMULATED = "simulated"
 _NOWHERE = "http://simulator"
 _MAX_S = 30.0
-_ROOM = 8192
-_SHORTEST_POLL_S = 0.2
+_JSON_RESERVE = 8192
+_MIN_POLL_S = 0.2
 _POLLS = 12
 TURNAROUND_S = 2.0
 
 
 def staged(sweep: Sweep, place: RehearsalPlace, now: datetime, turnaround_s: float = TURNAROUND_S) -> Work:
-    """The work of a sweep's rehearsal, whose batches take so long; writes nothing and fetches no weights.
+    """Return the work of a sweep's rehearsal, with batches that take `turnaround_s`; write and download nothing.
 
-    The record of the run names no port, so that two rehearsals of a sweep are recorded alike: see `at`.
+    The run's record contains no port, so that two rehearsals of a sweep have equal records; see `at`.
 
     Raises:
         ConfigError: the sweep cannot be resolved.
     """
     work = resolve(_staged_sweep(sweep, place, now.date(), _policy(turnaround_s)), now)
-    return replace(work, models=_told_apart(work.models))
+    return replace(work, models=_simulated(work.models))
 
 
-def _told_apart(models: Mapping[str, Model]) -> dict[str, Model]:
-    """The models as simulated; of one that several providers have, each provider's is a model of its own."""
+def _simulated(models: Mapping[str, Model]) -> dict[str, Model]:
+    """Return the simulated models; a model of several providers gets a different wire name at each."""
     wires = Counter(wire for wire, _ in {(model.entry.wire, model.entry.provider) for model in models.values()})
 
-    def told(entry: ModelEntry) -> ModelEntry:
-        own = f"{entry.wire}@{folder_name(entry.provider)}"
-        return entry if wires[entry.wire] == 1 else entry.model_copy(update={"wire": own})
+    def distinct(entry: ModelEntry) -> ModelEntry:
+        wire = f"{entry.wire}@{folder_name(entry.provider)}"
+        return entry if wires[entry.wire] == 1 else entry.model_copy(update={"wire": wire})
 
-    return {name: replace(model, as_of=SIMULATED, entry=told(model.entry)) for name, model in models.items()}
+    return {name: replace(model, as_of=SIMULATED, entry=distinct(model.entry)) for name, model in models.items()}
 
 
 def at(work: Work, url: str) -> Work:
-    """The same work with its providers at the simulator that listens at `url`."""
+    """Return the work with its providers at the simulator that listens at `url`."""
     providers = {
         name: entry.model_copy(update={"url": entry.url.replace(_NOWHERE, url, 1)}) if entry.url else entry
         for name, entry in work.catalog.providers.items()
@@ -76,13 +75,13 @@ def at(work: Work, url: str) -> Work:
 
 
 def account(name: str, protocol: WireProtocol) -> str:
-    """The account that plays a provider at anybody's simulator. Providers of one vendor's own protocol share one."""
+    """Return a provider's account at a general simulator, where providers with a vendor's own protocol share one."""
     is_shared = protocol.played_as in vendors().keys() - {"openai"}
     return protocol.played_as if is_shared else own_account(name, protocol)
 
 
 def own_account(name: str, protocol: WireProtocol) -> str:
-    """The account of a rehearsal's simulator that plays a provider and no other: prices may differ."""
+    """Return a provider's separate account at a rehearsal's simulator, as prices may differ between providers."""
     return name if name == protocol.played_as and name in vendors() else f"x/{folder_name(name)}"
 
 
@@ -102,20 +101,20 @@ def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: Batc
             "store": place.store,
             "providers": {**sweep.providers, **providers},
             "raters": sweep.raters if sweep.responses is not None else (),
-            "sentinels": 0,  # no judge of a simulator changes, and its meter cannot tell a first reading from a later
+            "sentinels": 0,  # simulated judges never change, and the meter cannot tell a repeated reading from a first
         }
     )
 
 
 def _policy(turnaround_s: float) -> BatchPolicy:
-    """Batches asked after often enough to be seen soon after their end, however short it takes."""
-    often = max(_SHORTEST_POLL_S, turnaround_s / _POLLS)
+    """Return a policy that polls often enough to notice the end of even short batches soon."""
+    poll_s = max(_MIN_POLL_S, turnaround_s / _POLLS)
     return BatchPolicy(
-        poll_s=often,
-        longest_poll_s=often,
+        poll_s=poll_s,
+        longest_poll_s=poll_s,
         in_doubt_s=turnaround_s,
         longest_s=4 * turnaround_s + _MAX_S,
-        still_s=often,
+        still_s=poll_s,
     )
 
 
@@ -137,7 +136,7 @@ def _staged_provider(
 
 
 def _unhurried(limits: Limits) -> Limits:
-    """No limits but concurrency, and no long waits: the simulator is on this machine."""
+    """Keep only the limits of concurrency and queued tokens, and shorten waits: the simulator is a local process."""
     return Limits(
         concurrent=limits.concurrent,
         enqueued_tokens=limits.enqueued_tokens,
@@ -147,12 +146,12 @@ def _unhurried(limits: Limits) -> Limits:
 
 
 def _capabilities(entry: ModelEntry, served: bool) -> Capabilities:
-    """Everything said of a model, so that the run's record says it too.
+    """Return all capabilities of a model, so that the run's record is complete.
 
-    `moving` has the record's `as_of` hold when the run is read again.
+    With the alias `moving`, reading the run again takes `as_of` from the record.
     """
-    said: dict[str, Any] = {name: getattr(entry, name) for name in Capabilities.model_fields}
-    said |= {
+    values: dict[str, Any] = {name: getattr(entry, name) for name in Capabilities.model_fields}
+    values |= {
         "limits": _unhurried(entry.limits or Limits()),
         "json_schema": True,
         "alias": "moving",
@@ -160,15 +159,10 @@ def _capabilities(entry: ModelEntry, served: bool) -> Capabilities:
         "lifecycle": None,
     }
     if served or "strings" in entry.schema_bounds:
-        said |= _room_for_json()
-    return Capabilities(**said)
-
-
-def _room_for_json() -> dict[str, Any]:
-    """In place of bounds on strings, which no vendor takes and so the simulator refuses: a reserve of tokens."""
-    return {
-        "schema_bounds": ("lists",),
-        "thinking": Thinking.ALWAYS,
-        "thinking_reserve": _ROOM,
-        "output_limit_field": "max_completion_tokens",
-    }
+        values |= {  # a token reserve instead of bounds on strings, which the simulator refuses as vendors do
+            "schema_bounds": ("lists",),
+            "thinking": Thinking.ALWAYS,
+            "thinking_reserve": _JSON_RESERVE,
+            "output_limit_field": "max_completion_tokens",
+        }
+    return Capabilities(**values)

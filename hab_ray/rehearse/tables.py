@@ -1,4 +1,4 @@
-"""What is made of a run's rows and scores (boards, variants, bounds, terminal, export), made anew and compared."""
+"""Checks the tables of a run (boards, variants, bounds, terminal, export), recomputed from rows and scores."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ from hab_ray.visible import one_line
 _TOLERATED = 0.02
 _BOUNDS = Fraction(0), Fraction(1)
 _WIDE = 4000
-_SHOWN = 3
+_MAX_SHOWN = 3
 _HALF = 0.005 + 1e-9
 _CELLS = re.compile(r" {2,}")
 _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
-    """All that is shown otherwise than it follows from rows and truth, a few problems of each table."""
+    """Return up to `_MAX_SHOWN` problems of each table that does not follow from rows and truth."""
     reader, planted = RunReader(summary, truth), truth.scores()
-    made = _Made(reader, planted)
-    boards, others = (made.wrong_boards(), made.wrong_terminal()), (made.wrong_variants(), made.wrong_bounds())
+    tables = _Tables(reader, planted)
+    boards = (tables.wrong_boards(), tables.wrong_terminal(), tables.wrong_variants(), tables.wrong_bounds())
     claims = (wrong_differences(reader), wrong_issues(reader), wrong_declared(reader, planted))
     of_judges = (wrong_agreement(reader), wrong_preferences(reader), wrong_comparison(reader))
     of_order = (wrong_robustness(reader), wrong_reliability(reader), wrong_generalisability(reader))
-    checks = (*boards, *others, *claims, *of_judges, *of_order, made.wrong_export())
-    return [problem for check in checks for problem in islice(check, _SHOWN)]
+    checks = (*boards, *claims, *of_judges, *of_order, tables.wrong_export())
+    return [problem for check in checks for problem in islice(check, _MAX_SHOWN)]
 
 
 @dataclass(frozen=True)
-class _Made:
+class _Tables:
     reader: RunReader
     planted: Mapping[ScoreKey, Figures]
 
@@ -67,7 +67,7 @@ class _Made:
         return self.reader.run
 
     def wrong_boards(self) -> Iterator[str]:
-        """The panel's board, each judge's, and all of them side by side."""
+        """Check the panel's board, each judge's board, and their overall scores side by side."""
         panel = leaderboard.shown(self.reader.summary)
         assert isinstance(panel, ShownBoard)
         yield from self._wrong_board(PANEL, panel.board)
@@ -75,7 +75,7 @@ class _Made:
         if len(self._run.panel) < 2:
             return
         if by_judge is None or len(by_judge.boards) != len(self._run.panel):
-            yield "the judges have no boards of their own"
+            yield "the judges have no separate boards"
             return
         for judge, board in zip(self._run.panel, by_judge.boards, strict=True):
             yield from self._wrong_board(judge, board)
@@ -98,11 +98,11 @@ class _Made:
             yield f"the board of {judge} does not rank every subject by its overall mean"
 
     def _mean(self, subject: str, dimension: str, judge: str) -> float | None:
-        found = self.planted.get((subject, dimension, judge))
-        return found.mean if found else None
+        planted = self.planted.get((subject, dimension, judge))
+        return planted.mean if planted else None
 
     def wrong_terminal(self) -> Iterator[str]:
-        """The leaderboard as it is printed."""
+        """Check the printed leaderboard."""
         console = Console(width=_WIDE, file=StringIO())
         with console.capture() as printed:
             console.print(on_terminal(self.reader.summary.scores, ranks_of(self.reader.summary)))
@@ -112,10 +112,10 @@ class _Made:
             wanted = [self._mean(subject, name, PANEL) for name in (OVERALL, *self._run.dimensions)]
             cells = shown.get(one_line(subject), [])
             if len(cells) != len(wanted) or not all(map(_is_rounded, cells, wanted)):
-                yield f"the terminal shows for {subject} {cells}, and must show {wanted}"
+                yield f"the terminal shows for {subject} {cells}, expected {wanted}"
 
     def wrong_variants(self) -> Iterator[str]:
-        """What variants change: both sides, over the same answers."""
+        """Check the means of each base and variant over the same answers."""
         found = variants(self.reader.summary)
         sweep = self._run.record.sweep
         panel = self._run.panel
@@ -136,7 +136,7 @@ class _Made:
             yield f"the table of variants lacks {name}"
 
     def wrong_bounds(self) -> Iterator[str]:
-        """The means if every missing answer had scored nothing, or all."""
+        """Check the means with every missing answer scored 0, and scored 1."""
         found = {(b.subject, b.dimension, b.judge): b for b in bounds(self.reader.summary)}
         seats = {PANEL: self._run.panel}
         if len(self._run.panel) > 1:
@@ -150,7 +150,7 @@ class _Made:
             shown = found.get(key)
             if shown is None or key not in wanted or not all_same([shown.worst, shown.best], wanted[key]):
                 worst_best = None if shown is None else (shown.worst, shown.best)
-                yield f"the bounds of {', '.join(key)} are {worst_best}, and must be {wanted.get(key)}"
+                yield f"the bounds of {', '.join(key)} are {worst_best}, expected {wanted.get(key)}"
 
     def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
         sides, is_doubtful = [], False
@@ -167,7 +167,7 @@ class _Made:
             yield OVERALL, [mean(side) for side in zip(*sides, strict=True)]
 
     def wrong_export(self) -> Iterator[str]:
-        """The rows and scores that are given to others."""
+        """Check exported rows and scores."""
         with TemporaryDirectory() as folder:
             out = Path(folder) / "export"
             export(self._run, "hf", out, "", everything(self._run))
@@ -184,14 +184,13 @@ class _Made:
                 yield "the exported evaluations have other scores than the run's"
             means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
             if not all_same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
-                yield "the exported scores are others than the run's"
+                yield "the exported scores differ from the run's"
 
 
 _PUBLISHED = {"subject": "subject_model", "judge": "evaluator_model"}
 
 
 def _read(file: Path, columns: Sequence[str]) -> dict[tuple[Any, ...], Any]:
-    """The last of these columns by the others."""
     table = pq.read_table(file, columns=list(columns)).to_pylist()
     return {tuple(row[name] for name in columns[:-1]): row[columns[-1]] for row in table}
 
@@ -202,11 +201,11 @@ def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[
     means = [mean(side) for side in zip(*both, strict=True)] if both else [None, None]
     found = [change.base_mean, change.variant_mean]
     if (change.n, change.asked) != (len(both), len(every)) or not all_same(found, means):
-        yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, and must be {means}"
+        yield f"{change.variant} beside {change.base} in {change.dimension} is shown as {found}, expected {means}"
 
 
 def _is_rounded(cell: str, mean: float | None) -> bool:
-    """Whether a cell shows a mean to two decimals, or a dash where there is none."""
+    """Whether a cell shows a mean rounded to two decimals, or a dash for None."""
     shown = cell.split(" ")[0]
     if mean is None or shown == "-":
         return mean is None and shown == "-"

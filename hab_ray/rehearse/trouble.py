@@ -1,4 +1,4 @@
-"""What goes wrong in a rehearsal, as a YAML file says it."""
+"""Faults of a rehearsal, read from a YAML file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from hab_simulator import BatchFault, Fault, LineFaults, Malformed
 
 
 class People(BaseModel):
-    """So many people each rate this share of the answers; `bias` is added to the true score (0..10) before it is cut
-    off at 0 and 10. A bias that is not whole is so on average.
+    """`raters` people who each rate a `share` of the answers. `bias` is added to the true score, clipped to 0..10.
+
+    A fractional bias is applied on average.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -27,10 +28,10 @@ class People(BaseModel):
 
 
 class Trouble(BaseModel):
-    """Faults of calls, of whole batches and of their lines; how verdicts are malformed, and how judges disagree.
+    """Faults of calls, batches and batch lines; malformed verdicts, and disagreement of judges.
 
-    `judge_alpha` is Krippendorff's alpha among judges on each letter. `queue_tokens` is, by wire name, the most input
-    tokens that a model's open batches may hold at the vendor. `people` rate answers once they are judged.
+    `judge_alpha` is Krippendorff's alpha among judges on each letter. `queue_tokens` maps a model's wire name to the
+    most input tokens that its open batches may hold at the vendor. `people` rate answers once they are judged.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -48,7 +49,7 @@ def load_trouble(path: Path) -> Trouble:
     """Read a file of faults.
 
     Raises:
-        ConfigError: it cannot be used; one line for each problem.
+        ConfigError: the file cannot be used; one line per problem.
     """
     try:
         return Trouble.model_validate(yaml_file(path) or {})

@@ -1,4 +1,4 @@
-"""What a run must hold if nothing went wrong: every answer, every verdict, and the scores that follow from them."""
+"""The expected content of a run: every answer, every verdict, and the scores that follow from them."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ _Given = TypeVar("_Given", TrueAnswer, TrueVerdict)
 
 @dataclass(frozen=True)
 class Expected:
-    """A verdict as it must stand in a run; `score` (0..10) and `letters` are None where it must be unreadable.
+    """An expected verdict; `score` (0..10) and `letters` are None if it must be unreadable.
 
-    `other` is the score by the reading of imported wording that is not in force, if it was the first reply.
+    `other` is the score of a first reply in imported wording by the reading that the rubric does not use.
     """
 
     letters: tuple[str, ...] | None
@@ -53,17 +53,19 @@ class Expected:
 
 @dataclass(frozen=True)
 class Truth:
-    """What was planted, by the names of the sweep: every sample and every replicate on its own.
+    """The planted truth under the sweep's names: every sample and every replicate separately.
 
-    `plays` gives each subject the simulator's, `models` each judge its model's name; `answers` are by the simulator's
-    subject, dimension and digest of the prompt, `verdicts` by the judge's model, the answer's mark and the
-    wording that the judge was shown. `wordings` has the one that each judge must be shown in each dimension that it
-    judges; scores are those of subjects and judges that are not varied. `words` has,
-    by subject and dimension, each paraphrase by what names its test. Settings tell apart whoever shares a model;
-    `marks` are the names of the marks around what judges read. `given` are the rows of given answers by subject and
-    dimension, `texts` what a judge must be shown of each, by its mark; `uncounted` how many of equal ones are in no
-    mean, by subject and mark. `literals` has, by judge and dimension, the imported wording in which a judge is asked,
-    `calls`, by dimension and digest of the prompt, the slot in which a test was generated.
+    - `plays` maps subjects to the simulator's subjects, `models` judges to their models' wire names.
+    - `answers` are keyed by the simulator's subject and dimension, then by the prompt's digest.
+    - `verdicts` are keyed by the judge's model, the answer's mark and the number of the wording shown.
+    - `wordings` is the number of the expected wording by judge and dimension.
+    - `words` are the paraphrases by subject and dimension, keyed by what names their test.
+    - `subject_settings` and `judge_settings` distinguish subjects and judges that share a model.
+    - `marks` are the names of the fence marks around the texts that judges read.
+    - `given` are the given answers by subject and dimension; `texts` what a judge must be shown of each, by its mark.
+    - `uncounted` is how many of several equal given answers count in no mean, by subject and mark.
+    - `literals` are the imported wordings by judge and dimension.
+    - `calls` are the generation slots of tests by dimension and the prompt's digest.
     """
 
     deductions: Deductions
@@ -90,7 +92,7 @@ class Truth:
 
     @classmethod
     def of(cls, work: Work, client: SimulatorClient) -> Truth:
-        """The truth of what the simulator has answered."""
+        """Return the truth of the simulator's answers and verdicts."""
         sweep = work.sweep
         answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
         for answer in client.answers():
@@ -135,7 +137,7 @@ class Truth:
         )
 
     def answers_of(self, subject: str, dimension: str) -> Answers:
-        """A subject's answers in a dimension, by the digest of the prompt."""
+        """Return a subject's answers in a dimension by the prompt's digest."""
         play = self.plays[subject]
         alike = [other for other in self.plays if self.plays[other] == play]
         given = self.answers.get((play, dimension), {})
@@ -154,13 +156,13 @@ class Truth:
     def _own(
         self, settings: Mapping[str, Sent], who: str, alike: Iterable[str], given: Sequence[_Given]
     ) -> Sequence[_Given]:
-        """What was said to the requests of one of those who share a model: they are known by their settings."""
+        """Return the replies to `who`, one of those that share a model, by its settings."""
         if len({settings.get(other) for other in alike}) < 2:
             return given
         return [each for each in given if Sent.of(self.manners[each.manner]) == settings[who]]
 
     def asked_of(self, subject: str, dimension: str, tests: Mapping[str, Asked]) -> Mapping[str, Asked]:
-        """Prompt and context as a subject must be asked, by test id; `tests` has those of all tests."""
+        """Return the prompts and contexts that a subject must be asked, by test id; `tests` are the original ones."""
         words = self.words.get((subject, dimension))
         if words is None:
             return tests
@@ -169,16 +171,16 @@ class Truth:
 
     @property
     def panel(self) -> Sequence[str]:
-        """The judges that are not varied."""
+        """Judges without the varied ones."""
         return [judge for judge in self.models if judge not in self.varied_judges]
 
     def judges_of(self, subject: str, dimension: str) -> Sequence[str]:
-        """Those who must have read a subject's answers in a dimension."""
-        beside = self.varied_judges if subject in self.varied_subjects else ()
-        return [judge for judge in self.models if judge not in beside and (judge, dimension) in self.wordings]
+        """Return the judges that must have read a subject's answers in a dimension."""
+        excluded = self.varied_judges if subject in self.varied_subjects else ()
+        return [judge for judge in self.models if judge not in excluded and (judge, dimension) in self.wordings]
 
     def said_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
-        """What a judge's model said of an answer, to the requests of this judge; of a given one, where it was shown."""
+        """Return a judge's verdicts on an answer; on a given one, only those for requests that showed exactly it."""
         said, texts = self.heard_of(judge, answer), self.texts.get(answer.mark)
         if texts is None or not said:
             return said
@@ -186,7 +188,7 @@ class Truth:
         return [each for each in said if each.parts == wanted]
 
     def heard_of(self, judge: str, answer: TrueAnswer) -> Sequence[TrueVerdict]:
-        """The same, whatever it was shown; of given answers that differ in white space alone, all."""
+        """Return a judge's verdicts on an answer, including those on given answers that differ only in white space."""
         mark = answer.mark.rpartition(" ")[0] if answer.mark in self.texts else answer.mark
         wording = self.wordings.get((judge, answer.dimension), 0)
         alike = [
@@ -197,7 +199,7 @@ class Truth:
         return self._own(self.judge_settings, judge, alike, self.verdicts.get((self.models[judge], mark, wording), ()))
 
     def shown_to(self, judge: str, answer: TrueAnswer, texts: Mapping[str, str]) -> Mapping[str, str]:
-        """How the simulator knows what a judge must be shown: prompt, context and response, or a whole request."""
+        """Return the simulator's fingerprints of what a judge must be shown: the texts, or a whole literal request."""
         literal = self.literals.get((judge, answer.dimension))
         if literal is not None and literal.judging is not None:
             key = answer.mark, literal.judging
@@ -208,7 +210,7 @@ class Truth:
         return {**shown_parts(self.marks, **texts), **given}
 
     def expected(self, judge: str, answer: TrueAnswer) -> Sequence[Expected]:
-        """A judge's verdicts on an answer, one for each replicate; fewer where the judge gave fewer."""
+        """Return a judge's expected verdicts on an answer: one per replicate, or fewer if the judge gave fewer."""
         said = self.said_of(judge, answer)
         literal, points = self.literals.get((judge, answer.dimension)), self.deductions[answer.dimension]
         if literal is not None and literal.reading is Reading.PUBLISHED:
@@ -227,7 +229,7 @@ class Truth:
         return [*readable, *[Expected(None, None)] * min(unread, max(0, owed))]
 
     def mark(self, seats: Sequence[str], answer: TrueAnswer) -> Fraction | None:
-        """The mean of these judges' marks of an answer, each the mean of its replicates; None where one gave none."""
+        """Average the judges' marks of an answer, each over its replicates; None if a judge gave none."""
         marks = []
         for judge in seats:
             given = [each.score for each in self.expected(judge, answer) if each.score is not None]
@@ -237,7 +239,7 @@ class Truth:
         return mean(marks)
 
     def scores(self) -> dict[ScoreKey, Figures]:
-        """The score of every subject in every dimension and overall, by each judge and by the panel."""
+        """Compute the scores of unvaried subjects by dimension and overall, by each judge and by the panel."""
         found: dict[ScoreKey, Figures] = {}
         panel = tuple(self.panel)
         for subject in (subject for subject in self.plays if subject not in self.varied_subjects):
@@ -249,7 +251,6 @@ class Truth:
         return found
 
     def _marks(self, subject: str, dimension: str, seats: Sequence[str]) -> Iterable[Item]:
-        """The mean mark of each test that these judges have marked, of how many answers, and its generation call."""
         calls = self.calls.get(dimension, {})
         for prompt, answers in self.answers_of(subject, dimension).items():
             counted = ((answer, answer.times - self.uncounted.get((subject, answer.mark), 0)) for answer in answers)
@@ -260,13 +261,13 @@ class Truth:
 
 
 def _slots(work: Work, dimension: str) -> Mapping[str, str]:
-    """The generation slot of each candidate, told by its id, by the digest of its prompt."""
+    """Return the generation slot in each candidate's id, by its prompt's digest."""
     rows = work.run.read(Candidate, candidates_file(dimension))
     return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows if row.prompt}
 
 
 def _by_published_reading(said: TrueVerdict, points: Mapping[str, int]) -> Iterator[Expected]:
-    """As the published code reads: each reply is a verdict, of what stands from the first brace to the last."""
+    """Yield verdicts as the published code reads them: one per reply, from its text between first and last brace."""
     listed, strict = said.letters + said.twice, _score(said.letters, points)
     for _ in range(said.in_braces):
         yield Expected(tuple(sorted(listed)), _score(listed, points), strict)
@@ -281,18 +282,18 @@ def _score(letters: str, points: Mapping[str, int]) -> int:
 
 
 def is_left_out(work: Work, row: Response) -> bool:
-    """Whether a given answer is in no mean because it was cut."""
+    """Whether a given answer counts in no mean because it was truncated."""
     return row.finish == Finish.TRUNCATED and work.sweep.truncated == "exclude"
 
 
 def given_mark(row: Response, prompt: str) -> str:
-    """What a given answer is known by here; the simulator knows it by what stands before the blank."""
+    """Return the mark that identifies a given answer; the simulator knows only its part before the space."""
     return f"{mark_of_given(row.dimension, fingerprint(prompt), fingerprint(row.text))} {exactly(row.text)[:16]}"
 
 
 @dataclass(frozen=True)
 class _GivenAnswers:
-    """Given answers as those of simulated subjects are known, equal ones once; see `Truth`."""
+    """Given answers in the form of simulated ones, equal answers once; see `Truth`."""
 
     answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = field(default_factory=dict)
     texts: dict[str, Mapping[str, str]] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""The reconcile loop: what is missing, start it, harvest what ended, again. `run.drive` runs it."""
+"""The reconcile loop: find what is missing, start it, collect what has ended, repeat. Entry point: `run.drive`."""

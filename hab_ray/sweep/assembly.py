@@ -1,4 +1,4 @@
-"""Puts together what drives one run. The table of online executors is here: one line for each."""
+"""Builds the driver of a run and all that it works with. `ONLINE` lists the online executors."""
 
 from __future__ import annotations
 
@@ -46,24 +46,24 @@ ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecuto
 
 
 class Wake:
-    """Wakes the driver from its wait. `call` is for any thread."""
+    """Wakes the driver from its wait. Any thread may call `call`."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def call(self) -> None:
-        """End the wait, or the next one."""
+        """End the current wait, or the next one."""
         self._event.set()
 
     def wait(self, seconds: float) -> None:
-        """Sleep until somebody calls, at most so many seconds."""
+        """Sleep for up to `seconds`, or until `call` is called."""
         self._event.wait(seconds)
         self._event.clear()
 
 
 @dataclass(frozen=True)
 class RunComponents:
-    """All parts of one run's driver."""
+    """The driver of a run and what it works with."""
 
     store: Store
     pending: Pending
@@ -78,7 +78,7 @@ class RunComponents:
 
 
 def build_run(session: Session, options: Options, stack: ExitStack) -> RunComponents:
-    """The parts of a run's driver. Nothing is started; services and local model servers are closed with the stack."""
+    """Build a run's driver without starting anything. `stack` closes the services and local model servers."""
     work, lease, stop, wake = session.work, session.lease, session.stop, Wake()
     path = work.sweep.store.absolute()
     folder = open_folder(path)
@@ -111,7 +111,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
         wake.call,
     )
     executor = choose_executor(work, os.environ).executor
-    if executor == "local" or not _may_go_online(work):  # nobody but this process writes to the run and the store
+    if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
         folder.claim()
         work.run.folder.claim()
     online = ONLINE[executor](
@@ -164,7 +164,10 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
 
 
 def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
-    """Finds a provider's endpoint. A local model server takes up to a minute to start, which a signal ends."""
+    """Return a function that finds a provider's URL.
+
+    It may start a local model server, which takes up to a minute; a signal interrupts that.
+    """
     endpoints = Endpoints(work, stack)
 
     def url(provider: str) -> str:
@@ -175,7 +178,7 @@ def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
 
 
 def _may_go_on(stop: Stop, lease: Lease) -> Callable[[], None]:
-    """Waits while the lease is stale: whoever took it over meanwhile publishes the views."""
+    """Return a check that raises if the user stops the run or the lease is lost, and waits while the lease is stale."""
     watch = lease.watch()
 
     def check() -> None:
@@ -192,14 +195,14 @@ def _metrics(work: Work, shards: Shards) -> RunMetrics:
 
 
 def _may_go_online(work: Work) -> bool:
-    """Whether a call of the run may be sent online, by workers that write to the store."""
+    """Whether any call may be sent online, by workers that write to the store."""
     return any(work.mode(shard) != "batch" for shard in work.shards() if shard.spec.makes_calls)
 
 
 def _risk(work: Work, options: Options) -> float | None:
-    """The run's risk; None where what calls cost at most is set aside.
+    """Return the run's risk, or None if batches reserve the maximum cost of their calls.
 
-    With `--detach` a process leaves before the first wave tells anything.
+    With `--detach` they do: the process exits before the first wave shows what calls cost.
     """
     limit = spending_limit(work.sweep)
     is_likely = limit is not None and limit.reserve == "likely" and not options.detach
@@ -212,8 +215,8 @@ def _deadline(work: Work) -> datetime | None:
 
 
 def _providers_online(work: Work, shards: Shards) -> list[str]:
-    """The providers of what may go online, those that `hab` serves itself last: their server has to start."""
+    """Return the providers of unfinished online calls; servers that `hab` starts come last, as they start slowly."""
     calling = [state for state in shards.all if state.shard.spec.makes_calls]
-    left = [state for state in calling if state.status is not ShardStatus.COMPLETE]
-    providers = {shards.provider(state) for state in left if work.mode(state.shard) != "batch"}
+    unfinished = [state for state in calling if state.status is not ShardStatus.COMPLETE]
+    providers = {shards.provider(state) for state in unfinished if work.mode(state.shard) != "batch"}
     return sorted(providers, key=lambda name: (work.catalog.providers[name].serve, name))

@@ -1,4 +1,4 @@
-"""What the driver of a run works with."""
+"""Dependencies of a run's driver."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from hab_ray.stages.graph import Shard
 
 @dataclass(frozen=True)
 class DriverContext:
-    """What the driver works with.
+    """Dependencies of the driver.
 
-    `workers` settle and compute from now on; `services` are all that have events. `clock` is monotonic seconds; `wait`
-    sleeps so many seconds, or until a service has something to say. `check` raises Interrupted once the user stops
-    the run and LeaseLost once another driver has the store; `keep` makes durable what calls without an answer may have
-    cost. `chosen` is called for each shard that was computed and published, before its readers are dispatched; `report`
-    shows how far the run is, or not.
+    `workers` returns the workers that settle and compute now; `services` are all sources of events. `clock` returns
+    monotonic seconds; `wait` sleeps for the given seconds or until a service has an event. `check` raises Interrupted
+    once the user stops the run and LeaseLost once another driver holds the store. `keep` stores the possible cost of
+    calls without an answer. `chosen` is called for each computed and published shard, before its readers are
+    dispatched. `report` shows progress.
     """
 
     executors: Mapping[Mode, Executor]

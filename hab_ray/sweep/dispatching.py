@@ -1,4 +1,4 @@
-"""Sends out the open calls of shards: gathers, routes and dispatches them, and knows which dispatches are open."""
+"""Gathers, routes and dispatches the open calls of shards, and tracks open dispatches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Channel, Dispatch, Feed, Spool
 from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.flowing import LEAST_BATCH, RouteKey, SpoolQueue
+from hab_ray.sweep.flowing import MIN_BATCH, RouteKey, SpoolQueue
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.sweep.telling.counters import RunCounters
@@ -18,7 +18,7 @@ GATHER_S = 3.0
 
 
 class Dispatcher:
-    """The dispatches of one run. `next_order` numbers them."""
+    """Dispatches the calls of one run. `next_order` returns the number of a new dispatch."""
 
     def __init__(
         self,
@@ -39,22 +39,22 @@ class Dispatcher:
         """Whether an online dispatch is open."""
         return any(channel.mode is Mode.ONLINE for _, channel in self._open.values())
 
-    def take_in(self, spools: Iterable[Spool]) -> None:
-        """Calls have followed from rows of sources under way."""
+    def queue(self, spools: Iterable[Spool]) -> None:
+        """Queue calls that follow from rows of unfinished sources."""
         for spool in spools:
-            self._flowing.take_in(spool)
+            self._flowing.add(spool)
 
     def dispatch_flowing(self) -> None:
-        """Send on what flowed, as far as it may go out now."""
-        for mode, spools in self._flowing.ready(self._flowing_on):
+        """Dispatch the queued calls that may be sent now."""
+        for mode, spools in self._flowing.ready(self._open_flowing):
             self._start(mode, spools, (), is_flowing=True)
 
-    def _flowing_on(self, way: RouteKey) -> list[Dispatch]:
+    def _open_flowing(self, route: RouteKey) -> list[Dispatch]:
         flowing = [dispatch for dispatch, _ in self._open.values() if dispatch.is_flowing]
-        return [dispatch for dispatch in flowing if (dispatch.stage, dispatch.provider) == (way.stage, way.provider)]
+        return [d for d in flowing if (d.stage, d.provider) == (route.stage, route.provider)]
 
     def dispatch_ready(self) -> None:
-        """One dispatch for each stage and model by batch, and for each stage and provider online, if none is open."""
+        """Start one dispatch per stage and model by batch, and one per stage and provider online unless one is open."""
         busy = {
             (dispatch.stage, dispatch.provider)
             for dispatch, channel in self._open.values()
@@ -72,7 +72,7 @@ class Dispatcher:
             self._start(mode, spools, tuple(feed for feed in feeds if feed), is_flowing=False)
 
     def _routed(self) -> Iterable[tuple[ShardState, Spool, Mode]]:
-        """The shards whose calls may go out now, and how; those that may not go at all are given up."""
+        """Yield the shards whose calls may be sent now, with their mode; give up calls that may not be sent at all."""
         groups: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
         for state in self._shards.at(ShardStatus.READY):
             groups[state.shard.stage, self._work.model(state.shard).name].append(state)
@@ -87,14 +87,14 @@ class Dispatcher:
                     self._files.remove(spool)
                     continue
                 state.mode = route.mode
-            if state.is_early and state.mode is Mode.BATCH and state.open < LEAST_BATCH:
-                state.put_off()
+            if state.is_early and state.mode is Mode.BATCH and state.open < MIN_BATCH:
+                state.defer()
                 self._files.remove(spool)
                 continue
             yield state, spool, state.mode
 
     def _is_gathered(self, group: Sequence[ShardState]) -> bool:
-        """Whether a dispatch is worth its start: no more is about to be ready, or the first has waited enough."""
+        """Whether to dispatch now: no more shards will be ready soon, or the first has waited long enough."""
         now = self._context.clock()
         for state in group:
             state.ready_since = min(state.ready_since, now)
@@ -110,7 +110,10 @@ class Dispatcher:
             self._shards.all[number].start(order, channel, calls, self._counters.of(channel))
 
     def discard_spools(self, order: int) -> None:
-        """The calls of a dispatch are handed on. By batch its rows are finished later, one batch after another."""
+        """Delete the spools of a dispatch once its executor has read them. A batch dispatch is then closed.
+
+        Its rows are finished later, one batch after another.
+        """
         dispatch, channel = self._open[order]
         for spool in dispatch.spools:
             self._files.remove(spool)
@@ -118,7 +121,7 @@ class Dispatcher:
             del self._open[order]
 
     def end(self, order: int) -> None:
-        """A dispatch completes no further row."""
+        """Close a dispatch that will finish no more rows."""
         dispatch, _ = self._open.pop(order)
         for number in {number for spool in dispatch.spools for number in spool.calls}:
             self._shards.all[number].dispatches.discard(order)

@@ -1,8 +1,8 @@
-"""The reconcile loop: settle what has its inputs, dispatch what is open, take in what happened, again.
+"""The reconcile loop: settle shards whose inputs are complete, dispatch open calls, handle events, repeat.
 
-Start, resume, collect after a detach and retry after an outage are this loop run again: nothing is kept but the store,
-the ledger in it, and the views. The driver hands out orders and reads events (see `executors.protocol`). It does no
-work of its own and knows no executor by name.
+Starting, resuming, collecting after a detach and retrying after an outage all run this same loop: the only state is
+the store with its ledger, and the views. The driver sends orders and reads events (see `executors.protocol`); executors
+and workers do the work, and the driver knows no executor by name.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Driver:
         self._deaths: dict[Channel, tuple[int, int]] = {}
 
     def reconcile(self, detach: bool) -> None:
-        """Bring the run as far as it goes; with `detach` until only vendors' batches are waited for.
+        """Run until nothing more can be done; with `detach`, until only vendors' batches are pending.
 
         Raises:
-            Interrupted: the user stops the run.
-            HabError: an executor cannot go on.
+            Interrupted: the user stopped the run.
+            HabError: an executor cannot continue.
         """
         while True:
             self._dispatcher.dispatch_flowing()
-            self._shards.let_go()
+            self._shards.release_finished()
             self._settle(self._context.workers(), self._ready_to_settle())
             self._context.check()
             self._dispatcher.dispatch_ready()
@@ -66,28 +66,27 @@ class Driver:
                 return
             self._context.wait(POLL_S)
             self._context.check()
-            self._take_in_all(self._context.services)
+            self._handle_all(self._context.services)
             self._context.keep()
             self._context.report()
 
     def settle_rest(self, workers: Workers) -> None:
-        """Bring the views of shards under way up to date, after all executors have ended."""
+        """Settle the running shards a last time, to update their views, after all executors have ended."""
         self._settle(workers, self._shards.at(ShardStatus.RUNNING))
         while self._shards.at(ShardStatus.SETTLING):
             self._context.wait(POLL_S)
-            self._take_in_all([workers])
+            self._handle_all([workers])
 
     def _ready_to_settle(self) -> list[ShardState]:
         waiting, shards = self._shards.at(ShardStatus.WAITING), self._shards
         return [state for state in waiting if shards.has_inputs(state) or shards.may_settle_early(state)]
 
     def _is_under_way(self) -> bool:
-        """Whether something will end; a dispatch whose shards are all done still keeps others of its kind waiting."""
+        """Whether to wait for events. An open online dispatch counts even if its shards are done: it blocks others."""
         running = self._shards.at(ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
         return bool(running) or self._dispatcher.is_online_busy or bool(self._ready_to_settle())
 
     def _is_parked(self) -> bool:
-        """Whether nothing is left to do but to wait for the vendors."""
         busy = self._shards.at(ShardStatus.SETTLING, ShardStatus.COMPUTING) or self._dispatcher.is_online_busy
         return not busy and all(executor.is_parked for executor in self._context.executors.values())
 
@@ -101,70 +100,70 @@ class Driver:
         self._orders += 1
         return self._orders
 
-    def _take_in_all(self, services: Iterable[Service]) -> None:
+    def _handle_all(self, services: Iterable[Service]) -> None:
         for service in services:
             for event in service.poll():
-                self.take_in(event)
+                self.handle(event)
 
-    def take_in(self, event: Event) -> None:
-        """Draw the consequences of what happened.
+    def handle(self, event: Event) -> None:
+        """Update the run's state by an event, and give the orders that follow from it.
 
         Raises:
-            HabError: the run cannot go on.
+            HabError: the run cannot continue.
         """
         match event:
             case CountersRead(channel, counters):
-                self._counters.take_in(channel, counters)
+                self._counters.update(channel, counters)
             case CallsSpooled(spools):
-                self._dispatcher.take_in(spools)
+                self._dispatcher.queue(spools)
             case ShardSettled():
-                self._take_in_settled(event)
+                self._handle_settled(event)
             case RowsComputed():
-                self._take_in_computed(event)
+                self._handle_computed(event)
             case SpoolsRead(order):
                 self._dispatcher.discard_spools(order)
             case DispatchEnded(order):
                 self._dispatcher.end(order)
             case WorkerReplaced(channel, error):
-                self._take_in_death(channel, error)
+                self._handle_death(channel, error)
             case ExecutorDied(error):
                 raise error
             case ChannelEnded():
                 pass
 
-    def _take_in_settled(self, found: ShardSettled) -> None:
-        state = self._shards.all[found.settle.number]
-        if state.order != found.settle.order:
-            return self._files.discard(found.settle.order)
-        if found.view:
-            self._files.publish(found.settle.order, state.shard.file)
-        state.take_in(found, self._counters.was_deferred(state))
-        if found.spool is None:
-            self._files.discard(found.settle.order)
+    def _handle_settled(self, settled: ShardSettled) -> None:
+        state, order = self._shards.all[settled.settle.number], settled.settle.order
+        if state.order != order:
+            return self._files.discard(order)
+        if settled.view:
+            self._files.publish(order, state.shard.file)
+        state.handle_settled(settled, self._counters.was_deferred(state))
+        if settled.spool is None:
+            self._files.discard(order)
         if state.status is ShardStatus.COMPUTING:
             state.order = self._next_order()
             self._context.workers().compute(Compute(state.order, state.number, state.shard))
 
-    def _take_in_computed(self, made: RowsComputed) -> None:
-        """Freeze what was computed, and say so: chosen tests are never chosen again."""
-        state = self._shards.all[made.compute.number]
-        if state.order == made.compute.order:
-            self._files.publish(made.compute.order, state.shard.file)
+    def _handle_computed(self, computed: RowsComputed) -> None:
+        """Publish computed rows, which freezes them: chosen tests are never chosen again."""
+        state, order = self._shards.all[computed.compute.number], computed.compute.order
+        if state.order == order:
+            self._files.publish(order, state.shard.file)
             self._context.chosen(state.shard)
-            state.status, state.total = ShardStatus.COMPLETE, made.rows
-            if made.note:
-                self._counters.notes.append(f"{state.shard.dimension}: {made.note}")
-        self._files.discard(made.compute.order)
+            state.status, state.total = ShardStatus.COMPLETE, computed.rows
+            if computed.note:
+                self._counters.notes.append(f"{state.shard.dimension}: {computed.note}")
+        self._files.discard(order)
 
-    def _take_in_death(self, channel: Channel, error: Exception) -> None:
-        """A worker died: go on with the one in its place, unless that happens again and again and nothing gets done."""
+    def _handle_death(self, channel: Channel, error: Exception) -> None:
+        """Continue with a dead worker's replacement; raise after `MAX_DEATHS` deaths without a finished row."""
         finished = self._counters.of(channel).finished.total()
-        deaths, finished_then = self._deaths.get(channel, (0, 0))
-        deaths = 1 if finished > finished_then else deaths + 1
+        deaths, finished_before = self._deaths.get(channel, (0, 0))
+        deaths = 1 if finished > finished_before else deaths + 1
         if deaths > MAX_DEATHS:
             raise error
         self._deaths[channel] = deaths, finished
         self._counters.notes.append(
-            f"a worker that calls {channel.provider} died and another took its place; what it had sent and not yet "
-            "stored is asked again and may be charged twice"
+            f"a worker that calls {channel.provider} died and was replaced; calls that it had sent but not stored are "
+            "sent again and may be charged twice"
         )

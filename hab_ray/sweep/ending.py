@@ -1,4 +1,4 @@
-"""The end of a run: what is in flight is waited for as long as the drain allows, and what it brings is taken in."""
+"""Ends the services of a run: waits for calls in flight during the drain, and counts their results."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def end_services(
     clock: Callable[[], float],
     wait: Callable[[float], None],
 ) -> None:
-    """End all services of a run, for which they have `limit_s`; `report` is given the seconds that are left.
+    """End all services of a run within `limit_s`; call `report` with the seconds left.
 
-    Channels that do not end by then are left behind: what they had set aside for open calls counts as spent, because
-    nobody will learn what those calls cost. `clock` is monotonic seconds.
+    Channels that have not ended by then are abandoned. What they reserved for open calls counts as spent, because the
+    cost of those calls will never be known. `clock` returns monotonic seconds.
     """
     ends_at = clock() + limit_s
     for service in services:
@@ -34,13 +34,13 @@ def end_services(
         for event in [event for service in services for event in service.poll()]:
             match event:  # nothing is settled or dispatched any more
                 case CountersRead(channel, counted):
-                    counters.take_in(channel, counted)
+                    counters.update(channel, counted)
                 case ChannelEnded(channel):
                     under_way.discard(channel)
-        with suppress(OSError):  # a disk too full for a report has room kept for the replies that come
+        with suppress(OSError):  # a disk too full for a report still has reserved space for incoming replies
             report(max(0.0, ends_at - clock()))
         if under_way:
             wait(LOOK_EVERY_S)
     for channel in under_way:
-        if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with what is set aside for it
+        if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with its reservation
             counters.write_off(channel)

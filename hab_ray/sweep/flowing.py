@@ -1,4 +1,4 @@
-"""Calls that followed from rows of sources under way, until they are dispatched."""
+"""Queue of calls that follow from rows of unfinished sources, until they are dispatched."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hab_ray.sweep.shards import Shards
 
 MAX_ONLINE = 20_000
 MAX_OPEN = 200
-LEAST_BATCH = 1000
+MIN_BATCH = 1000
 
 
 @dataclass(frozen=True)
 class RouteKey:
-    """How calls go out, and for which stage and model."""
+    """The mode, stage and model that queued calls are grouped by."""
 
     mode: Mode
     stage: str
@@ -30,59 +30,57 @@ class RouteKey:
 class SpoolQueue:
     """Spools that wait to be dispatched.
 
-    Online they go at once, but the executor, which has no bound of its own for them, gets at most `MAX_ONLINE` calls
-    and `MAX_OPEN` dispatches of a stage and provider. By batch they go when they are worth one. What still waits when
-    its shard is settled again is found by settling, so dropping a spool costs time and never a row.
+    Online spools are dispatched at once, up to `MAX_ONLINE` calls and `MAX_OPEN` dispatches per stage and provider,
+    because the executor does not limit them. Batch spools wait until they hold `MIN_BATCH` calls. Settling a shard
+    finds its queued calls again, so dropping a spool costs time and never a row.
     """
 
     def __init__(self, shards: Shards, router: Router, files: Pending) -> None:
         self._shards, self._router, self._files = shards, router, files
         self._waiting: dict[RouteKey, list[Spool]] = defaultdict(list)
 
-    def take_in(self, spool: Spool) -> None:
-        """Have the calls of a spool wait, as far as their shards take rows that flow and go out the same way."""
+    def add(self, spool: Spool) -> None:
+        """Queue the calls of a spool whose shards accept flowing rows and share one mode."""
         accepted: list[int] = []
         modes: set[Mode] = set()
         if not self._router.is_in_batch(spool):
             for state in (self._shards.all[number] for number in spool.calls):
-                route = self._router.fresh(state)
+                route = self._router.route_unsent(state)
                 mode = state.mode or route.mode
-                if self._shards.takes_rows(state) and not route.refusal and modes <= {mode}:
+                if self._shards.accepts_flow(state) and not route.refusal and modes <= {mode}:
                     state.mode = mode
                     modes.add(mode)
                     accepted.append(state.number)
         if not accepted:
             return self._files.remove(spool)
-        way = RouteKey(modes.pop(), spool.stage, spool.provider, spool.model)
-        self._waiting[way].append(replace(spool, calls={number: spool.calls[number] for number in accepted}))
+        route_key = RouteKey(modes.pop(), spool.stage, spool.provider, spool.model)
+        self._waiting[route_key].append(replace(spool, calls={number: spool.calls[number] for number in accepted}))
 
     def ready(self, open_on: Callable[[RouteKey], Sequence[Dispatch]]) -> Iterator[tuple[Mode, Sequence[Spool]]]:
-        """The spools that go out now; `open_on` names the dispatches that flowed this way and are not through."""
-        for way, waiting in self._waiting.items():
+        """Remove and yield the spools to dispatch now; `open_on` returns the open flowing dispatches of a route."""
+        for route, waiting in self._waiting.items():
             self._drop_settled(waiting)
-            sendable = [spool for spool in waiting if self._is_sendable(way, spool)]
-            if way.mode is Mode.BATCH:
-                taken = sendable if sum(spool.total for spool in sendable) >= LEAST_BATCH else []
+            sendable = [spool for spool in waiting if self._is_sendable(route, spool)]
+            if route.mode is Mode.BATCH:
+                taken = sendable if sum(spool.total for spool in sendable) >= MIN_BATCH else []
             else:
-                taken = _first(sendable, _room(open_on(way)))
+                taken = _first(sendable, _room(open_on(route)))
             if taken:
-                self._waiting[way] = [spool for spool in waiting if spool not in taken]
-                yield way.mode, taken
+                self._waiting[route] = [spool for spool in waiting if spool not in taken]
+                yield route.mode, taken
 
     def _drop_settled(self, waiting: list[Spool]) -> None:
         for spool in list(waiting):
-            if not all(self._shards.takes_rows(self._shards.all[number]) for number in spool.calls):
+            if not all(self._shards.accepts_flow(self._shards.all[number]) for number in spool.calls):
                 waiting.remove(spool)
                 self._files.remove(spool)
 
-    def _is_sendable(self, way: RouteKey, spool: Spool) -> bool:
-        """Whether no shard of a spool is just being settled early."""
+    def _is_sendable(self, route: RouteKey, spool: Spool) -> bool:
         states = [self._shards.all[number] for number in spool.calls]
-        return all(self._shards.sends_rows(state) and state.mode in (None, way.mode) for state in states)
+        return all(self._shards.may_send_flow(state) and state.mode in (None, route.mode) for state in states)
 
 
 def _room(dispatches: Sequence[Dispatch]) -> int:
-    """How many calls an executor takes beside these dispatches."""
     if len(dispatches) >= MAX_OPEN:
         return 0
     return MAX_ONLINE - sum(spool.total for dispatch in dispatches for spool in dispatch.spools)

@@ -1,4 +1,4 @@
-"""How a run is driven."""
+"""Options of a run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from hab_ray.work import Work
 
 @dataclass(frozen=True)
 class Options:
-    """How a run is driven.
+    """Options of a run.
 
-    `new_id` makes a copied folder a run of its own. `retry_failed` sends stored permanent failures again. `detach` ends
-    the run once all that can be sent by batch is at the vendors. `people` is what the run calls those who rated.
+    `new_id` makes a copied folder a separate run. `retry_failed` sends calls with stored permanent failures again.
+    `detach` ends the run once every batch is submitted. `people` says how the run names human raters.
 
-    `begun` is called once the store is held and the run is recorded. `chosen` is called for each shard whose rows were
-    computed and are frozen from now on (chosen tests), once they are in the run folder and before anything that reads
-    them is sent. `watch` shows progress in a thread of its own. Once the user stops the run, what is in flight has
-    `drain_s` seconds.
+    `begun` is called once the store is held and the run is recorded. `chosen` is called for each shard of computed,
+    now frozen rows (chosen tests), after they are in the run folder and before any call that reads them is sent.
+    `watch` receives progress in a separate thread. Once the user stops the run, calls in flight have `drain_s` seconds.
     """
 
     new_id: bool = False

@@ -1,4 +1,4 @@
-"""`hab_ray.run` and `hab_ray.plan`: what the commands do, for scripts and notebooks."""
+"""`hab_ray.run` and `hab_ray.plan`: the commands as functions, for scripts and notebooks."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ T = TypeVar("T")
 
 
 def run(given: Given, options: Options) -> Run:
-    """Run a sweep as far as it goes, and open what came out: the body of `hab_ray.run`."""
+    """Run a sweep as far as it goes and open the run. Body of `hab_ray.run`."""
     now, stop = datetime.now(UTC), Stop()
     work, problems = _prepared(given, now)
     refuse_errors(problems)
-    _tell(problems)
+    _say_all(problems)
     try:
-        end = _apart(partial(run_work, work, options, stop, _say, now), stop)
+        end = _in_thread(partial(run_work, work, options, stop, _say, now), stop)
     except Interrupted:
         raise KeyboardInterrupt from None
-    _tell((*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())))
+    _say_all((*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())))
     if end.exit is Exit.INTERRUPTED:
         raise KeyboardInterrupt
     write_results(work)
@@ -47,9 +47,9 @@ def run(given: Given, options: Options) -> Run:
 
 
 def plan(given: Given) -> Plan:
-    """What a run of a sweep still has to ask: the body of `hab_ray.plan`."""
+    """Plan the calls that a run of a sweep still has to make. Body of `hab_ray.plan`."""
     work, problems = _prepared(given, datetime.now(UTC))
-    _tell(problems)
+    _say_all(problems)
     return make_plan(work)
 
 
@@ -57,9 +57,9 @@ def _say(text: str) -> None:
     LOG.warning("%s", text)
 
 
-def _tell(found: Iterable[object]) -> None:
-    for each in found:
-        _say(str(each))
+def _say_all(messages: Iterable[object]) -> None:
+    for message in messages:
+        _say(str(message))
 
 
 def _prepared(given: Given, now: datetime) -> tuple[Work, list[Problem]]:
@@ -76,28 +76,28 @@ def _sweep(given: Given) -> Sweep:
         return checked_sweep(given, _WHERE)
     if not isinstance(given, str | Path):
         kind = type(given).__name__
-        raise ConfigError(f"{_WHERE}: is of the type {kind}; give the path of a file, its keys as a dict, or a Sweep")
+        raise ConfigError(f"{_WHERE}: is of type {kind}; pass the path of a file, its keys as a dict, or a Sweep")
     return load_sweep(Path(given))
 
 
-def _apart(task: Callable[[], T], stop: Stop) -> T:
-    """Do something in a thread of its own, because no event loop runs there; Ctrl-C asks it to stop."""
+def _in_thread(task: Callable[[], T], stop: Stop) -> T:
+    """Run a task in a new thread, which has no event loop even in a notebook; Ctrl-C requests a stop."""
     done: Future[T] = Future()
 
-    def do() -> None:
+    def run_task() -> None:
         try:
             done.set_result(task())
         except BaseException as error:
             done.set_exception(error)
 
     with _interrupts(stop.request):
-        threading.Thread(target=do, name="hab_ray.run").start()
+        threading.Thread(target=run_task, name="hab_ray.run").start()
         return done.result()
 
 
 @contextmanager
 def _interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-C call this. Signals come to the main thread alone: in any other nothing changes."""
+    """Have Ctrl-C call `on_interrupt`. Does nothing outside the main thread, which alone receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

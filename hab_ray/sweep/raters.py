@@ -1,8 +1,8 @@
-"""Joins the ratings that a sweep names under `raters:` to the run's answers, and keeps them as views of verdicts.
+"""Joins the ratings named under `raters:` to the run's answers and writes them as views of verdicts.
 
-A rater's views lie beside those of the judges and are in no shard: they cost no call and enter no score.
-`raters.parquet` lists them, so that they are replaced or removed when the files change, and no other view ever is.
-People enter the run folder under pseudonyms, so that none of its readers can give their names away.
+A rater's views lie beside the judges' views but belong to no shard: they cost no call and enter no score.
+`raters.parquet` lists them; only listed views are replaced or removed when the rating files change. The run folder
+names people by pseudonyms, so that sharing it does not reveal their names.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hab_ray.work import Work, given_ratings
 
 
 class PeopleAs(StrEnum):
-    """What people who rated are called in a run. Judges and programs keep their names."""
+    """How a run names human raters. Judges and programs keep their names."""
 
     PSEUDONYMS = "pseudonyms"
     NAMES = "names"
 
 
 class Unjoined(StrEnum):
-    """Why a rating belongs to no answer of the run."""
+    """Why a rating matches no answer of the run."""
 
     DIMENSION = "of other dimensions"
     SUBJECT = "of other subjects"
@@ -44,17 +44,17 @@ class Unjoined(StrEnum):
 
 @dataclass
 class Joined:
-    """Verdicts by the file of their view, and how many ratings belong to no answer, by reason."""
+    """Verdicts by the file of their view, and counts of unmatched ratings by reason."""
 
     views: dict[str, list[Verdict]] = field(default_factory=lambda: defaultdict(list))
     unjoined: Counter[Unjoined] = field(default_factory=Counter)
 
 
 def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str]:
-    """Bring the views of raters up to date with the files and the answers that there are; what to say of it.
+    """Update the raters' views from the rating files and the present answers; return messages for the user.
 
     Raises:
-        ConfigError: a file cannot be read, or a view is there that does not come from such a file.
+        ConfigError: a file cannot be read, or a view of that name exists that no rating file wrote.
     """
     listed = {view.file: view for view in work.run.read(RaterView, RATERS)}
     if not work.sweep.raters and not listed:
@@ -65,21 +65,21 @@ def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str
         joined.views = _renamed(joined.views, _pseudonyms(work, given))
     joined.unjoined[Unjoined.DIMENSION] += given.elsewhere
     _publish(work.run, joined.views, listed)
-    return [_told(joined)] if work.sweep.raters else []
+    return [_summary(joined)] if work.sweep.raters else []
 
 
 def _pseudonyms(work: Work, given: GivenRatings) -> dict[str, str]:
-    """`rater-1` and so on for people, as they first come in the files; those of imports and sheets stay as they are."""
-    named = dict.fromkeys(
+    """Name people `rater-1`, `rater-2`, ... in file order; keep pseudonyms that imports and sheets gave already."""
+    people = dict.fromkeys(
         rating.rater
         for rating in given.ratings
         if rating.kind is Rater.PERSON
         and not (PSEUDONYM.fullmatch(rating.rater) or SHEET_RATER.fullmatch(rating.rater))
     )
     judges = {judge.name for judge in (*work.sweep.judges, *work.sweep.varied_judges)}
-    taken = judges | (set(given.raters) - named.keys())
+    taken = judges | (set(given.raters) - people.keys())
     free = (name for number in count(1) if (name := f"rater-{number}") not in taken)
-    return dict(zip(named, free, strict=False))
+    return dict(zip(people, free, strict=False))
 
 
 def _renamed(views: Mapping[str, list[Verdict]], names: Mapping[str, str]) -> dict[str, list[Verdict]]:
@@ -88,29 +88,28 @@ def _renamed(views: Mapping[str, list[Verdict]], names: Mapping[str, str]) -> di
 
 
 def join_ratings(work: Work, ratings: Iterable[Rating]) -> Joined:
-    """The ratings as verdicts on the answers of a run that they are of, in the order of its tests.
+    """Match ratings to the answers of a run and return them as verdicts, in the order of its tests.
 
     Raises:
-        ConfigError: a rater has rated an answer twice, naming its test in two ways.
+        ConfigError: a rater rated an answer twice, naming its test in two ways.
     """
-    found = Joined()
+    joined = Joined()
     by_part: dict[tuple[str, str], list[Rating]] = defaultdict(list)
     for rating in ratings:
         by_part[rating.dimension, rating.subject].append(rating)
     dimensions = {dimension for dimension, _ in by_part}
     tests = {dimension: work.run.read(ChosenTest, tests_file(dimension)) for dimension in dimensions}
-    for (dimension, subject), those in sorted(by_part.items(), key=lambda part: part[0]):
+    for (dimension, subject), part in sorted(by_part.items(), key=lambda item: item[0]):
         if subject in work.sweep.subject_names:
-            _join_part(work, dimension, subject, tests[dimension], those, found)
+            _join_part(work, dimension, subject, tests[dimension], part, joined)
         else:
-            found.unjoined[Unjoined.SUBJECT] += len(those)
-    return found
+            joined.unjoined[Unjoined.SUBJECT] += len(part)
+    return joined
 
 
 def _join_part(
-    work: Work, dimension: str, subject: str, tests: Sequence[ChosenTest], ratings: Iterable[Rating], found: Joined
+    work: Work, dimension: str, subject: str, tests: Sequence[ChosenTest], ratings: Iterable[Rating], joined: Joined
 ) -> None:
-    """Join the ratings of one subject's answers in one dimension."""
     order, by_text = {test.id: place for place, test in enumerate(tests)}, tests_by_text(tests)
     responses = {(row.test_id, row.sample): row for row in work.run.read(Response, responses_file(subject, dimension))}
     given = work.sweep.responses
@@ -119,11 +118,11 @@ def _join_part(
     for rating in ratings:
         test_id = by_text.get(rating.test)
         if test_id is None:
-            found.unjoined[Unjoined.TEST] += 1
+            joined.unjoined[Unjoined.TEST] += 1
         elif (response := responses.get((test_id, rating.sample))) is None:
-            found.unjoined[Unjoined.NO_ANSWER] += 1
+            joined.unjoined[Unjoined.NO_ANSWER] += 1
         elif not is_same(rating, response):
-            found.unjoined[Unjoined.OTHER_ANSWER] += 1
+            joined.unjoined[Unjoined.OTHER_ANSWER] += 1
         else:
             verdict = _verdict(rating, test_id)
             if by_rater[rating.rater].setdefault((order[test_id], rating.sample), verdict) != verdict:
@@ -131,7 +130,7 @@ def _join_part(
                     one_line(f"raters: {rating.rater} has rated {subject} on {test_id} twice; keep one row")
                 )
     for rater, verdicts in by_rater.items():
-        found.views[verdicts_file(rater, subject, dimension)] += [verdicts[place] for place in sorted(verdicts)]
+        joined.views[verdicts_file(rater, subject, dimension)] += [verdicts[place] for place in sorted(verdicts)]
 
 
 def _verdict(rating: Rating, test_id: str) -> Verdict:
@@ -153,21 +152,21 @@ def _verdict(rating: Rating, test_id: str) -> Verdict:
 
 
 def _publish(run: RunFolder, views: Mapping[str, list[Verdict]], listed: Mapping[str, RaterView]) -> None:
-    """Replace the views that have changed and remove those that are no more.
+    """Write the views that changed and remove those no longer wanted.
 
-    A view is listed before it is there and until it is gone: whatever a crash leaves is known to be a rater's.
+    A view is listed before it is written and until after it is deleted, so that a crash leaves no unlisted view.
     """
-    there = set(run.folder.list("verdicts"))
-    if foreign := sorted(file for file in views if file in there and file not in listed):
+    present = set(run.folder.list("verdicts"))
+    if foreign := sorted(file for file in views if file in present and file not in listed):
         raise ConfigError(
             one_line(
-                f"raters: {run.location / foreign[0]} is there and does not come from `raters:`; name the rater "
-                "otherwise, or move the file away"
+                f"raters: {run.location / foreign[0]} exists and does not come from `raters:`; rename the rater, or "
+                "move the file away"
             )
         )
     data = {file: to_parquet(to_table(Verdict, rows)) for file, rows in views.items()}
-    wanted = {file: RaterView(file, views[file][0].judge, sha256(found).hexdigest()) for file, found in data.items()}
-    changed = [file for file, view in wanted.items() if file not in there or listed.get(file) != view]
+    wanted = {file: RaterView(file, views[file][0].judge, sha256(view).hexdigest()) for file, view in data.items()}
+    changed = [file for file, view in wanted.items() if file not in present or listed.get(file) != view]
     if not changed and wanted.keys() == listed.keys():
         return
     unfinished = {file: RaterView(file, wanted[file].rater, "") for file in changed}
@@ -176,13 +175,12 @@ def _publish(run: RunFolder, views: Mapping[str, list[Verdict]], listed: Mapping
         run.folder.put(file, data[file])
     for file in listed.keys() - wanted.keys():
         run.folder.delete(file)
-    for gone in {*map(_rater_folder, listed)} - {*map(_rater_folder, wanted)}:
-        run.folder.clear(gone)
+    for emptied in {*map(_rater_folder, listed)} - {*map(_rater_folder, wanted)}:
+        run.folder.clear(emptied)
     _list(run, wanted)
 
 
 def _rater_folder(view: str) -> str:
-    """The folder of all views of a rater: it has the rater's name."""
     return "/".join(view.split("/")[:2])
 
 
@@ -190,11 +188,11 @@ def _list(run: RunFolder, views: Mapping[str, RaterView]) -> None:
     run.write(RaterView, RATERS, [views[file] for file in sorted(views)])
 
 
-def _told(joined: Joined) -> str:
+def _summary(joined: Joined) -> str:
     total = sum(map(len, joined.views.values()))
     raters = len({rows[0].judge for rows in joined.views.values()})
-    told = f"raters: {total:,} ratings by {raters:,} raters stand beside the judges' verdicts"
+    summary = f"raters: {total:,} ratings by {raters:,} raters are shown beside the judges' verdicts"
     failed = sum(verdict.state is State.FAILED for rows in joined.views.values() for verdict in rows)
-    told += f", {failed:,} of which failed" * bool(failed)
-    missing = [f"{left:,} {reason}" for reason in Unjoined if (left := joined.unjoined[reason])]
-    return f"{told}; left out: {', '.join(missing)}" if missing else told
+    summary += f", {failed:,} of which failed" * bool(failed)
+    left_out = [f"{number:,} {reason}" for reason in Unjoined if (number := joined.unjoined[reason])]
+    return f"{summary}; left out: {', '.join(left_out)}" if left_out else summary

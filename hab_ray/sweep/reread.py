@@ -1,4 +1,4 @@
-"""Verdicts of a run from before the present reader, read again from the stored replies. No call is made."""
+"""Re-reads a run's verdicts from stored replies when the reader's version has changed. Makes no calls."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from hab_ray.visible import log_json
 from hab_ray.work import Shard, Work
 
 REREAD = "log/reread.jsonl"
-_SHOWN = 10
+_MAX_SHOWN = 10
 
 
 @dataclass(frozen=True)
 class Changed:
-    """A verdict that is read otherwise than before. A score of None: it cannot be read, and is asked for again."""
+    """A verdict that is read differently now. A score of None: it is unreadable, and is asked for again."""
 
     file: str
     test_id: str
@@ -38,7 +38,6 @@ def _shown(score: float | None) -> str:
 
 
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
-    """Replace a view of verdicts by what the present reader finds, and say what has changed."""
     before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
     rows: list[Verdict] = work.settled(shard, work.tasks(shard), store).rows
     after = {(v.test_id, v.sample, v.replicate): v for v in rows}
@@ -54,24 +53,24 @@ def _score(verdict: Verdict | None) -> float | None:
 
 
 def needs_rereading(work: Work) -> bool:
-    """Whether the run's verdicts were read by other rules than the present: an earlier reader's, or a later one's."""
+    """Whether another version of the reader, earlier or later, read the run's verdicts."""
     record = read_record(work.run_path)
     return record is not None and record.reader_version != READER_VERSION
 
 
 def reread_verdicts(work: Work, say: Say) -> None:
-    """Read the run's verdicts again from the store and show which scores change; for the lease's holder.
+    """Re-read the run's verdicts from the store and report changed scores. The caller must hold the store's lease.
 
-    The run's record is still to be written: until then, this is done again.
+    The caller then writes the run's record; if it fails to, the next start re-reads again.
     """
     store = Store(open_folder(work.sweep.store))
     judged = [shard for shard in work.shards() if shard.spec.row is Verdict and work.run.has(shard.file)]
-    changed = [one for shard in judged for one in _reread(work, shard, store)]
-    say(f"verdicts were read again by the rules of reader {READER_VERSION}, without a call: {len(changed)} changed")
-    if not changed:
+    changes = [change for shard in judged for change in _reread(work, shard, store)]
+    say(f"verdicts were read again by the rules of reader {READER_VERSION}, without a call: {len(changes)} changed")
+    if not changes:
         return
-    lines = "".join(log_json(asdict(one)) + "\n" for one in changed)
+    lines = "".join(log_json(asdict(change)) + "\n" for change in changes)
     work.run.folder.put(REREAD, lines.encode())
-    for one in changed[:_SHOWN]:
-        say(f"  {one}")
+    for change in changes[:_MAX_SHOWN]:
+        say(f"  {change}")
     say(f"all of them: {work.run_path / REREAD}")

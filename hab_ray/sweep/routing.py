@@ -1,4 +1,4 @@
-"""Decides how the open calls of a shard go out: online, by batch, or not at all."""
+"""Decides how the open calls of a shard are sent: online, by batch, or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_EMPTY_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Route:
-    """How a shard's calls go out; `refusal` says why they do not."""
+    """How a shard's calls are sent; `refusal` says why they are not."""
 
     mode: Mode
     refusal: str | None = None
@@ -25,9 +25,10 @@ class Route:
 
 @dataclass(frozen=True)
 class Router:
-    """The rules of one run. `is_in_batch` says whether a spool has a call that is in an open batch.
+    """The routing rules of one run.
 
-    From `deadline` on nothing is sent by batch; `now` is wall time in UTC.
+    `is_in_batch` says whether any call of a spool is in an open batch. After `deadline` nothing is sent by batch; `now`
+    returns wall time in UTC.
     """
 
     work: Work
@@ -38,42 +39,35 @@ class Router:
     now: Callable[[], datetime]
 
     def route(self, state: ShardState, spool: Spool) -> Route:
-        """How a shard's open calls go out.
-
-        A call in an open batch is waited for there.
-        """
+        """Route a shard's open calls; calls in an open batch stay with that batch."""
         if self.is_in_batch(spool):
-            return Route(Mode.BATCH, self._stopped(state))
-        return self.fresh(state)
+            return Route(Mode.BATCH, self._stop_reason(state))
+        return self.route_unsent(state)
 
-    def fresh(self, state: ShardState) -> Route:
-        """How calls of a shard go out that are in no open batch.
+    def route_unsent(self, state: ShardState) -> Route:
+        """Route calls of a shard that are in no open batch.
 
-        `auto` counts the calls that the stage and model have left, and sends online what may not go by batch.
+        `auto` chooses by the calls that the stage and model have left, and sends online what a batch would refuse.
         """
-        way = self._way(state)
-        return Route(way.mode, self._stopped(state) or way.refusal)
+        stop_reason = self._stop_reason(state)
+        if not wants_batch(self.work, state.shard, self.shards.calls_to_come(state)):
+            return Route(Mode.ONLINE, stop_reason)
+        refusal = self._batch_refusal(state)
+        if refusal and self.work.mode(state.shard) == "auto":
+            return Route(Mode.ONLINE, stop_reason)
+        return Route(Mode.BATCH, stop_reason or refusal)
 
-    def _stopped(self, state: ShardState) -> str | None:
-        """Why nothing more is sent to a shard's model."""
+    def _stop_reason(self, state: ShardState) -> str | None:
         model = self.work.model(state.shard)
         stops = self.counters.of_batches(model.entry.provider).stops
         return stops.get(model.name) or stops.get("")
 
-    def _way(self, state: ShardState) -> Route:
-        if not wants_batch(self.work, state.shard, self.shards.calls_to_come(state)):
-            return Route(Mode.ONLINE)
-        refusal = self._why_not_by_batch(state)
-        if refusal and self.work.mode(state.shard) == "auto":
-            return Route(Mode.ONLINE)
-        return Route(Mode.BATCH, refusal)
-
-    def _why_not_by_batch(self, state: ShardState) -> str | None:
+    def _batch_refusal(self, state: ShardState) -> str | None:
         model = self.work.model(state.shard)
         if refused := self.counters.of_batches(model.entry.provider).why_refused(model.name):
             return f"{model.name} cannot be asked by batch: {refused}; give it `mode: auto` or `mode: online`"
         if self.deadline is not None and self.now() >= self.deadline:
             return "the deadline has passed; give `mode: auto` or a later `deadline:`"
         if state.empty_rounds >= MAX_EMPTY_ROUNDS:
-            return f"{MAX_EMPTY_ROUNDS} batches in a row brought no answer"
+            return f"{MAX_EMPTY_ROUNDS} batches in a row returned no answer"
         return None

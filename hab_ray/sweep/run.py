@@ -1,4 +1,4 @@
-"""Drives one run from its lease to its end: signals, books, the reconcile loop, the drain, the last views."""
+"""Drives one run under its lease: signals, budget, the reconcile loop, the drain, the final views."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.session import Session
 from hab_ray.work import given_rows
 
-LOST_KNOWN_WITHIN_S = 5.0
+LOST_LEASE_KNOWN_WITHIN_S = 5.0
 
 
 def drive(session: Session, options: Options) -> RunEnd:
-    """Run a sweep as far as it goes.
+    """Run a sweep until it is complete or nothing more can be done.
 
     Raises:
-        HabError: the run cannot go on (lease lost, a key missing, a damaged file, a process of Ray that died); what
-            was in flight is in the store.
+        HabError: the run cannot continue (lost lease, missing key, damaged file, dead Ray process); the drain has
+            stored the replies of calls in flight.
     """
     with ExitStack() as stack:
         return _Run(session, options, build_run(session, options, stack)).run()
@@ -45,14 +45,14 @@ class _Run:
         self._work, self._lease, self._stop = session.work, session.lease, session.stop
 
     def run(self) -> RunEnd:
-        """Reconcile, then end: on the first signal after the drain, without compaction and settling."""
+        """Reconcile, drain, settle and compact. After a signal, only drain."""
         stop, parts = self._stop, self._parts
         write_off = partial(parts.budget.write_off, parts.counters)
         with stop.last_words(write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
             try:
                 parts.pending.discard_all()
-                self._place_what_is_given()
-                if note := declare(self._work, parts.store, datetime.now(UTC)):  # nothing has been asked yet
+                self._write_given_rows()
+                if note := declare(self._work, parts.store, datetime.now(UTC)):  # before any call is sent
                     parts.counters.notes.append(note)
                 self._open_books()
                 parts.reporter.report()
@@ -64,16 +64,16 @@ class _Run:
             except Exception as error:
                 self._drain()
                 parts.reporter.report_last(exit_of(error))
-                self._must_not_be_lost()
+                self._raise_if_lease_lost()
                 raise
             self._drain()
         if stop.requested:
             return parts.reporter.end(Exit.INTERRUPTED)
         try:
-            self._must_hold()
+            self._check_lease()
             parts.driver.settle_rest(parts.local)
             parts.pending.discard_all()
-            self._must_hold()
+            self._check_lease()
             parts.counters.notes += place_raters(self._work, self._options.people)
             self._compact()
             if parts.reporter.exit() is Exit.COMPLETE:
@@ -85,26 +85,25 @@ class _Run:
             parts.reporter.report_last(exit_of(error))
             raise
 
-    def _must_hold(self) -> None:
-        """Check that views and parts of the store are still this process's to replace."""
+    def _check_lease(self) -> None:
         wait_until_held(self._lease.watch().check)
 
-    def _must_not_be_lost(self) -> None:
-        """After an error: a driver that was stopped for long finds much broken, and only the lost lease is the cause.
+    def _raise_if_lease_lost(self) -> None:
+        """Report a lost lease instead of the errors that it causes, as when the process was suspended for long.
 
         Raises:
-            LeaseLost: another driver has the store.
+            LeaseLost: another driver holds the store.
         """
-        give_up, watch = time.monotonic() + LOST_KNOWN_WITHIN_S, self._lease.watch()
-        while time.monotonic() < give_up:
+        give_up_at, watch = time.monotonic() + LOST_LEASE_KNOWN_WITHIN_S, self._lease.watch()
+        while time.monotonic() < give_up_at:
             with suppress(LeaseStale):
                 return watch.check()
             time.sleep(STALE_CHECK_S)
 
-    def _place_what_is_given(self) -> None:
-        """Put the sweep's own tests and responses where stages read them. A run that has some keeps them.
+    def _write_given_rows(self) -> None:
+        """Write the sweep's given tests and responses as views, unless the run has them already.
 
-        Ratings are joined to the answers that are there, and once more to all of them at the end.
+        Ratings are joined to the present answers now, and to all answers at the end.
         """
         run, given = self._work.run, given_rows(self._work)
         for dimension, tests in given.tests.items():
@@ -116,27 +115,26 @@ class _Run:
         place_raters(self._work, self._options.people)
         self._work.given.forget()
         record = read_record(self._work.run_path)
-        if told := sample_told(self._work.sweep.responses, record.drawn if record else {}):
-            self._parts.counters.notes.append(told)
+        if note := sample_told(self._work.sweep.responses, record.drawn if record else {}):
+            self._parts.counters.notes.append(note)
 
     def _open_books(self) -> None:
-        """Learn what the run has spent, and say what of it may be released."""
         parts = self._parts
         stranded = parts.budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models)
         if stranded:
             parts.counters.notes.append(
-                f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and "
-                f"is not accounted for; if the vendors' bills show that it was not spent: `hab budget release "
+                f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and is not "
+                "accounted for; if the vendors' bills show that it was not spent, release it with `hab budget release "
                 f"{self._work.run_path}`"
             )
 
     def _send_nothing_more(self) -> None:
-        """Have no executor begin a further request. For any thread."""
+        """Stop all executors from sending new requests. Safe in any thread."""
         for service in self._parts.services:
             service.stop(self._options.drain_s)
 
     def _drain(self) -> None:
-        """Wait for what is in flight, as long as the drain allows, and keep it; write off what does not come."""
+        """Wait for calls in flight while the drain lasts, store their replies, and write off the rest."""
         parts = self._parts
         drain_s = max(0.0, self._options.drain_s - self._stop.since_s)
         end_services(
@@ -145,8 +143,8 @@ class _Run:
         parts.budget.keep_lost(parts.counters)
 
     def _report_draining(self, left_s: float) -> None:
-        at_stake = self._parts.counters.at_stake(left_s)
-        self._parts.reporter.report(at_stake if at_stake.calls else None)
+        draining = self._parts.counters.draining(left_s)
+        self._parts.reporter.report(draining if draining.calls else None)
 
     def _compact(self) -> None:
         self._parts.batches.keep_closed()

@@ -1,9 +1,9 @@
-"""The one way to spend: a store that is held for a run, by everybody who has models asked.
+"""Sessions: every call to a model is made inside one, which holds the store's lease for a run.
 
-with spending(work, stop, say) as session:      the lease of the store; given back also where the process is ended
-    session = session.adopt_id()                the run that the folder has
-    session.register_run()                      what is spent from now on is that run's
-    await session.ask(asking, budget)           signals heard, lost calls noted
+with spending(work, stop, say) as session:      take the store's lease; release it even if the process is killed
+    session = session.adopt_id()                use the id of the run in the folder
+    session.register_run()                      book this process's spending to that run
+    await session.ask(task)                     send calls; handle signals, book lost costs
 """
 
 from __future__ import annotations
@@ -37,29 +37,29 @@ from hab_ray.work import Work
 Say = Callable[[str], None]
 
 
-class _Lossy(Protocol):
-    """What came of asking. `lost_nanousd` is what calls may have cost that brought no answer."""
+class _WithLoss(Protocol):
+    """Result of a task. `lost_nanousd` is the possible cost of calls that returned no answer."""
 
     @property
     def lost_nanousd(self) -> int: ...
 
 
-T = TypeVar("T", bound=_Lossy, covariant=True)
+T = TypeVar("T", bound=_WithLoss, covariant=True)
 
 
-class Asking(Protocol[T]):
-    """Somebody who has models asked."""
+class CallTask(Protocol[T]):
+    """A task that sends calls to models."""
 
     async def run(self) -> T:
-        """Ask everything."""
+        """Send all calls."""
 
     async def stop(self, drain_s: float) -> None:
-        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        """Send no new requests, and store the replies that arrive within `drain_s`."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """The store of a work's sweep, held under `lease` for its run. The user ends it by `stop`."""
+    """The store of a work's sweep, held under `lease` for its run. The user ends the session through `stop`."""
 
     work: Work
     lease: Lease
@@ -67,7 +67,7 @@ class Session:
 
     @property
     def store(self) -> Folder:
-        """The store that is held."""
+        """The folder of the held store."""
         return open_folder(self.work.sweep.store)
 
     @property
@@ -77,19 +77,19 @@ class Session:
 
     @cached_property
     def earlier(self) -> frozenset[int]:
-        """The epochs in which earlier processes of the run held the store."""
+        """Epochs in which earlier processes of the run held the store."""
         return self.registry.epochs(self.work.run_id, self.work.run_path) - {self.lease.epoch}
 
     @property
     def released_up_to(self) -> int:
-        """The epoch up to which what unclean ends had stranded counts as spent no longer."""
+        """Epoch up to which the user has released stranded money."""
         return self.registry.released_up_to(self.work.run_id)
 
     def adopt_id(self) -> Session:
-        """The same session under the id that the folder has now: another process may have started the run meanwhile.
+        """Return the session with the run folder's present id: another process may have started the run meanwhile.
 
         Raises:
-            ConfigError: the folder is a copy of another run's, or the run belongs to another store.
+            ConfigError: the folder is a copy of another run's folder, or the run belongs to another store.
         """
         work = replace(self.work, run_id=run_id_in(self.work.run_path) or self.work.run_id)
         refuse_other_store(work)
@@ -97,49 +97,49 @@ class Session:
         return replace(self, work=work)
 
     def fork_run(self) -> Session:
-        """The same session as a run of its own, for a folder that is a copy of another run's.
+        """Return the session with a new run id, for a folder that is a copy of another run's folder.
 
         Raises:
-            ConfigError: it is none; a new id would only make the store forget what the run has spent.
+            ConfigError: the folder is not a copy; a new id would only make the store forget what the run has spent.
         """
         path, id = self.work.run_path, run_id_in(self.work.run_path) or self.work.run_id
         if self.registry.other_folder(id, path) is None:
             raise ConfigError(
-                f"--new-id: {path} is not a copy of another run that is still there; leave --new-id out, and what the "
-                "run has spent stays with it"
+                f"--new-id: {path} is not a copy of another run that still exists; omit --new-id, and the run keeps "
+                "what it has spent"
             )
         return replace(self, work=replace(self.work, run_id=new_run_id()))
 
     def register_run(self) -> None:
-        """Have the store keep this process's spending under the run's id, which is in its record by now, if it has one.
+        """Book this process's spending to the run. Write the run's record first if it has one, as it holds the id.
 
-        Sidecars are made that an older version or a cut-off compaction left out.
+        Also write sidecars that an older version or an interrupted compaction left out.
         """
         adopt(self.store, f"store {self.work.sweep.store}")
         complete_sidecars(self.store)
         self.registry.enter(self.work.run_id, self.work.run_path, datetime.now(UTC))
 
     def with_api_versions(self) -> Session:
-        """The same session with every endpoint under the API version that takes its requests."""
+        """Return the session with each endpoint set to an API version that accepts the run's requests."""
         return replace(self, work=asyncio.run(with_api_versions(self.work, self.store)))
 
     def run_budget(self, limit: SpendingLimit | None) -> RunBudget:
-        """The run's budget, its books still closed."""
+        """Return the run's budget with its books not yet open."""
         return RunBudget(limit, self.store, self.work.sweep.store.absolute(), self.lease)
 
     def budget(self, limit: SpendingLimit | None) -> BudgetService:
-        """What online calls draw from. What is set aside for batches, which nobody collects here, is out of reach."""
+        """Return the budget for online calls. Money of open batches stays reserved: a session collects no batch."""
         budget = self.run_budget(limit)
         budget.open_books(self.earlier, self.released_up_to, models=())
         return budget.client()
 
-    async def ask(self, asking: Asking[T]) -> T:
-        """Have somebody ask. On the first signal nothing more is sent, and open calls get `DRAIN_S` to be answered."""
+    async def ask(self, task: CallTask[T]) -> T:
+        """Run a task. After a signal it sends nothing more, and calls in flight have `DRAIN_S` to be answered."""
         loop, signalled = asyncio.get_running_loop(), asyncio.Event()
 
         async def end_when_signalled() -> None:
             await signalled.wait()
-            await asking.stop(DRAIN_S)
+            await task.stop(DRAIN_S)
 
         def on_stop() -> None:
             loop.call_soon_threadsafe(signalled.set)
@@ -148,20 +148,20 @@ class Session:
             ending = asyncio.create_task(end_when_signalled())
             with suppress(TimeoutError):
                 await asyncio.wait_for(signalled.wait(), 0.0 if self.lease.clean else UNCLEAN_WAIT_S)
-            found = await asking.run()
+            result = await task.run()
             ending.cancel()
-        if found.lost_nanousd:
-            keep_lost(self.store, self.lease.epoch, found.lost_nanousd)
-        return found
+        if result.lost_nanousd:
+            keep_lost(self.store, self.lease.epoch, result.lost_nanousd)
+        return result
 
 
 @contextmanager
 def spending(work: Work, stop: Stop, say: Say = lambda text: None) -> Iterator[Session]:
-    """Hold the store of a work's sweep for its run; `say` is told why that takes time.
+    """Hold the store of a work's sweep for its run; call `say` with the reason if that takes time.
 
     Raises:
-        StoreHeld: another process holds it.
-        Interrupted: the user ended the wait for it.
+        StoreHeld: another process holds the store.
+        Interrupted: the user ended the wait.
     """
     terms = LeaseTerms(work.sweep.lease, work.sweep.shared_filesystem, say, stop.check)
     with holding(work.sweep.store, work.run_path, terms, stop) as lease:
@@ -170,11 +170,11 @@ def spending(work: Work, stop: Stop, say: Say = lambda text: None) -> Iterator[S
 
 @contextmanager
 def holding(store: Location, run: Location, terms: LeaseTerms, stop: Stop) -> Iterator[Lease]:
-    """Hold a store for a run, or for itself; given back also where the process is ended.
+    """Hold a store for a run, or for maintenance. The lease is released even if the process is killed.
 
     Raises:
-        StoreHeld: another process holds it.
-        Interrupted: the user ended the wait for it.
+        StoreHeld: another process holds the store.
+        Interrupted: the user ended the wait.
     """
     lease = acquire_lease(store, run, datetime.now(UTC), terms)
     try:

@@ -1,4 +1,4 @@
-"""A prepared work from its store's lease to its results: what `hab run` and `hab_ray.run` share."""
+"""Runs a prepared work and writes its results: shared by `hab run` and `hab_ray.run`."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ DEMO_NOTICES = {
 
 
 def run_work(work: Work, options: Options, stop: Stop, say: Say, now: datetime) -> RunEnd:
-    """Run a work, prepared `now`, as far as it goes; `say` is told what takes time or changes before it begins.
+    """Run a work, prepared at `now`, as far as it goes; call `say` about waits and changes before the run begins.
 
     Raises:
-        ConfigError: the run's folder or store is another run's, or a rehearsal's.
-        StoreHeld: another process drives the store.
-        HabError: the run cannot go on; what was in flight is in the store.
+        ConfigError: the run's folder or store belongs to another run, or to a rehearsal.
+        StoreHeld: another process holds the store.
+        HabError: the run cannot continue; the drain has stored the replies of calls in flight.
     """
     refuse_simulated(work.sweep)
     with spending(work, stop, say) as session:
@@ -52,15 +52,15 @@ def run_work(work: Work, options: Options, stop: Stop, say: Say, now: datetime) 
 
 
 def write_results(work: Work) -> tuple[Summary, Location]:
-    """Write a run's scores and report from its files; what they say, and where the report is."""
+    """Write a run's scores and report from its files; return the summary and the report's location."""
     summary = summarise(open_run(work.run_path))
     write_scores(summary)
     return summary, write_report(summary, notice=notice(work))
 
 
 def notice(work: Work) -> str | None:
-    """What a reader must know before reading a score: a simulator answered, or the demo's judge cannot judge."""
-    if told := simulated_notice(work.run_path):
-        return told
+    """Return a warning to show before the scores: a simulator answered, or the demo's judge cannot judge."""
+    if simulated := simulated_notice(work.run_path):
+        return simulated
     weights = {work.models[judge.model].entry.weights for judge in work.sweep.judges}
-    return next((told for name, told in DEMO_NOTICES.items() if name in weights), None)
+    return next((text for name, text in DEMO_NOTICES.items() if name in weights), None)

@@ -1,9 +1,8 @@
-"""What a store keeps that no run uses, and its removal.
+"""Finds and removes stored replies that no run uses.
 
-A reply may go only if the run that paid for it is gone, because what a run has spent is read from its replies, and if
-no run that is there would read it. What a run reads is found as the run finds it: its shards are settled against the
-store, through re-asks. Replies of nobody's epochs (probes, stores from before runs had ids) stay, and so does the
-ledger.
+A reply may be removed only if the run that paid for it no longer exists, because a run's spending is read from its
+replies, and if no existing run would read it. To find what a run reads, its shards are settled against the store,
+including re-asks. Replies whose epoch belongs to no run (probes, stores older than run ids) and the ledger are kept.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _REPLY_KEY = "reply_key"
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of a store by id: where those that are there lie, and where those that are gone were last."""
+    """A store's runs by id: the folders of existing runs (`there`), the last folders of deleted ones (`gone`)."""
 
     there: Mapping[str, Location]
     gone: Mapping[str, Location]
@@ -43,7 +42,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class UnusedRows:
-    """A file of the store of `total` records, `keep` of which stay; all of it or a part's others may go."""
+    """A file of the store with `total` records, of which `keep` must be kept."""
 
     name: str
     total: int
@@ -52,45 +51,45 @@ class UnusedRows:
 
 
 def runs_of(store: Location, folders: Sequence[Location]) -> Runs:
-    """Which of a store's runs are there: where the store saw them last, or one level below `folders`.
+    """Find a store's runs at their last known folders and one level below `folders`.
 
     Raises:
-        ConfigError: the record of a run that is there cannot be read, or the folder that a run was in is away.
+        ConfigError: the record of an existing run cannot be read, or the parent folder of a run is missing.
     """
-    found: dict[str, Location] = {}
+    there: dict[str, Location] = {}
     for folder in folders:
         names = open_folder(folder).list()
         for run in (folder / name for name, _, file in (one.partition("/") for one in names) if file == SWEEP):
-            found[_id_of(run)] = run
+            there[_id_of(run)] = run
     gone = {}
-    for id, place in Registry(store).last_folders().items():
-        if id in found:
+    for id, last in Registry(store).last_folders().items():
+        if id in there:
             continue
-        if open_folder(place).exists(SWEEP) and _id_of(place) == id:
-            found[id] = place
+        if open_folder(last).exists(SWEEP) and _id_of(last) == id:
+            there[id] = last
             continue
-        around = [folder for folder in folders if folder.is_same(place.parent)]
-        if place.is_local and not place.parent.path.is_dir() and not around:
+        is_searched = any(folder.is_same(last.parent) for folder in folders)
+        if last.is_local and not last.parent.path.is_dir() and not is_searched:
             raise ConfigError(
-                f"store {store}: a run of it was last at {place}, and {place.parent} is not there, so that nobody "
-                f"knows what the run uses. Give the folder that its runs are in now: `hab store gc {store} FOLDER`"
+                f"store {store}: one of its runs was last seen at {last}, but {last.parent} does not exist, so what "
+                f"the run uses is unknown. Give the folder that its runs are in now: `hab store gc {store} FOLDER`"
             )
-        gone[id] = place
-    return Runs(found, gone)
+        gone[id] = last
+    return Runs(there, gone)
 
 
 def _id_of(run: Location) -> str:
     id = run_id_in(run)
     if id is None:
-        raise ConfigError(f"{run}/{SWEEP}: cannot be read, so that nobody knows what the run uses; mend or remove it")
+        raise ConfigError(f"{run}/{SWEEP}: cannot be read, so what the run uses is unknown; repair or remove it")
     return id
 
 
 def used_keys(store: Location, runs: Runs, now: datetime) -> set[str]:
-    """The keys of all calls that the runs which are there read from the store.
+    """Return the keys of all calls that existing runs read from the store.
 
     Raises:
-        ConfigError: a run has not ended complete, or cannot be resolved, so that nobody knows what it will use.
+        ConfigError: a run is not complete, or cannot be resolved, so what it will use is unknown.
     """
     used: set[str] = set()
     for run in runs.there.values():
@@ -98,15 +97,15 @@ def used_keys(store: Location, runs: Runs, now: datetime) -> set[str]:
         ended = read_progress(folder.get(PROGRESS)).end if folder.exists(PROGRESS) else None
         if ended is None or ended.status != Exit.COMPLETE:
             raise ConfigError(
-                f"{run}: this run is not complete, so that nobody knows what it will use; give its `hab run` again "
-                "until it is, or remove it with `hab rm`"
+                f"{run}: this run is not complete, so what it will use is unknown; repeat its `hab run` until it is "
+                "complete, or remove it with `hab rm`"
             )
         used |= _keys_of(load_work(run, now), Store(open_folder(store)))
     return used
 
 
 def _keys_of(work: Work, store: Store) -> set[str]:
-    """The keys that settling a run's shards asks for, and those that its rows name."""
+    """Return the keys that settling a run's shards looks up, and those that its rows name."""
     used: set[str] = set()
     for name in work.models:
         store.refresh(name)
@@ -128,14 +127,14 @@ def _keys_of(work: Work, store: Store) -> set[str]:
 
 
 def unused(folder: Folder, epochs: AbstractSet[int], used: AbstractSet[str]) -> Iterator[UnusedRows]:
-    """The files with records that were paid for in these epochs and that nobody uses.
+    """Yield the files that hold unused records paid for in `epochs`.
 
-    Of a file that a writer left only the whole may go.
+    Compacted parts of replies and embeddings may be rewritten without some records; other files are removed only whole.
     """
     for kind in RecordKind:
         for name in folder.list(kind):
             table = read_table(name, folder.get(name), ["key", "epoch"])
-            keep = sum(_stays(table, epochs, used))
+            keep = sum(_kept(table, epochs, used))
             if keep == 0 or (keep < table.num_rows and is_part(name) and kind is not RecordKind.FAILURES):
                 yield UnusedRows(name, table.num_rows, keep, folder.size(name))
 
@@ -143,21 +142,21 @@ def unused(folder: Folder, epochs: AbstractSet[int], used: AbstractSet[str]) -> 
 def remove(
     folder: Folder, files: Sequence[UnusedRows], epochs: AbstractSet[int], used: AbstractSet[str], epoch: int
 ) -> None:
-    """Remove unused records, for the holder of the lease under this epoch.
+    """Remove unused records. The caller must hold the store's lease, under `epoch`.
 
-    What stays of a part is written before the part goes, so that a process that ends in between loses nothing: a record
-    that stands in two files counts once.
+    The kept records of a part are written before the part is deleted, so that a crash in between loses nothing: a
+    record in two files counts once.
     """
     for number, file in enumerate(files):
         if file.keep:
             table = read_table(file.name, folder.get(file.name))
             stem = f"{file.name.rpartition('/')[0]}/part-{epoch:06d}.{number:06d}"
-            put_part(folder, stem, table.filter(pa.array(_stays(table, epochs, used))))
+            put_part(folder, stem, table.filter(pa.array(_kept(table, epochs, used))))
         folder.delete(file.name)
         if is_part(file.name):
             folder.delete(sidecar_name(file.name))
 
 
-def _stays(table: pa.Table, epochs: AbstractSet[int], used: AbstractSet[str]) -> list[bool]:
-    keys, paid = table.column("key").to_pylist(), table.column("epoch").to_pylist()
-    return [key in used or epoch not in epochs for key, epoch in zip(keys, paid, strict=True)]
+def _kept(table: pa.Table, epochs: AbstractSet[int], used: AbstractSet[str]) -> list[bool]:
+    keys, paid_in = table.column("key").to_pylist(), table.column("epoch").to_pylist()
+    return [key in used or epoch not in epochs for key, epoch in zip(keys, paid_in, strict=True)]

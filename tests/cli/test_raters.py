@@ -46,7 +46,7 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]
     second = desk.says("run", desk.sweep("bridge", sim.url, **settings, raters=files), "--yes")
     assert "0 calls sent" in second
-    assert "raters: 5 ratings by 3 raters stand beside the judges' verdicts" in second
+    assert "raters: 5 ratings by 3 raters are shown beside the judges' verdicts" in second
     run = open_run(desk.folder / "runs/bridge")
     assert run.panel == ("sim/judge",) and run.raters[1:] == ("person-1", "person-2", "published o3")
     ((subject, dimension, table),) = run.further_verdicts()

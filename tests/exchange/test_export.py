@@ -200,7 +200,7 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     run = opened(make_run(Shape()))
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken/notes.txt").write_text("mine")
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         exported(run, "csv", tmp_path / "taken", "mit")
     with pytest.raises(ConfigError, match="there are csv, csv-raw, hf, inspect, json"):
         exported(run, "xml", tmp_path / "out", "mit")

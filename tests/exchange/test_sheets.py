@@ -124,7 +124,7 @@ def test_a_form_shows_hostile_text_as_text_and_names_nobody(run: Run, tmp_path: 
         assert issues == [(issue.letter, issue.text) for issue in rubrics[dimension].judging.issues]
     assert all("<script>alert(1)</script>" in each["answer"] for each in data["items"])
     assert all(bool(each["context"]) == (each["dimension"] == DIMENSIONS[1]) for each in data["items"])
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         write_sheet(run, items, tmp_path / "out")
 
 

@@ -214,7 +214,7 @@ def read_otherwise(rubric: Any, wording: Any) -> VerdictReaders:
 SCHEMA = '{"type":"object","properties":{"issues":{"type":"array","items":{"type":"string","enum":["A","B"]}}},'
 SCHEMA += '"required":["issues"],"additionalProperties":false}'
 REQUESTS: dict[str, tuple[Mutant, str]] = {
-    "values are not filled in": (tasks_of(JudgeStage, unfilled), "and the judge gave none on this answer"),
+    "values are not filled in": (tasks_of(JudgeStage, unfilled), "but the judge gave none on this answer"),
     "margins taken off before values are in": (
         put(literal, "rendered", dedented_before),
         "the judge was sent another text than the imported wording makes",

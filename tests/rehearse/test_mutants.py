@@ -262,7 +262,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     with pytest.raises(DamagedFile, match="occurs twice"):
         rehearsed_stage.compare()
     wrong = compare_stored(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
-    assert "there 2 times (sample 0), and must be 1 times" in problems(wrong)
+    assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
 def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> None:

@@ -98,7 +98,7 @@ MUTANTS_OF_RATINGS: dict[str, tuple[Callable[[list[Rating]], list[Rating]], str]
     "ratings of another test": (of_other_tests, ", planted"),
     "ratings of another subject": (of_other_subjects, ", planted"),
     "ratings of another rater": (of_other_raters, "there 0 times"),
-    "the last rating lost": (lambda ratings: ratings[:-1], "there 0 times, and must be 1 times"),
+    "the last rating lost": (lambda ratings: ratings[:-1], "there 0 times, expected 1 times"),
     "scores moved by one": (lambda ratings: [replace(r, score=abs((r.score or 0) - 1)) for r in ratings], ", planted"),
     "people taken for published": (
         lambda ratings: [replace(r, kind=Rater.PUBLISHED) for r in ratings],
@@ -170,6 +170,6 @@ def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehea
     place_raters(rehearsed_stage.work)
     found = compare_people(run, summarise(run), PlantedRatings({}, {}), calls=2)
     assert sorted(problem.split(",")[0] for problem in found.wrong) == [
-        "2 calls were sent once ratings were added",
+        "2 calls were sent after ratings were added",
         "nobody has rated anything; raise `people.share` or `people.raters`",
     ]

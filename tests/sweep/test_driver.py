@@ -23,7 +23,7 @@ from hab_ray.executors.protocol import (
 from hab_ray.sweep import flowing
 from hab_ray.sweep.dispatching import GATHER_S
 from hab_ray.sweep.driver import MAX_DEATHS
-from hab_ray.sweep.flowing import LEAST_BATCH
+from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import ShardStatus
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
@@ -199,7 +199,7 @@ def test_a_model_whose_batches_are_refused_goes_online_only_with_auto(bench: Mak
     refused = CountersRead(Channel("lab", Mode.BATCH), BatchCounters(refused={"lab/a": "no batches of this one"}))
     for mode, expected in (("batch", []), ("auto", ["online respond lab/a: 200"])):
         b = bench(**BATCHES, total=200, mode=mode, dimensions=[ONE], subjects=["lab/a"])
-        b.driver.take_in(refused)
+        b.driver.handle(refused)
         b.driver.reconcile(detach=False)
         assert b.logged("online respond", "batch respond") == expected
         if mode == "batch":
@@ -208,7 +208,7 @@ def test_a_model_whose_batches_are_refused_goes_online_only_with_auto(bench: Mak
 
 def test_a_model_that_was_stopped_is_sent_nothing_more(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE])
-    b.driver.take_in(CountersRead(Channel("lab", Mode.BATCH), BatchCounters(stops={"lab/a": "retired"})))
+    b.driver.handle(CountersRead(Channel("lab", Mode.BATCH), BatchCounters(stops={"lab/a": "retired"})))
     b.driver.reconcile(detach=False)
     assert b.state("respond", "lab/a").given_up["0"] == "retired"
     assert b.logged("batch respond") == ["batch respond lab/b: 3"]
@@ -219,7 +219,7 @@ def test_batches_that_bring_nothing_are_given_up_after_some_rounds(bench: MakeBe
     b.rows.answer = lambda *_: None  # type: ignore[method-assign]
     b.driver.reconcile(detach=False)
     assert len(b.logged("batch respond")) == MAX_EMPTY_ROUNDS
-    assert "brought no answer" in b.state("respond", "lab/a").given_up["0"]
+    assert "returned no answer" in b.state("respond", "lab/a").given_up["0"]
 
 
 def test_rows_that_a_full_queue_sent_back_are_no_empty_round(bench: MakeBench) -> None:
@@ -302,7 +302,7 @@ def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None
         b.driver.reconcile(detach=False)
     old = b.workers.settled(b.workers.held[0])
     b.state("respond", "lab/a").settle(99, is_early=False)
-    b.driver.take_in(old)
+    b.driver.handle(old)
     assert not b.logged("publish") and b.files.discarded == [old.settle.order]
     assert b.state("respond", "lab/a").status is ShardStatus.SETTLING
 
@@ -393,12 +393,12 @@ def test_a_shard_settled_early_is_not_complete(bench: MakeBench) -> None:
 def test_flowing_batches_wait_for_a_least_size_or_the_end_of_their_source(bench: MakeBench) -> None:
     judges = [{"model": "lab/j", "mode": "batch"}]
     subjects = [{"model": "lab/a", "mode": "online"}]
-    for total, sizes in ((300, [300]), (LEAST_BATCH, [LEAST_BATCH])):
+    for total, sizes in ((300, [300]), (MIN_BATCH, [MIN_BATCH])):
         b = bench(**BATCHES, total=total, dimensions=[ONE], subjects=subjects, judges=judges)
         b.online.flows = True
         b.driver.reconcile(detach=False)
         assert b.logged("batch") == [f"batch judge lab/j: {size}" for size in sizes]
-        assert [dispatch.is_flowing for dispatch in b.batches.dispatched] == [total >= LEAST_BATCH]
+        assert [dispatch.is_flowing for dispatch in b.batches.dispatched] == [total >= MIN_BATCH]
 
 
 def test_no_more_flows_to_an_executor_than_it_has_room_for(bench: MakeBench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -415,7 +415,7 @@ def test_calls_that_flow_late_are_left_to_settling(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.driver.reconcile(detach=False)
     late = Spool("late", "judge", "lab", "lab/j", {b.state("judge", "lab/j", subject="lab/a").number: 3})
-    b.driver.take_in(CallsSpooled((late,)))
+    b.driver.handle(CallsSpooled((late,)))
     assert b.files.removed[-1] == "late"
 
 

@@ -129,8 +129,8 @@ def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        (None, "sweep: is of the type NoneType; give the path of a file"),
-        (b"sweep.yaml", "sweep: is of the type bytes"),
+        (None, "sweep: is of type NoneType; pass the path of a file"),
+        (b"sweep.yaml", "sweep: is of type bytes"),
         ("x" * 300, "x: cannot be read: File name too long"),
         ("x\ud800", "is no path: it holds .* half of one"),
         ({"run": "x" * 256}, "File name too long. Name another path for `run:`"),

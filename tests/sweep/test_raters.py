@@ -69,7 +69,7 @@ def test_ratings_are_joined_by_id_or_text_subject_and_sample(rate: Rate) -> None
             row(**by_text, prompt=first.prompt, score=3),
         ],
     )
-    assert place_raters(work) == ["raters: 4 ratings by 2 raters stand beside the judges' verdicts"]
+    assert place_raters(work) == ["raters: 4 ratings by 2 raters are shown beside the judges' verdicts"]
     by_ada = verdicts(work, "Ada")
     assert [(v.test_id, v.subject, v.sample, v.score) for v in by_ada] == [
         (f"{PLAIN}-001", "alpha", 0, 4),
@@ -99,8 +99,9 @@ def test_rows_of_nothing_in_the_run_are_left_out_and_counted(rate: Rate) -> None
     )
     (told,) = place_raters(work)
     assert told == (
-        "raters: 2 ratings by 1 raters stand beside the judges' verdicts; left out: 1 of other dimensions, 1 of other "
-        "subjects, 1 of other tests, 1 of answers that this run does not have, 1 of other answers to the same test"
+        "raters: 2 ratings by 1 raters are shown beside the judges' verdicts; left out: 1 of other dimensions, 1 of "
+        "other subjects, 1 of other tests, 1 of answers that this run does not have, 1 of other answers to the same "
+        "test"
     )
 
 
@@ -118,7 +119,7 @@ def test_a_published_score_of_what_was_no_answer_is_kept_beside_given_answers_al
 def test_a_failure_is_a_failed_verdict_and_a_mapped_score_stays_as_it_is(rate: Rate) -> None:
     work = rate([row(score=None, failed="no JSON"), row(subject="beta", score=7.5, scale="1:7")])
     (told,) = place_raters(work)
-    assert told == "raters: 2 ratings by 1 raters stand beside the judges' verdicts, 1 of which failed"
+    assert told == "raters: 2 ratings by 1 raters are shown beside the judges' verdicts, 1 of which failed"
     failed, scored = verdicts(work, "Ada")
     assert (failed.state, failed.score, failed.reason) == (State.FAILED, None, "no JSON")
     assert (scored.state, scored.score, scored.reason) == (State.OK, 7.5, "")
@@ -212,7 +213,7 @@ def test_a_view_that_comes_from_elsewhere_is_not_written_over(rate: Rate) -> Non
     work, file = rate([row()]), verdicts_file("Ada", "alpha", PLAIN)
     work.run.write(Verdict, file, [replace(v, judge="Ada") for v in verdicts(work, "strict")])
     before = files(work)
-    with pytest.raises(ConfigError, match="does not come from `raters:`; name the rater otherwise"):
+    with pytest.raises(ConfigError, match="does not come from `raters:`; rename the rater"):
         place_raters(work)
     assert files(work) == before and not work.run.read(RaterView, RATERS)
 

@@ -1,1 +1,1 @@
-"""One module for each format of `hab export`, called as the format is; `hab_ray.exchange.export` finds them."""
+"""One module per format of `hab export`, with the format's name; `hab_ray.exchange.export` finds them."""

@@ -1,4 +1,4 @@
-"""CSV files in which no cell is a formula to a spreadsheet."""
+"""CSV files in which a ' before formulas keeps spreadsheets from running them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hab_ray.results import Run
 
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write each of the run's tables."""
+    """Write the run's tables."""
     return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", _write_safe))
 
 

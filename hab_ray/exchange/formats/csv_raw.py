@@ -1,4 +1,4 @@
-"""CSV files whose cells are as they are, also where a spreadsheet would take one for a formula."""
+"""CSV files with unchanged cells, even those that a spreadsheet would take for formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hab_ray.results import Run
 
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write each of the run's tables."""
+    """Write the run's tables."""
     return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", write_csv))
 
 

@@ -1,4 +1,4 @@
-"""A data set as the benchmark's own is published: Parquet files, the scored responses first."""
+"""A Hugging Face data set like the benchmark's published one: Parquet files, scored responses first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST = "evaluations.parquet"
 
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write the evaluations in the published columns, and each of the run's tables."""
+    """Write the evaluations in the published columns, and the run's tables."""
     rows = write_tables(folder / _FIRST, Evaluations(run, sharing).tables(), _parquet)
     return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", _parquet)})
 

@@ -1,4 +1,4 @@
-"""A run as logs of Inspect (the package inspect-ai), one for each subject and dimension, which `inspect view` opens."""
+"""Logs of Inspect (the package inspect-ai) for `inspect view`, one per subject and dimension."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ METRIC = "mean"
 
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write a log for each subject and dimension; what is counted are its samples.
+    """Write a log per subject and dimension; its `Contents` count samples.
 
     Raises:
         ConfigError: inspect-ai is not installed.
@@ -41,22 +41,20 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     for subject in run.subjects:
         for dimension in run.dimensions:
             name = f"{folder_name(subject)}-{dimension}.eval"
-            log = _Log(run, sharing, subject, dimension).made()
+            log = _LogBuilder(run, sharing, subject, dimension).build()
             write_eval_log(log, folder / name)
             counts[name] = len(log.samples or ())
     return Contents("", counts)
 
 
 @dataclass(frozen=True)
-class _Log:
-    """The log of one subject in one dimension."""
-
+class _LogBuilder:
     run: Run
     sharing: Sharing
     subject: str
     dimension: str
 
-    def made(self) -> EvalLog:
+    def build(self) -> EvalLog:
         from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
 
         transcripts = list(self.run.transcripts(self.dimension, self.subject))
@@ -75,11 +73,11 @@ class _Log:
             metadata={"sweep": self.run.name, "hashes": dict(self.run.record.hashes)},
         )
         results = EvalResults(total_samples=len(samples), completed_samples=len(samples), scores=list(self._means()))
-        stats = EvalStats(model_usage=_usage(read for each in transcripts for read in _read(each)))
+        stats = EvalStats(model_usage=_usage(row for transcript in transcripts for row in _rows(transcript)))
         return EvalLog(status="success", eval=spec, results=results, stats=stats, samples=samples)
 
     def _means(self) -> Iterator[Any]:
-        """The panel's mean first: Inspect lists logs with the first score of each."""
+        """Yield the panel's mean first: Inspect's list of logs shows the first score of each."""
         from inspect_ai.log import EvalMetric, EvalScore
 
         rows = self.run.scores(subject=self.subject, dimension=self.dimension).to_pylist()
@@ -94,7 +92,7 @@ class _Log:
                 yield self._sample(transcript.test, answer, answer.response)
 
     def _sample(self, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
-        """What is not passed on is empty in a sample, whose metadata names it: Inspect has no null there."""
+        """Return a sample. Texts that are not shared are empty (Inspect allows no null) and named in the metadata."""
         from inspect_ai.log import EvalError, EvalSample
         from inspect_ai.model import ModelOutput
 
@@ -111,7 +109,7 @@ class _Log:
             messages=list(self._messages(test, response)),
             output=ModelOutput.from_content(response.model_reported or answer.subject, text),
             scores={_scorer(verdict): self._score(verdict) for verdict in scored},
-            model_usage=_usage(_read(Transcript(test, (answer,)))),
+            model_usage=_usage(_rows(Transcript(test, (answer,)))),
             metadata={
                 "dimension": test.dimension,
                 "state": str(response.state),
@@ -142,19 +140,17 @@ class _Log:
         from inspect_ai.scorer import Score
 
         assert verdict.score is not None
+        is_left_out = self.sharing.without_assessments(verdict.judge, self.dimension, self.subject)
         return Score(
             value=verdict.score / 10,
             answer=None if verdict.issues is None else " ".join(verdict.issues),
-            explanation=None if self._is_silent(verdict.judge) else verdict.assessment,
+            explanation=None if is_left_out else verdict.assessment,
             metadata={"score": verdict.score, "rater": str(verdict.kind)},
         )
 
-    def _is_silent(self, rater: str) -> bool:
-        return self.sharing.without_assessments(rater, self.dimension, self.subject)
 
-
-def _read(transcript: Transcript) -> Iterator[tuple[str, Response | Verdict]]:
-    """Everything that was answered on a test, with the name of who answered."""
+def _rows(transcript: Transcript) -> Iterator[tuple[str, Response | Verdict]]:
+    """Yield the responses and verdicts on a test, with the names of their subjects and judges."""
     for answer in transcript.answers:
         if answer.response is not None:
             yield answer.subject, answer.response
@@ -162,16 +158,16 @@ def _read(transcript: Transcript) -> Iterator[tuple[str, Response | Verdict]]:
 
 
 def _usage(rows: Iterable[tuple[str, Response | Verdict]]) -> dict[str, ModelUsage]:
-    """The tokens of each who answered, as far as they are known."""
+    """Sum the known token counts by subject and judge."""
     from inspect_ai.model import ModelUsage
 
-    found: dict[str, ModelUsage] = {}
+    usages: dict[str, ModelUsage] = {}
     for name, row in rows:
         if row.input_tokens is not None and row.output_tokens is not None:
             total = row.input_tokens + row.output_tokens
             usage = ModelUsage(input_tokens=row.input_tokens, output_tokens=row.output_tokens, total_tokens=total)
-            found[name] = found[name] + usage if name in found else usage
-    return found
+            usages[name] = usages[name] + usage if name in usages else usage
+    return usages
 
 
 def _scorer(verdict: Verdict) -> str:

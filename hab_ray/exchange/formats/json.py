@@ -1,4 +1,4 @@
-"""Files of JSON lines."""
+"""JSON Lines files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hab_ray.results import Run
 
 
 def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write each of the run's tables."""
+    """Write the run's tables."""
     return Contents("verdicts.jsonl", write_tidy(run, sharing, folder, ".jsonl", _json_lines))
 
 

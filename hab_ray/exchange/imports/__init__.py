@@ -1,4 +1,5 @@
-"""The published benchmark's wording and data, made into files that sweeps read.
+"""Imports the published benchmark's wording and data as files that sweeps read.
 
-Of a checkout, only files with the published digests are executed (others if a user says so), in a process of their own.
+Files of a checkout are executed only if their digests are the published ones, or the user allows it, and always in a
+separate process.
 """

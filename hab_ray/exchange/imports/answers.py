@@ -1,7 +1,7 @@
-"""`hab import tests` and `hab import responses`: published queries and answers, as files that a sweep reads.
+"""`hab import tests` and `hab import responses`: import queries and answers as files that a sweep reads.
 
-Scores that somebody gave answers are not among their columns: `hab import verdicts` makes raters of those, so that they
-come to stand beside the panel's verdicts on the same answers.
+They import no scores: `hab import verdicts` imports those as raters, to compare with the panel's verdicts on the same
+answers.
 """
 
 from __future__ import annotations
@@ -34,37 +34,36 @@ Answers = dict[tuple[NamedTest, str, int], str]
 
 
 def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the distinct queries of a table in the order in which they first come, and beside them where they are from.
+    """Write the distinct queries of a table in order, and a record of their source beside them.
 
     Raises:
-        ConfigError: the table cannot be read or lacks a column, a row is no test of its dimension, or `out` is there.
+        ConfigError: the table cannot be read or lacks a column, a row is not a test of its dimension, or `out` exists.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
     columns = table.columns(OF_TESTS, ("dimension", "prompt"))
     tests = dict.fromkeys(table.test(row, where) for where, row in table.rows(columns))
     about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
-    stated = (about["source"], about["licence"], " ".join(about["canaries"]))
-    origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, stated, strict=True)}
+    values = (about["source"], about["licence"], " ".join(about["canaries"]))
+    origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
     table.write({**_texts(tests), **origin}, about)
-    said = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
-    return Imported(out, (said, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)})))
+    summary = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
+    return Imported(out, (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)})))
 
 
 def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
-    """The columns that say which tests are meant."""
     rows = list(tests)
     return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
 
 
 def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the answers of a table, each once, in its order, and beside them where they are from.
+    """Write the distinct answers of a table in order, and a record of their source beside them.
 
-    Answers that begin with the published code's error marks are kept as they are: `responses:` counts them as failed.
+    Answers that begin with an error mark of the published code are kept unchanged: `responses:` counts them as failed.
     Null is an empty answer.
 
     Raises:
-        ConfigError: the table cannot be read or lacks a column, a row is no answer to a test of its dimension, one
-            subject has answered a test twice in other words, or `out` is there.
+        ConfigError: the table cannot be read or lacks a column, a row is not an answer to a test of its dimension, a
+            subject has two different answers to a test, or `out` exists.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
     columns = table.columns(OF_ANSWERS, ("dimension", "prompt", "subject", "text"))
@@ -79,7 +78,7 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
         if answers.setdefault(answer, text) != text:
             raise ConfigError(
                 one_line(
-                    f"{where}: {answer[1]} has answered this test before, in other words; name a column that numbers "
+                    f"{where}: {answer[1]} has answered this test before, differently; name the column that numbers "
                     "the answers with --column sample=NAME, or leave the row out"
                 )
             )

@@ -1,4 +1,4 @@
-"""The files of a checkout that are executed or read, each with the revisions that its digest is known of."""
+"""Reads the files of a checkout that an import needs, and finds their published revisions by digest."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EVERY = "every revision"
 _GUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
 _NEAR_CANARY = re.compile(r"(?s)canary.{0,200}", re.IGNORECASE)
 _LICENCE = re.compile(r"(?i)(licen[cs]e|copying)(\.\w+)?$")
-_LEFT_OUT = frozenset({"node_modules", "site-packages", "venv", "__pycache__"})
+_SKIPPED = frozenset({"node_modules", "site-packages", "venv", "__pycache__"})
 
 Digests = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 @dataclass(frozen=True)
 class File:
-    """A file as it was read: its path in the checkout, its bytes and its revisions, "" = of none that is known."""
+    """A file of a checkout: its path, its bytes, and its published revisions ("" if the digest is unknown)."""
 
     path: str
     data: bytes
@@ -37,14 +37,13 @@ class File:
 
     @property
     def source(self) -> str:
-        """Where it comes from, for people."""
-        digest = sha256(self.data).hexdigest()[:16]
-        return f"{self.path} (sha256 {digest}, {self.revisions or 'of no known revision'})"
+        """Path, digest and revisions, for people."""
+        return f"{self.path} (sha256 {_digest(self.data)}, {self.revisions or 'of no known revision'})"
 
 
 @dataclass(frozen=True)
 class Checkout:
-    """What an import needs of a checkout, by the names of files; the bytes checked are the bytes executed."""
+    """The files that an import needs, by name. The bytes whose digests are checked are the bytes executed."""
 
     root: Path
     files: Mapping[str, File]
@@ -52,64 +51,64 @@ class Checkout:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The paths of files that are not the published ones."""
+        """Paths of files that differ from the published ones."""
         return tuple(file.path for file in self.files.values() if not file.revisions)
 
     @property
     def mixed(self) -> tuple[str, ...]:
-        """The revisions of its code, where its files are of different ones."""
-        of = {file.revisions for name, file in self.files.items() if name.endswith(".py")} - {"", EVERY}
-        return tuple(sorted(of)) if len(of) > 1 else ()
+        """Revisions of the code files, if they differ."""
+        revisions = {file.revisions for name, file in self.files.items() if name.endswith(".py")} - {"", EVERY}
+        return tuple(sorted(revisions)) if len(revisions) > 1 else ()
 
     @property
     def canaries(self) -> tuple[str, ...]:
-        """The GUIDs near the word canary in the files, sorted."""
+        """Sorted GUIDs near the word canary in the files."""
         texts = (file.data.decode("utf-8", "replace") for file in self.files.values())
         return tuple(sorted({guid for text in texts for guid in canaries_in(text)}))
 
 
 def canaries_in(text: str) -> Iterator[str]:
-    """The GUIDs of a text's canaries, in lower case."""
+    """Yield the GUIDs of a text's canaries in lower case."""
     for near in _NEAR_CANARY.finditer(text):
         yield from (guid.lower() for guid in _GUID.findall(near[0]))
 
 
 def known_digests() -> Digests:
-    """The digests of the published files: of code and data, by name, the revisions of each digest."""
+    """Load the digests of the published files: kind (code or data) to file name to digest to revisions."""
     content: Digests = yaml.safe_load(files(__package__).joinpath("digests.yaml").read_text("utf-8"))
     return content
 
 
 def open_checkout(root: Path, known: Digests) -> Checkout:
-    """Read the files that an import needs; nothing is executed.
+    """Read the files that an import needs, without executing any.
 
     Raises:
-        ConfigError: there is no such folder, or one of the files is not there or cannot be read.
+        ConfigError: `root` is not a folder, or a file is missing or cannot be read.
     """
     if not root.is_dir():
-        raise ConfigError(f"{root}: is no folder; name a checkout of the benchmark's published code")
+        raise ConfigError(f"{root}: is not a folder; name a checkout of the benchmark's published code")
     data = _data_folder(root, known["data"][THEMES])
     paths = {name: f"{CODE}/{name}" for name in known["code"]} | {name: f"{data}/{name}" for name in known["data"]}
-    found = {name: _file(root, path, {**known["code"], **known["data"]}[name]) for name, path in paths.items()}
+    digests = {**known["code"], **known["data"]}
     licence = next((name for name in sorted(os.listdir(root)) if _LICENCE.match(name)), None)
-    return Checkout(root, found, licence)
+    return Checkout(root, {name: _file(root, path, digests[name]) for name, path in paths.items()}, licence)
 
 
 def _data_folder(root: Path, known: Mapping[str, str]) -> str:
-    """The folder of seeds and themes: its name is another one in the first revisions."""
-    found = []
-    for folder, inside, names in os.walk(root):
-        inside[:] = [name for name in inside if name not in _LEFT_OUT and not name.startswith(".")]
+    """Find the folder of seeds and themes, whose name differs between revisions."""
+    folders = []
+    for folder, subfolders, names in os.walk(root):
+        subfolders[:] = [name for name in subfolders if name not in _SKIPPED and not name.startswith(".")]
         if THEMES in names:
-            found.append(Path(folder).relative_to(root).as_posix())
-    if len(found) > 1:
-        found = [each for each in found if _file(root, f"{each}/{THEMES}", known).revisions] or found
-    if len(found) != 1:
+            folders.append(Path(folder).relative_to(root).as_posix())
+    if len(folders) > 1:
+        folders = [folder for folder in folders if _file(root, f"{folder}/{THEMES}", known).revisions] or folders
+    if len(folders) != 1:
         raise ConfigError(
-            f"{root}: one folder with {THEMES} is expected, beside the seeds; found: "
-            f"{one_line(', '.join(sorted(found))) or 'none'}; name the folder of the whole checkout"
+            f"{root}: expected one folder with {THEMES} and the seeds; found: "
+            f"{one_line(', '.join(sorted(folders))) or 'none'}; name the folder of the whole checkout"
         )
-    return found[0]
+    return folders[0]
 
 
 def _file(root: Path, path: str, known: Mapping[str, str]) -> File:
@@ -117,4 +116,8 @@ def _file(root: Path, path: str, known: Mapping[str, str]) -> File:
         data = bytes_of(root / path, MAX_TEXT_BYTES)
     except BadInput as error:
         raise ConfigError(one_line(f"{root / path}: {error}")) from None
-    return File(path, data, known.get(sha256(data).hexdigest()[:16], ""))
+    return File(path, data, known.get(_digest(data), ""))
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""The program of the process that executes published prompts: `python -I`, standard library alone.
+"""Program that executes published prompts in a separate process (`python -I`), with the standard library only.
 
-It reads a request from its input as JSON, writes the answer to its output, and imports nothing of this project. Known
-digests are the security. What is refused here is a belt: code that sets out to escape an interpreter can.
+It reads a JSON request from stdin, writes a JSON answer to stdout, and imports nothing of this project. The security
+is in the known digests. The restrictions below are a second line of defence: malicious code can escape them.
 """
 
 from __future__ import annotations
@@ -23,21 +23,25 @@ from contextlib import suppress
 from importlib import import_module
 
 ALLOWED = frozenset({"csv", "json", "random", "textwrap", "typing", "__future__", "prompts", "src"})
-# How the modules may name each other: the folders that are on the path, from the checkout, and the module of them all.
-NAMED = ((("src", ""), "prompts.prompts"), (("",), "src.prompts.prompts"), (("src/prompts",), "prompts"))
+# Import styles of the revisions: folders of the checkout on the path, and the module that holds `prompt_objects`.
+IMPORT_STYLES = ((("src", ""), "prompts.prompts"), (("",), "src.prompts.prompts"), (("src/prompts",), "prompts"))
 OPEN, CLOSE = "\ue0f0hab<", ">hab\ue0f1"
-CPU_S, MEMORY_BYTES, OUTPUT_BYTES, PRINTED = 60, 1 << 30, 64 << 20, 1 << 16
+CPU_S, MEMORY_BYTES, OUTPUT_BYTES, MAX_PRINTED = 60, 1 << 30, 64 << 20, 1 << 16
 PROBLEM = b"problem: "
 LOADED = (csv, typing)
 SYSTEM = ("generative", "relevance_check", "subject_evaluation", "subject_model")
+# Audit events: https://docs.python.org/3/library/audit_events.html
+FORBIDDEN = frozenset({"socket", "subprocess", "ctypes", "shutil", "signal", "mmap"})
+FORBIDDEN_PROCESS = frozenset({"exec", "fork", "forkpty", "posix_spawn", "spawn", "system", "kill"})
+FORBIDDEN_FILE = frozenset({"remove", "rename", "mkdir", "rmdir", "link", "symlink", "truncate", "chmod", "chown"})
 
 
 class Refused(BaseException):
-    """What the code did that is not allowed; no handler of its own for `Exception` catches it."""
+    """The code did something forbidden. A BaseException, so that the code's own handlers of `Exception` miss it."""
 
 
-class Drawn:
-    """Takes the place of chance: gives the values of the call at hand, and keeps what was drawn from."""
+class Script:
+    """Replaces random draws and `textwrap.dedent`: returns the present call's values and records the populations."""
 
     def __init__(self) -> None:
         self.seeds: list[str] = []
@@ -47,7 +51,7 @@ class Drawn:
         self.dedent = textwrap.dedent
 
     def sample(self, population: typing.Any, k: int) -> list[typing.Any]:
-        """The seeds of this call, in the form of those in the population."""
+        """Return the seeds of this call, in the form of the population's seeds."""
         rows = list(population)
         if k > len(rows):
             raise ValueError("Sample larger than population or is negative")
@@ -56,30 +60,30 @@ class Drawn:
         return shown if isinstance(rows[0], str) else [[seed, *rows[0][1:]] for seed in shown]
 
     def choice(self, population: typing.Any) -> str:
-        """The theme of this call."""
+        """Return the theme of this call."""
         self.populations["themes"] = list(population)
         return self.theme
 
     def dedented(self, text: str) -> str:
-        """What `textwrap.dedent` gives; where pieces are derived, its text between marks."""
+        """Dedent a text; while pieces are derived, return the text between marks instead."""
         return f"{OPEN}dedent{CLOSE}{text}{OPEN}end{CLOSE}" if self.marks_dedent else self.dedent(text)
 
 
-class Printed(io.TextIOBase):
-    """Takes what is printed, up to a bound."""
+class BoundedSink(io.TextIOBase):
+    """Discards printed text up to `MAX_PRINTED` characters."""
 
     count = 0
 
     def write(self, text: str) -> int:
-        """Count it."""
+        """Count a text's characters."""
         self.count += len(text)
-        if self.count > PRINTED:
+        if self.count > MAX_PRINTED:
             raise Refused("prints more than 64 kB")
         return len(text)
 
 
 def refusing(what: str) -> Callable[..., typing.Any]:
-    """A function that refuses."""
+    """Return a function that raises Refused."""
 
     def refuse(*_: object, **__: object) -> None:
         raise Refused(what)
@@ -87,63 +91,58 @@ def refusing(what: str) -> Callable[..., typing.Any]:
     return refuse
 
 
-def fenced(root: str, cpu_s: int) -> None:
-    """From here on: bounds, files of this folder for reading alone, no network, no process, no other module."""
-    for what, most in (
+def restrict(root: str, cpu_s: int) -> None:
+    """Restrict this process: resource limits, read-only access to `root`, no network, processes or other modules."""
+    for kind, limit in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
         (resource.RLIMIT_NPROC, 0),
     ):
-        resource.setrlimit(what, (most, most))
-    with suppress(KeyError, OSError):  # Python 3.12 on Linux has it, and not every machine allows it
+        resource.setrlimit(kind, (limit, limit))
+    with suppress(KeyError, OSError):  # needs Python 3.12 on Linux, and not every machine allows it
         vars(os)["unshare"](vars(os)["CLONE_NEWUSER"] | vars(os)["CLONE_NEWNET"])
     readable = tuple(os.path.join(os.path.realpath(each), "") for each in (root, os.path.dirname(os.__file__)))
 
     known = ALLOWED | {name.removesuffix(".py") for name in os.listdir(os.path.join(root, "src/prompts"))}
 
-    def hook(event: str, given: tuple[typing.Any, ...]) -> None:
-        if event == "open" and isinstance(given[0], str | bytes):
-            path, writes = os.path.realpath(os.fsdecode(given[0])), given[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC)
+    def hook(event: str, args: tuple[typing.Any, ...]) -> None:
+        family, _, name = event.partition(".")
+        if event == "open" and isinstance(args[0], str | bytes):
+            path, writes = os.path.realpath(os.fsdecode(args[0])), args[2] & (os.O_ACCMODE | os.O_CREAT | os.O_TRUNC)
             if writes or not path.startswith(readable):
-                raise Refused(f"opens {os.fsdecode(given[0])!r}, and may only read the checkout's files")
-        elif event == "import" and given[0].split(".")[0] not in known | {"encodings"}:
-            raise Refused(f"imports {given[0]!r}, which the published prompts do not")
-        elif event.split(".")[0] in ("socket", "subprocess", "ctypes", "shutil", "signal", "mmap") or event in (
-            *(
-                "os." + name
-                for name in ("exec", "fork", "forkpty", "posix_spawn", "spawn", "system", "remove", "rename")
-            ),
-            *("os." + name for name in ("mkdir", "rmdir", "link", "symlink", "truncate", "chmod", "chown", "kill")),
-        ):
+                raise Refused(f"opens {os.fsdecode(args[0])!r}, and may only read the checkout's files")
+        elif event == "import" and args[0].split(".")[0] not in known | {"encodings"}:
+            raise Refused(f"imports {args[0]!r}, which the published prompts do not")
+        elif family in FORBIDDEN or (family == "os" and name in FORBIDDEN_PROCESS | FORBIDDEN_FILE):
             raise Refused(f"asks for {event}, which prompts do not need")
 
-    imported = builtins.__import__
+    original_import = builtins.__import__
 
-    def only_known(
+    def checked_import(
         name: str, names: typing.Any = None, local: typing.Any = None, wanted: typing.Any = (), level: int = 0
     ) -> typing.Any:
-        of = os.path.realpath(str((names or {}).get("__file__", "")))
-        if of.startswith(readable[0]) and not level and name.split(".")[0] not in known:
+        importer = os.path.realpath(str((names or {}).get("__file__", "")))
+        if importer.startswith(readable[0]) and not level and name.split(".")[0] not in known:
             raise Refused(f"imports {name!r}, which the published prompts do not")
-        return imported(name, names, local, wanted, level)
+        return original_import(name, names, local, wanted, level)
 
-    vars(builtins)["__import__"] = only_known
+    vars(builtins)["__import__"] = checked_import
     sys.addaudithook(hook)
 
 
-def with_chance_from(drawn: Drawn) -> None:
-    """Chance comes from the request: no other draw is known, so none is allowed."""
+def replace_random(script: Script) -> None:
+    """Take random draws from the request, and refuse all functions of `random` but the two that are known."""
     for name in random.__all__:
         if callable(getattr(random, name)) and name != "seed":
             setattr(random, name, refusing(f"draws with random.{name}, and only sample and choice are known"))
-    vars(random).update(sample=drawn.sample, choice=drawn.choice)
-    vars(textwrap).update(dedent=drawn.dedented)
+    vars(random).update(sample=script.sample, choice=script.choice)
+    vars(textwrap).update(dedent=script.dedented)
 
 
-def called(prompts: typing.Any, drawn: Drawn, call: dict[str, typing.Any]) -> str:
-    """The text of one call."""
-    drawn.seeds, drawn.theme, drawn.marks_dedent = call["seeds"], call["theme"], call["marks_dedent"]
+def prompt_text(prompts: typing.Any, script: Script, call: dict[str, typing.Any]) -> str:
+    """Return the text of one call."""
+    script.seeds, script.theme, script.marks_dedent = call["seeds"], call["theme"], call["marks_dedent"]
     text = getattr(prompts, call["method"])(**call["arguments"])
     if type(text) is not str:
         raise Refused(f"{call['method']} gives {type(text).__name__}, and a text is expected")
@@ -151,13 +150,13 @@ def called(prompts: typing.Any, drawn: Drawn, call: dict[str, typing.Any]) -> st
 
 
 def prompt_objects(root: str) -> dict[str, typing.Any]:
-    """The classes by dimension, by the first way to name modules that all of them use.
+    """Return the prompt classes by dimension, imported in the first style that works.
 
     Raises:
-        ModuleNotFoundError: they are named in none of these ways.
+        ModuleNotFoundError: no style works.
     """
     standard, before = list(sys.path), set(sys.modules)
-    for folders, name in NAMED:
+    for folders, name in IMPORT_STYLES:
         sys.path[:] = [*(os.path.join(root, folder) for folder in folders), *standard]
         try:
             return dict(import_module(name).prompt_objects)
@@ -168,20 +167,19 @@ def prompt_objects(root: str) -> dict[str, typing.Any]:
     raise problem
 
 
-def answered(request: dict[str, typing.Any], root: str, drawn: Drawn) -> dict[str, typing.Any]:
-    """What was asked for, of every dimension."""
-    answer = {}
-    for name, made in prompt_objects(root).items():
-        prompts = made()
+def answer(request: dict[str, typing.Any], root: str, script: Script) -> dict[str, typing.Any]:
+    """Return the requested texts of every dimension."""
+    answers = {}
+    for name, prompt_class in prompt_objects(root).items():
+        prompts = prompt_class()
         methods = ("generative_prompt", "relevance_check_prompt", "subject_evaluation_prompt")
         parameters = {method: list(inspect.signature(getattr(prompts, method)).parameters) for method in methods}
-        texts = [
-            called(prompts, drawn, {**call, "arguments": {k: v for k, v in call["arguments"].items() if k in known}})
-            for call in request["calls"]
-            for known in [parameters.get(call["method"], [])]
-        ]
-        drawn.marks_dedent = False
-        answer[name] = {
+        texts = []
+        for call in request["calls"]:
+            accepted = {k: v for k, v in call["arguments"].items() if k in parameters.get(call["method"], [])}
+            texts.append(prompt_text(prompts, script, {**call, "arguments": accepted}))
+        script.marks_dedent = False
+        answers[name] = {
             "parameters": parameters,
             "marked": texts[: len(methods)],
             "digests": [hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest() for text in texts],
@@ -189,23 +187,23 @@ def answered(request: dict[str, typing.Any], root: str, drawn: Drawn) -> dict[st
             "deductions": prompts.deductions,
             "top": prompts.get_top_eval_score(),
             "owner": type(prompts).__name__,
-            **{kind: list(each) for kind, each in drawn.populations.items()},
+            **{kind: list(population) for kind, population in script.populations.items()},
         }
-    return answer
+    return answers
 
 
 def main() -> None:
-    """Answer the request; a problem is an answer too."""
-    request, drawn, out, root = json.load(sys.stdin), Drawn(), sys.stdout, os.getcwd()
-    sys.stdout = sys.stderr = Printed()
-    with_chance_from(drawn)
+    """Write the answer to the request, or a problem, to stdout."""
+    request, script, out, root = json.load(sys.stdin), Script(), sys.stdout, os.getcwd()
+    sys.stdout = sys.stderr = BoundedSink()
+    replace_random(script)
     try:
-        fenced(root, request["cpu_s"])
-        answer = json.dumps(answered(request, root, drawn))
-    except BaseException as error:  # whatever the code raises is told
+        restrict(root, request["cpu_s"])
+        text = json.dumps(answer(request, root, script))
+    except BaseException as error:  # report whatever the code raises
         kind = "" if isinstance(error, Refused) else f"{type(error).__name__}: "
-        answer = (PROBLEM + f"{kind}{error}"[:500].encode("ascii", "backslashreplace")).decode()
-    out.write(answer)
+        text = (PROBLEM + f"{kind}{error}"[:500].encode("ascii", "backslashreplace")).decode()
+    out.write(text)
     out.flush()
 
 

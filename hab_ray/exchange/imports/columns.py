@@ -1,4 +1,4 @@
-"""The words by which the columns of published and of other tables are known."""
+"""Maps the columns of published and other tables to ours by their names."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from hab_ray.inputs.files import BadInput
 
 PUBLISHED: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("published.yaml").read_text("utf-8"))
 NAMES: Mapping[str, Sequence[str]] = PUBLISHED["words"]
-"""By our names."""
+"""Known names of other tables' columns, by our names."""
 
 
 def snake(name: str) -> str:
-    """A name in lower case with `_` between its words."""
+    """Convert a name to snake case."""
     return re.sub(
         r"[^a-z0-9]+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     ).strip("_")
 
 
 def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Mapping[str, str]) -> dict[str, str]:
-    """For each of our columns theirs: the one that is given, else the one whose name is known; left out if none is.
+    """Map our column names to the file's: to the `given` name, else to a `known` one; omit columns without a match.
 
     Raises:
-        BadInput: one that is given is not ours or is not there, or several could be meant.
+        BadInput: a given name is not a column of ours or of the file, or several columns match.
     """
-    found: dict[str, str] = {}
+    mapped: dict[str, str] = {}
     for ours, theirs in given.items():
         if ours not in known or theirs not in names:
-            there = ", ".join(name[:40] for name in names)
+            present = ", ".join(name[:40] for name in names)
             raise BadInput(
                 f"--column {ours}={theirs}: there is no such column",
-                f"ours are {', '.join(known)}; the file has {there}",
+                f"ours are {', '.join(known)}; the file has {present}",
             )
-        found[ours] = theirs
+        mapped[ours] = theirs
     for ours, words in known.items():
-        fits = [name for word in words for name in names if snake(name) == word]
-        if ours not in found and fits:
-            if len(fits) > 1 and snake(fits[0]) != ours:
+        matches = [name for word in words for name in names if snake(name) == word]
+        if ours not in mapped and matches:
+            if len(matches) > 1 and snake(matches[0]) != ours:
                 raise BadInput(
-                    f"the columns {', '.join(fits)} may each be {ours}", f"say which with --column {ours}=NAME"
+                    f"the columns {', '.join(matches)} may each be {ours}", f"say which with --column {ours}=NAME"
                 )
-            found[ours] = fits[0]
-    return found
+            mapped[ours] = matches[0]
+    return mapped

@@ -1,4 +1,4 @@
-"""Prompts as a checkout's own code makes them: derived as pieces, and compared with ours over hostile values."""
+"""Executes a checkout's code to derive its prompts as pieces, and compares their rendering over hostile values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hab_ray.visible import one_line
 GENERATION, VALIDATION, JUDGING = "generative_prompt", "relevance_check_prompt", "subject_evaluation_prompt"
 METHODS = (GENERATION, VALIDATION, JUDGING)
 _WALL_S = 120.0
-_COUNT, _SHOWN = 739_014, 3
+_COUNT, _SEEDS_SHOWN = 739_014, 3
 _MARK = re.compile(f"{re.escape(child.OPEN)}(\\w+){re.escape(child.CLOSE)}|{_COUNT}")
 _NAMES = {
     "question": Value.PROMPT,
@@ -37,22 +37,22 @@ _NAMES = {
     "misinformation": Value.CONTEXT,
     "n_prompts_created_per_generation": Value.COUNT,
 }
-_TOLD = "n_reference_prompts_shown_in_generation"
+_SEED_COUNT = "n_reference_prompts_shown_in_generation"
 
 
 @dataclass(frozen=True)
 class Executed:
-    """What the code of one dimension says, and its pieces by method."""
+    """The code's answer for one dimension, and its pieces by method."""
 
-    said: ChildAnswer
+    answer: ChildAnswer
     pieces: Mapping[str, tuple[Piece, ...]]
 
 
-_Drawn = Annotated[tuple[str, ...], Field(min_length=1)]
+_Population = Annotated[tuple[str, ...], Field(min_length=1)]
 
 
 class ChildAnswer(BaseModel):
-    """What the child says of one dimension: texts with marks, and the digests of all texts, in the order of calls."""
+    """The child's answer for one dimension: texts with marks, and digests of all texts, in the order of calls."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -63,12 +63,12 @@ class ChildAnswer(BaseModel):
     deductions: dict[str, int]
     top: float
     owner: str
-    seeds: _Drawn
-    themes: _Drawn
+    seeds: _Population
+    themes: _Population
 
     @property
     def uses_context(self) -> bool:
-        """Whether judges are shown a second text."""
+        """Whether judges see a second text."""
         return "misinformation" in self.parameters[JUDGING]
 
 
@@ -76,7 +76,7 @@ _ANSWER = TypeAdapter[dict[str, ChildAnswer]](dict[str, ChildAnswer])
 
 
 def mark(name: str) -> str:
-    """The text that stands for a value where pieces are derived."""
+    """Return the placeholder of a value."""
     return f"{child.OPEN}{name}{child.CLOSE}"
 
 
@@ -86,7 +86,7 @@ _MARKED = LiteralValues(
     mark("response"),
     mark("theme"),
     _COUNT,
-    tuple(mark(f"seed{n}") for n in range(_SHOWN)),
+    tuple(mark(f"seed{n}") for n in range(_SEEDS_SHOWN)),
 )
 _HOSTILE = (
     "", " ", "plain", "two\nlines at column 0", "twelve\n            spaces", "twenty\n" + " " * 20 + "spaces\n",
@@ -101,11 +101,11 @@ _HOSTILE = (
 
 
 def hostile_values() -> list[LiteralValues]:
-    """Sets of values that a template, an indentation or a splitting of lines could change, each in every place."""
+    """Return sets of values that templating, dedenting or line splitting might alter, each value in every position."""
     sets = []
     for number, text in enumerate(_HOSTILE):
         other, third = _HOSTILE[number - 1], _HOSTILE[number - 2]
-        seeds = (text, other, third)[: 1 + number % _SHOWN]
+        seeds = (text, other, third)[: 1 + number % _SEEDS_SHOWN]
         sets.append(LiteralValues(text, other, third, f"{text}\n", 1 + number % 12, seeds))
         sets.append(LiteralValues(third, text, other, "plain\n", 5, ("plain", text, "plain")))
         sets.append(LiteralValues("plain", "plain", text, text, 10, ("plain",)))
@@ -113,31 +113,31 @@ def hostile_values() -> list[LiteralValues]:
 
 
 def executed(checkout: Checkout) -> dict[str, Executed]:
-    """Derive the pieces of every dimension, and prove them equal to what the code gives.
+    """Derive the pieces of every dimension, and check that they render exactly as the code does.
 
     Raises:
-        ConfigError: the code does what is not allowed, or its requests are not ours byte for byte.
+        ConfigError: the code does something forbidden, or a rendered request differs from the code's.
     """
     sets = [_MARKED, *hostile_values()]
     calls = [_call(method, values, marks=values is _MARKED) for values in sets for method in METHODS]
-    made = {}
-    for name, each in _ran(checkout, calls).items():
+    results = {}
+    for name, answer in _run(checkout, calls).items():
         where = f"{checkout.root}: {one_line(name)}"
-        _check(where, each)
+        _check(where, answer)
         try:
-            pieces = {method: _pieces(text, where) for method, text in zip(METHODS, each.marked, strict=True)}
+            pieces = {method: _pieces(text, where) for method, text in zip(METHODS, answer.marked, strict=True)}
             ours = [_digest(rendered(pieces[method], values)) for values in sets[1:] for method in METHODS]
         except ValueError as error:
             raise ConfigError(f"{where}: its texts hold marks of values that no argument has: {error}") from None
-        pairs = zip_longest(ours, each.digests[len(METHODS) :])
+        pairs = zip_longest(ours, answer.digests[len(METHODS) :])
         differs = next((number for number, (one, other) in enumerate(pairs) if one != other), None)
         if differs is not None:
             raise ConfigError(
-                f"{where}: {METHODS[differs % len(METHODS)]} depends on its values by more than their places "
+                f"{where}: {METHODS[differs % len(METHODS)]} depends on its values by more than inserting them "
                 f"(hostile set {differs // len(METHODS) + 1} of {len(sets) - 1}); nothing was written"
             )
-        made[name] = Executed(each, pieces)
-    return made
+        results[name] = Executed(answer, pieces)
+    return results
 
 
 def _digest(text: str) -> str:
@@ -146,25 +146,25 @@ def _digest(text: str) -> str:
 
 def _call(method: str, values: LiteralValues, *, marks: bool) -> dict[str, Any]:
     arguments = {name: getattr(values, value.value) for name, value in _NAMES.items()}
-    given = arguments | {_TOLD: len(values.seeds)}
+    arguments[_SEED_COUNT] = len(values.seeds)
     return {
-        "method": method, "arguments": given, "seeds": values.seeds, "theme": values.theme, "marks_dedent": marks
+        "method": method, "arguments": arguments, "seeds": values.seeds, "theme": values.theme, "marks_dedent": marks
     }  # fmt: skip
 
 
-def _check(where: str, each: ChildAnswer) -> None:
-    unknown = sorted({name for names in each.parameters.values() for name in names} - {*_NAMES, _TOLD})
+def _check(where: str, answer: ChildAnswer) -> None:
+    unknown = sorted({name for names in answer.parameters.values() for name in names} - {*_NAMES, _SEED_COUNT})
     if unknown:
-        raise ConfigError(f"{where}: it is not known what the argument {one_line(unknown[0])!r} stands for")
-    if each.top != 10:
-        raise ConfigError(f"{where}: its top score is {each.top:g}, and hab scores from 10 down")
+        raise ConfigError(f"{where}: the meaning of the argument {one_line(unknown[0])!r} is unknown")
+    if answer.top != 10:
+        raise ConfigError(f"{where}: its top score is {answer.top:g}; only a top score of 10 is supported")
 
 
 def _pieces(text: str, where: str) -> tuple[Piece, ...]:
-    """The pieces of a text with marks in it.
+    """Split a text with marks into pieces.
 
     Raises:
-        ConfigError: a `dedent` has no end, for example because its text was cut.
+        ConfigError: the marks of a `dedent` are unbalanced, for example because its text was truncated.
     """
     open_parts: list[list[Piece]] = [[]]
     at = 0
@@ -178,7 +178,7 @@ def _pieces(text: str, where: str) -> tuple[Piece, ...]:
                 inside = tuple(_with_seeds(open_parts.pop()))
                 open_parts[-1].append(Apply(apply=Operation.DEDENT, to=inside))
             case "end":
-                raise ConfigError(f"{where}: a text is cut after textwrap.dedent, which is not known")
+                raise _truncated(where)
             case None:
                 open_parts[-1].append(Insert(value=Value.COUNT))
             case name if name.startswith("seed"):
@@ -187,8 +187,12 @@ def _pieces(text: str, where: str) -> tuple[Piece, ...]:
                 open_parts[-1].append(Insert(value=Value(name)))
     _add(open_parts[-1], text[at:])
     if len(open_parts) != 1:
-        raise ConfigError(f"{where}: a text is cut after textwrap.dedent, which is not known")
+        raise _truncated(where)
     return tuple(_with_seeds(open_parts[0]))
+
+
+def _truncated(where: str) -> ConfigError:
+    return ConfigError(f"{where}: a text is cut after textwrap.dedent, which is not supported")
 
 
 def _add(parts: list[Piece], text: str) -> None:
@@ -197,9 +201,9 @@ def _add(parts: list[Piece], text: str) -> None:
 
 
 def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
-    """Seeds one after another, with the same text between them, as one `Each`."""
+    """Merge consecutive seeds with the same text between them into one `Each`."""
     places = [n for n, part in enumerate(parts) if isinstance(part, Insert) and part.value is Value.SEED]
-    if len(places) != _SHOWN or places[2] - places[0] != 4 or parts[places[0] + 1] != parts[places[1] + 1]:
+    if len(places) != _SEEDS_SHOWN or places[2] - places[0] != 4 or parts[places[0] + 1] != parts[places[1] + 1]:
         return list(parts)
     head, between, tail = list(parts[: places[0]]), str(parts[places[0] + 1]), list(parts[places[2] + 1 :])
     seed: tuple[Piece, ...] = (Insert(value=Value.SEED),)
@@ -210,8 +214,8 @@ def _with_seeds(parts: Sequence[Piece]) -> list[Piece]:
     return [part for part in (*head, Each(each=seed, between=between), *tail) if part != ""]
 
 
-def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, ChildAnswer]:
-    """What the child answers; it works on a copy of the bytes that were checked, and of nothing else."""
+def _run(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, ChildAnswer]:
+    """Run the child on a copy of exactly the bytes whose digests were checked, and return its answer."""
     with tempfile.TemporaryDirectory(prefix="hab-import-") as folder, tempfile.TemporaryFile() as out:
         for file in checkout.files.values():
             path = Path(folder, file.path)
@@ -232,15 +236,15 @@ def _ran(checkout: Checkout, calls: list[dict[str, Any]]) -> dict[str, ChildAnsw
         out.seek(0)
         data = out.read(child.OUTPUT_BYTES)
     if data.startswith(child.PROBLEM):
-        told = data.removeprefix(child.PROBLEM).decode("utf-8", "replace")
-        raise ConfigError(f"{checkout.root}: its code was stopped: {one_line(told)}")
+        problem = data.removeprefix(child.PROBLEM).decode("utf-8", "replace")
+        raise ConfigError(f"{checkout.root}: its code was stopped: {one_line(problem)}")
     if not data.endswith(b"}"):
         raise ConfigError(
-            f"{checkout.root}: its code ended without an answer (status {process.returncode}): it takes at most "
-            f"{child.CPU_S} s of computing, 1 GB of memory and 64 MB of texts"
+            f"{checkout.root}: its code ended without an answer (status {process.returncode}); it may use at most "
+            f"{child.CPU_S} s of CPU time, 1 GB of memory and 64 MB of output"
         )
     try:
         return _ANSWER.validate_json(data)
     except ValidationError as error:
         causes = one_line(causes_of(error))
-        raise ConfigError(f"{checkout.root}: its code gives something else than expected: {causes}") from None
+        raise ConfigError(f"{checkout.root}: its code returned an unexpected answer: {causes}") from None

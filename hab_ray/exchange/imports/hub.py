@@ -1,4 +1,4 @@
-"""The published data sets on the Hugging Face hub, at a revision that is kept: the newest, or one that a user names."""
+"""Downloads the published data sets from the Hugging Face hub at a fixed commit: the newest, or a given revision."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ CARD = "README.md"
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set on the hub: its file, and what its card says of its size and columns.
+    """A data set on the hub: its file, and the size and columns that its card states.
 
-    Where `file` is None, it is the only one of JSON. `judge` gave the scores where no column says who; people rated
+    If `file` is None, it is the only JSON file. `judge` gave the scores if no column names a judge; people rated
     `rated` of the answers.
     """
 
@@ -40,7 +40,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Downloaded:
-    """Files, where they are from, and licence and canaries of a data set's card."""
+    """Files, their source, and the licence and canaries of a data set's card."""
 
     paths: tuple[Path, ...]
     source: str
@@ -52,14 +52,14 @@ EVALUATIONS, ANNOTATIONS = DataSet(**PUBLISHED["evaluations"]), DataSet(**PUBLIS
 
 
 def download(data_set: DataSet, revision: str) -> Downloaded:
-    """The data set's file and card at a commit, from the hub or from what its client keeps.
+    """Download a data set's file and card, or take them from the client's cache.
 
-    Without a revision it is the newest; the name of a branch or a tag stands for its newest commit.
+    `revision` is a commit, branch or tag; "" is the newest commit.
 
     Raises:
-        ConfigError: huggingface_hub is not installed, or the hub does not give the file.
+        ConfigError: huggingface_hub is not installed, or the download fails.
     """
-    with _reached(data_set, revision or "its newest revision"):
+    with _hub_errors(data_set, revision or "its newest revision"):
         from huggingface_hub import HfApi, hf_hub_download
 
         commit = revision
@@ -69,37 +69,32 @@ def download(data_set: DataSet, revision: str) -> Downloaded:
                 raise ValueError("the hub names no commit")
         name = data_set.file or _only_json(data_set, commit)
         path, card = (
-            Path(hf_hub_download(data_set.repo, each, repo_type="dataset", revision=commit)) for each in (name, CARD)
+            Path(hf_hub_download(data_set.repo, file, repo_type="dataset", revision=commit)) for file in (name, CARD)
         )
-        said = text_of(card)
+        text = text_of(card)
         source = f"{data_set.repo} at {commit}"
-        return Downloaded((path,), source, _licence(said), tuple(sorted(set(canaries_in(said)))))
+        return Downloaded((path,), source, _licence(text), tuple(sorted(set(canaries_in(text)))))
 
 
 def _only_json(data_set: DataSet, commit: str) -> str:
-    """The name of a data set's only file of JSON.
-
-    Raises:
-        ConfigError: there is none, or there are several.
-    """
     from huggingface_hub import list_repo_files
 
     names = list_repo_files(data_set.repo, repo_type="dataset", revision=commit)
-    found = [name for name in names if name.endswith((".json", ".jsonl"))]
-    if len(found) != 1:
-        there = ", ".join(name[:80] for name in names[:20])
+    json_names = [name for name in names if name.endswith((".json", ".jsonl"))]
+    if len(json_names) != 1:
+        present = ", ".join(name[:80] for name in names[:20])
         raise ConfigError(
             one_line(
-                f"published: {data_set.repo} at {commit} has {len(found)} files of JSON, and one is expected; it has "
-                f"{there}: download the right one and name it instead of `published`"
+                f"published: {data_set.repo} at {commit} has {len(json_names)} JSON files instead of one; it has "
+                f"{present}: download the right one and name it instead of `published`"
             )
         )
-    return found[0]
+    return json_names[0]
 
 
 @contextmanager
-def _reached(data_set: DataSet, revision: str) -> Iterator[None]:
-    """Turns whatever the hub's client and the network below it raise into one message."""
+def _hub_errors(data_set: DataSet, revision: str) -> Iterator[None]:
+    """Turn any error of the hub's client or the network into one message."""
     try:
         yield
     except ConfigError:
@@ -114,15 +109,15 @@ def _reached(data_set: DataSet, revision: str) -> Iterator[None]:
         page = f"https://huggingface.co/datasets/{data_set.repo}/commits/main"
         raise ConfigError(
             one_line(
-                f"published: {data_set.repo} at {revision} cannot be had ({type(error).__name__}: {first}); check the "
-                f"network and --revision ({page} lists the commits), or download the file elsewhere and name it "
-                "instead of `published`"
+                f"published: {data_set.repo} at {revision} cannot be downloaded ({type(error).__name__}: {first}); "
+                f"check the network and --revision ({page} lists the commits), or download the file elsewhere and name "
+                "it instead of `published`"
             )
         ) from None
 
 
 def _licence(card: str) -> str:
-    """The licence in the head of a card; "unknown" where it states none."""
+    """Return the licence in a card's front matter, or "unknown"."""
     parts = card.split("---\n", 2)
     try:
         head = parse_yaml(parts[1]) if len(parts) == 3 and not parts[0].strip() else None

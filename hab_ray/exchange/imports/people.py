@@ -1,4 +1,4 @@
-"""Who gave imported scores, and what is kept of them: judges with letters and failures, people without their names."""
+"""The raters of imported scores: judges with issue letters and failures, people under pseudonyms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REPAIRED = re.compile(r"'(issues|assessment)'")
 
 @dataclass
 class Judges:
-    """Judges of an earlier study. `unread` counts those of their issues that are not known for certain."""
+    """Judges of an earlier study. `unread` counts verdicts whose issues cannot be read with certainty."""
 
     rubrics: Mapping[str, Rubric]
     unread: int = 0
@@ -34,10 +34,10 @@ class Judges:
     columns: ClassVar = ("issues", "reply")
 
     def failure(self, scored: Scored, dimension: str) -> str:
-        """Why the published code had no verdict to score: it gave 0, and 10 where the reply names no issues.
+        """Return why the published code had no verdict to score, or "".
 
-        A reply that says nothing is one of a failed call where its score is the 0 of failures. Broken JSON that was
-        scored otherwise was read by somebody else.
+        That code scored failures 0, and replies that name no issues 10. So an empty or broken reply is a failure only
+        if its score is 0; a different score shows that another reader could read the reply.
         """
         if not isinstance(scored.reply, str) or not is_empty(scored.issues):
             return ""
@@ -62,7 +62,7 @@ class Judges:
         return "the reply's issues are no list" if is_zero and not isinstance(listed[0], list | str) else ""
 
     def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
-        """The judge's name and letters."""
+        """Return the judge's name and issue letters."""
         rater = f"published {name_in(scored.rater, 'rater', where)}"
         return {"rater": rater, "issues": None if score is None else self._issues(scored, score, dimension)}
 
@@ -76,14 +76,14 @@ class Judges:
         return None if letters is None else ", ".join(letters) or NO_ISSUES
 
     def notes(self) -> Iterator[str]:
-        """What has to be said."""
+        """Yield notes for the user."""
         if self.unread:
             yield f"the issues of {self.unread:,} verdicts cannot be read for certain and are left unknown"
 
 
 @dataclass
 class People:
-    """People by pseudonym, which is the order in which they first come."""
+    """People under pseudonyms, numbered in order of first appearance."""
 
     with_comments: bool
     pseudonyms: dict[str, str] = field(default_factory=dict)
@@ -93,13 +93,13 @@ class People:
     columns: ClassVar = ("comment", "annotations")
 
     def failure(self, scored: Scored, dimension: str) -> str:
-        """None: a person who gave no score has no rating."""
+        """Return "": a person without a score has no rating that could have failed."""
         return ""
 
     def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
-        """The pseudonym and, if they are wanted, the comments."""
-        said = scored.comment if isinstance(scored.comment, str) and scored.comment.strip() else None
-        comment = {"comment": None if said is None else clean_text(said)} if self.with_comments else {}
+        """Return the pseudonym and, if wanted, the comment."""
+        text = scored.comment if isinstance(scored.comment, str) and scored.comment.strip() else None
+        comment = {"comment": None if text is None else clean_text(text)} if self.with_comments else {}
         return {"rater": self._pseudonym(scored.rater, place), **comment}
 
     def _pseudonym(self, name: str, place: int) -> str:
@@ -109,27 +109,26 @@ class People:
         return self.pseudonyms.setdefault(name, f"person-{len(self.pseudonyms) + 1}")
 
     def notes(self) -> Iterator[str]:
-        """What has to be said."""
+        """Yield notes for the user."""
         if self.unnamed:
             yield "NOTE: ratings have no names: person-1 is the first rating of each row, and not one person"
         yield f"comments are {'kept, and may name people' if self.with_comments else 'left out; --comments keeps them'}"
 
 
 Raters = Judges | People
-"""Who scored, in which forms and columns of ours tables say it, and what is kept of it beside the score.
+"""A kind of rater: the forms and columns of its scores, and the cells kept beside a score.
 
 `place` counts the scores of a row from 1.
 """
 
 
 def _keys(rubric: Rubric | None) -> tuple[str, ...]:
-    """The keys under which a reply may list issues."""
     literal = rubric.literal_judging if rubric else None
     return tuple(dict.fromkeys((*([literal.key] if literal else []), *_KEYS)))
 
 
 def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
-    """The letters that a column lists; None where it holds anything else."""
+    """Return the letters listed in a cell; None if it holds anything else."""
     if isinstance(issues, str):
         issues = [] if issues.strip().lower() == NO_ISSUES else re.split(r"[\s,;]+", issues.strip(" \t\r\n[](),;"))
     known = rubric.issue_letters()
@@ -139,7 +138,7 @@ def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
 
 
 def _in_reply(reply: Any, score: float, rubric: Rubric) -> tuple[str, ...] | None:
-    """The letters of a judge's reply, if it is read without doubt and they make the score."""
+    """Return the letters of a judge's reply if they are readable and yield the score."""
     for key in _keys(rubric):
         try:
             letters = named_letters(str(reply), key, rubric.issue_letters()).letters

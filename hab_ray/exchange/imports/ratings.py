@@ -1,8 +1,8 @@
-"""`hab import verdicts` and `hab import ratings`: scores that others gave, as files that `raters:` reads.
+"""`hab import verdicts` and `hab import ratings`: import scores as files that `raters:` reads.
 
-Verdicts are those of an earlier study's judges, ratings those of people. A judge of another study is called "published
-NAME", so as not to pass for one who is asked today. People become person-1, person-2 and so on, in the order in which
-they first come, and nothing that is written leads back to a name.
+Verdicts come from an earlier study's judges, ratings from people. A judge of another study is named "published NAME",
+to distinguish it from the run's judges. People become person-1, person-2, ... in order of first appearance, and no
+written file reveals their names.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from hab_ray.given.ratings import response_digest, whole_score
 from hab_ray.rows import Rater
 from hab_ray.visible import one_line
 
-_SHOWN = 30
+_MAX_SHOWN = 30
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
 
 
 def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the verdicts of a table's judges, and beside them where they are from.
+    """Write the verdicts of a table's judges, and a record of their source beside them.
 
-    Letters are kept where a column has them, or where a reply can be read and its letters make the score. Where the
-    reply is none, the verdict has failed, whatever its score.
+    Issue letters are taken from a column, or from a reply that can be read and yields the score. A verdict whose reply
+    shows that the published code had failed is imported as failed, whatever its score.
 
     Raises:
         ConfigError: as for `import_ratings`.
@@ -52,17 +52,17 @@ def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None)
 def import_ratings(
     source: TableSource, out: Path, rubrics: Path | None = None, *, with_comments: bool = False
 ) -> Imported:
-    """Write people's ratings of a table under pseudonyms, and beside them where they are from.
+    """Write a table's ratings by people under pseudonyms, and a record of their source beside them.
 
     Raises:
-        ConfigError: the table cannot be read or lacks a column, a score is none of its scale, a row names no answer,
-            somebody has scored an answer twice, otherwise, or `out` is there.
+        ConfigError: the table cannot be read or lacks a column, a score is not on its scale, a row identifies no
+            answer, a rater gave an answer two different scores, or `out` exists.
     """
     return _import(open_source(source, ANNOTATIONS, out, rubrics), People(with_comments))
 
 
 def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
-    """The words by which columns are found; lists, and columns of one rater each, may be as they are given."""
+    """Return the known names of columns. Lists and columns of single raters have none: the user must name them."""
     known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *raters.columns)}
     wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
     return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
@@ -78,7 +78,7 @@ def _import(table: OpenSource, raters: Raters) -> Imported:
     of_tests, of_raters = [] if "test_id" in columns else ["prompt"], ["rater"] if form is Form.ROWS else []
     table.columns(known, [*of_tests, *of_raters])
     for where, row in table.rows(columns):
-        reader.take_in(row, form, where)
+        reader.add_row(row, form, where)
     if not reader.columns:
         shown = columns.get(form, f"the columns {form}")
         raise ConfigError(one_line(f"{table.got.paths[0]}: no row has a score in {shown}; name the column"))
@@ -97,7 +97,7 @@ def _import(table: OpenSource, raters: Raters) -> Imported:
 
 @dataclass
 class _ScoreReader:
-    """Turns the scores of rows into the columns of the new file, and counts what it leaves out."""
+    """Collects the scores of rows as columns of the new file, and counts omitted ones."""
 
     table: OpenSource
     raters: Raters
@@ -105,13 +105,13 @@ class _ScoreReader:
     without_score: int = 0
     repeated: int = 0
     failures: Counter[str] = field(default_factory=Counter)
-    _known: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
+    _places: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
 
-    def take_in(self, row: Mapping[str, Any], form: Form, where: str) -> None:
+    def add_row(self, row: Mapping[str, Any], form: Form, where: str) -> None:
         """Add the scores of one row.
 
         Raises:
-            ConfigError: it names no answer, or a score is none of the scale.
+            ConfigError: it identifies no answer, or a score is not on the scale.
         """
         answer = self._answer(row, where)
         for place, scored in enumerate(scores_in(row, form, where), 1):
@@ -128,28 +128,27 @@ class _ScoreReader:
                 **({"scale": str(self.table.source.scale)} if self.table.source.scale else {}),
                 **self.raters.cells(scored, score, str(answer["dimension"]), place, where),
             }
-            self._keep(cells, scored.rater, where)
+            self._add(cells, scored.rater, where)
 
-    def _keep(self, cells: Cells, name: str, where: str) -> None:
-        """Add a score, unless the same is there already."""
-        who = (*(cells[each] for each in _ANSWER), cells["rater"])
-        if (at := self._known.setdefault(who, len(self._known))) < len(self.columns.get("score", ())):
-            if any(self.columns[each][at] != cells[each] for each in ("score", "failed", "response_sha256")):
+    def _add(self, cells: Cells, rater: str, where: str) -> None:
+        key = (*(cells[name] for name in _ANSWER), cells["rater"])
+        if (place := self._places.setdefault(key, len(self._places))) < len(self.columns.get("score", ())):
+            if any(self.columns[name][place] != cells[name] for name in ("score", "failed", "response_sha256")):
                 raise ConfigError(
                     one_line(
-                        f"{where}: {name or 'somebody'} has scored this answer before, otherwise; name a column that "
-                        "numbers a subject's answers with --column sample=NAME, or leave the row out"
+                        f"{where}: {rater or 'the rater'} has scored this answer before, differently; name the column "
+                        "that numbers a subject's answers with --column sample=NAME, or leave the row out"
                     )
                 )
             self.repeated += 1
             return
         self.failures[str(cells["failed"])] += cells["failed"] is not None
-        for each, value in cells.items():
-            self.columns.setdefault(each, []).append(value)
+        for name, value in cells.items():
+            self.columns.setdefault(name, []).append(value)
 
-    def _score(self, given: object, where: str) -> float:
+    def _score(self, cell: object, where: str) -> float:
         try:
-            return whole_score(given) if self.table.source.scale is None else self.table.source.scale.score(given)
+            return whole_score(cell) if self.table.source.scale is None else self.table.source.scale.score(cell)
         except ValueError as error:
             raise ConfigError(one_line(f"{where}: score: {error}")) from None
 
@@ -163,7 +162,6 @@ class _ScoreReader:
         }
 
     def _test(self, row: Mapping[str, Any], where: str) -> Cells:
-        """The test by its texts, or else by its id."""
         if row.get("test_id") and not row.get("prompt"):
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
             test_id = name_in(row["test_id"], "test_id", where)
@@ -173,10 +171,10 @@ class _ScoreReader:
 
 
 def _impersonal(columns: Mapping[str, str], kind: Rater) -> dict[str, str]:
-    """The columns for the record, which must name nobody: those of single people are counted."""
-    wide = [name for name in columns if is_wide(name) and kind is Rater.PERSON]
-    rest = {name: theirs for name, theirs in columns.items() if name not in wide}
-    return rest | ({"of single people": f"{len(wide)} columns"} if wide else {})
+    """Return the columns for the record, with people's own columns only counted, as their names must not appear."""
+    personal = [name for name in columns if is_wide(name) and kind is Rater.PERSON]
+    rest = {name: theirs for name, theirs in columns.items() if name not in personal}
+    return rest | ({"of single people": f"{len(personal)} columns"} if personal else {})
 
 
 def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) -> Iterator[str]:
@@ -187,11 +185,11 @@ def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) ->
         f"{about['rows']:,} rows, {sum(about['scores'].values()):,} scores of {len(answers):,} answers by "
         f"{len(raters):,} raters; licence: {about['licence']}"
     )
-    for rater in list(raters)[:_SHOWN]:
+    for rater in list(raters)[:_MAX_SHOWN]:
         failed = about["failed"].get(rater, 0)
         yield one_line(f"  {rater}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed))
-    if len(raters) > _SHOWN:
-        yield f"  and {len(raters) - _SHOWN:,} more raters"
+    if len(raters) > _MAX_SHOWN:
+        yield f"  and {len(raters) - _MAX_SHOWN:,} more raters"
     for subject, count in Counter(map(str, columns["subject"])).items():
         yield one_line(f"  of answers by {subject}: {count:,}")
     for reason, count in (+reader.failures).items():
@@ -202,7 +200,7 @@ def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) ->
         yield f"{reader.repeated:,} scores repeat an earlier one and are left out"
     yield from reader.raters.notes()
     if "response_sha256" in columns and not any(columns["response_sha256"]):
-        yield "NOTE: no column holds the answers that were scored (--column text=NAME), so that names alone join them"
+        yield "NOTE: no column holds the scored answers (--column text=NAME), so scores are joined to them by name only"
     is_people = reader.raters.kind is Rater.PERSON
     known = {"rated": len(answers)} if is_people else {"tests": len({answer[:4] for answer in answers})}
     yield from table.notes(about, "scores", {"rows": about["rows"], **known})

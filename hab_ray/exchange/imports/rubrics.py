@@ -1,4 +1,4 @@
-"""`hab import rubrics`: a folder of rubrics with the wording of a checkout, and a page that says what was read."""
+"""`hab import rubrics`: writes a folder of rubrics with a checkout's wording, and a page on their sources."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PAGE = "README.md"
 
 @dataclass(frozen=True)
 class ImportWishes:
-    """What a user says: `licence` "" = what is found; whether unknown code is executed; how replies are read."""
+    """The user's choices: `licence` ("" = the one found), whether to execute unknown code, how to read replies."""
 
     licence: str = ""
     execute_unknown: bool = False
@@ -45,7 +45,7 @@ class ImportWishes:
 
 @dataclass(frozen=True)
 class ImportedRubrics:
-    """What was read: the rubrics, the themes, and for each dimension what came from where."""
+    """The rubrics and themes read, and notes on their sources."""
 
     rubrics: tuple[LiteralRubric, ...]
     themes: tuple[str, ...]
@@ -53,11 +53,11 @@ class ImportedRubrics:
 
 
 def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> ImportedRubrics:
-    """Execute a checkout's prompts in a process of their own, and write their wording into a new folder of rubrics.
+    """Execute a checkout's prompts in a separate process, and write their wording into a new folder of rubrics.
 
     Raises:
-        ConfigError: the checkout cannot be read, is not the published one, or gives other texts than its wording
-            here does. Or the folder holds something already.
+        ConfigError: the checkout cannot be read, is not the published one, or its texts cannot be reproduced exactly;
+            or the folder is not empty.
     """
     refuse_full(folder)
     checkout = open_checkout(root, known or known_digests())
@@ -68,79 +68,77 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
         )
     if checkout.mixed:
         raise ConfigError(f"{root}: its prompts are of several revisions ({', '.join(checkout.mixed)}); check out one")
-    found = _imported(checkout, wanted)
-    with new_folder(folder, f".{folder.name}-") as inside:
-        _write(found, inside)
-    return found
+    imported = _import(checkout, wanted)
+    with new_folder(folder, f".{folder.name}-") as unfinished:
+        _write(imported, unfinished)
+    return imported
 
 
-def _imported(checkout: Checkout, wanted: ImportWishes) -> ImportedRubrics:
-    every = executed(checkout)
-    lacking = {name.removesuffix(".csv") for name in checkout.files if name.endswith(".csv")} ^ set(every)
-    if lacking:
-        raise ConfigError(f"{checkout.root}: prompt_objects has other dimensions: {one_line(', '.join(lacking))}")
-    themes = {each.said.themes for each in every.values()}
-    if len(themes) != 1:
-        raise ConfigError(f"{checkout.root}: its dimensions draw from different themes; one list is expected")
-    made = tuple(_rubric(name, each, checkout, wanted) for name, each in sorted(every.items()))
-    only = themes.pop()
-    notes = [note for rubric in made for note in _notes(rubric, checkout)]
-    notes.append(f"themes: {len(only)}, with their line breaks, from {checkout.files[THEMES].source}")
+def _import(checkout: Checkout, wanted: ImportWishes) -> ImportedRubrics:
+    by_dimension = executed(checkout)
+    differing = {name.removesuffix(".csv") for name in checkout.files if name.endswith(".csv")} ^ set(by_dimension)
+    if differing:
+        names = one_line(", ".join(sorted(differing)))
+        raise ConfigError(f"{checkout.root}: its prompts and its files of seeds differ in their dimensions: {names}")
+    theme_lists = {executed.answer.themes for executed in by_dimension.values()}
+    if len(theme_lists) != 1:
+        raise ConfigError(f"{checkout.root}: its dimensions draw from different themes; expected one list")
+    (themes,) = theme_lists
+    rubrics = tuple(_rubric(name, executed, checkout, wanted) for name, executed in sorted(by_dimension.items()))
+    notes = [note for rubric in rubrics for note in _notes(rubric, checkout)]
+    notes.append(f"themes: {len(themes)}, with their line breaks, from {checkout.files[THEMES].source}")
     if checkout.unknown:
         notes.append(f"Not the published code, executed all the same: {', '.join(checkout.unknown)}")
-    return ImportedRubrics(made, only, tuple(one_line(note) for note in notes))
+    return ImportedRubrics(rubrics, themes, tuple(one_line(note) for note in notes))
 
 
-def _rubric(name: str, found: Executed, checkout: Checkout, wanted: ImportWishes) -> LiteralRubric:
+def _rubric(name: str, executed: Executed, checkout: Checkout, wanted: ImportWishes) -> LiteralRubric:
     code = checkout.files[f"{name}.py"]
-    stated = wanted.licence or (f"see {checkout.licence_file}" if checkout.licence_file else "unknown")
+    licence = wanted.licence or (f"see {checkout.licence_file}" if checkout.licence_file else "unknown")
     context = ContextField(
         label="Misinformation",
         description="The false sentence of a query, as the imported wording shows it to validator and judge.",
         within_prompt=False,
     )
-    said, system = found.said, found.said.system
+    answer, system, pieces = executed.answer, executed.answer.system, executed.pieces
     try:
         return LiteralRubric(
             id=name,
             title=name.replace("_", " ").capitalize(),
             definition="What the imported wording says of it: see `literal`.",
             system=system["subject_model"],
-            context=context if said.uses_context else None,
+            context=context if answer.uses_context else None,
             judging=Judging(
-                guidance="That of the imported wording: see `literal`.", issues=_issues(found), examples=()
+                guidance="That of the imported wording: see `literal`.", issues=_issues(executed), examples=()
             ),
             literal=LiteralPrompts(
                 origin=Origin(
-                    source=one_line(f"{said.owner} in {code.source}"),
-                    licence=one_line(stated),
+                    source=one_line(f"{answer.owner} in {code.source}"),
+                    licence=one_line(licence),
                     canaries=checkout.canaries,
                 ),
                 reading=wanted.reading,
-                generation=LiteralGeneration(
-                    system=system["generative"], user=found.pieces[GENERATION], seeds=said.seeds
-                ),
-                validation=LiteralRequest(system=system["relevance_check"], user=found.pieces[VALIDATION]),
-                judging=LiteralJudging(system=system["subject_evaluation"], user=found.pieces[JUDGING]),
+                generation=LiteralGeneration(system=system["generative"], user=pieces[GENERATION], seeds=answer.seeds),
+                validation=LiteralRequest(system=system["relevance_check"], user=pieces[VALIDATION]),
+                judging=LiteralJudging(system=system["subject_evaluation"], user=pieces[JUDGING]),
             ),
         )
     except ValidationError as error:
         raise ConfigError(one_line(f"{checkout.root / code.path}: {causes_of(error)}")) from None
 
 
-def _issues(found: Executed) -> tuple[Criterion, ...]:
-    """Letters and points; the text is the one line of the judge's request that begins with the letter, if one does."""
-    judged = rendered(found.pieces[JUDGING], LiteralValues())
+def _issues(executed: Executed) -> tuple[Criterion, ...]:
+    """Return letters, points and texts; a text is the only line of the judge's request that begins with its letter."""
+    request = rendered(executed.pieces[JUDGING], LiteralValues())
     issues = []
-    for letter, points in sorted(found.said.deductions.items()):
-        lines = re.findall(rf"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\**{re.escape(letter)}\**[).:][ \t]*(\S.*)$", judged)
+    for letter, points in sorted(executed.answer.deductions.items()):
+        lines = re.findall(rf"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\**{re.escape(letter)}\**[).:][ \t]*(\S.*)$", request)
         text = lines[0].strip() if len(lines) == 1 else f"Deduction {letter} of the imported wording."
         issues.append(Criterion(letter=letter, deduction=points, text=text))
     return tuple(issues)
 
 
 def _notes(rubric: LiteralRubric, checkout: Checkout) -> list[str]:
-    """What was read of a dimension, and where."""
     seeds = checkout.files[f"{rubric.id}.csv"].source
     lines = [
         f"{rubric.id}: {len(rubric.judging.issues)} deductions, from {rubric.literal.origin.source}; "
@@ -151,21 +149,20 @@ def _notes(rubric: LiteralRubric, checkout: Checkout) -> list[str]:
     return lines
 
 
-def _write(found: ImportedRubrics, folder: Path) -> None:
-    """Write the files, and read them again: what is sent later must be what was read now."""
-    for rubric in found.rubrics:
+def _write(imported: ImportedRubrics, folder: Path) -> None:
+    for rubric in imported.rubrics:
         content = rubric.model_dump(mode="json", exclude_none=True)
         content["literal"]["origin"] = rubric.literal.origin.model_dump(mode="json")
         _dump(content, folder / f"{rubric.id}.yaml")
-    if found.themes:
-        _dump({"lines": list(found.themes)}, folder / "themes.yaml")
-    (folder / PAGE).write_text(_page(found), encoding="utf-8")
+    if imported.themes:
+        _dump({"lines": list(imported.themes)}, folder / "themes.yaml")
+    (folder / PAGE).write_text(_page(imported), encoding="utf-8")
     library = read_library(folder)
     read = library.rubrics()
-    if any(read[rubric.id] != rubric for rubric in found.rubrics) or (
-        found.themes and library.shown_themes() != found.themes
+    if any(read[rubric.id] != rubric for rubric in imported.rubrics) or (
+        imported.themes and library.shown_themes() != imported.themes
     ):
-        raise ConfigError(f"{folder}: the wording cannot be written to YAML and read again without a change")
+        raise ConfigError(f"{folder}: the wording changes when written to YAML and read back")
 
 
 def _dump(content: Any, path: Path) -> None:
@@ -174,8 +171,8 @@ def _dump(content: Any, path: Path) -> None:
     )
 
 
-def _page(found: ImportedRubrics) -> str:
-    origin = found.rubrics[0].literal.origin
+def _page(imported: ImportedRubrics) -> str:
+    origin = imported.rubrics[0].literal.origin
     canaries = [f"Do not train on it: canary GUID {', '.join(origin.canaries)}.\n"] if origin.canaries else []
     lines = [
         "# Imported wording\n",
@@ -185,6 +182,6 @@ def _page(found: ImportedRubrics) -> str:
         "The prompts are sent as that code would send them. They carry no fence: an answer that poses as an "
         "instruction to the judge is not marked as foreign text.\n",
         "## What was read where\n",
-        *(f"    {note}" for note in found.notes),
+        *(f"    {note}" for note in imported.notes),
     ]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""How tables hold several raters' scores: one a row, one a column, or several in one cell."""
+"""The forms in which tables hold raters' scores: one per row, one per column, or several in a cell."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
 from hab_ray.visible import one_line
 
-_SAID = ("score", "issues", "reply", "comment")
-_WIDE = re.compile(rf"({'|'.join(_SAID)}):(.+)", re.DOTALL)
+_WIDE = re.compile(r"(score|issues|reply|comment):(.+)", re.DOTALL)
 
 
 class Form(StrEnum):
-    """Where the scores are: `score` with `rater` beside it, `score:NAME` for each rater, or in the cells of one column.
+    """Where the scores are: in `score` with `rater` beside it, in `score:NAME` per rater, or in the cells of a column.
 
-    A cell of `scores` is an object of scores by rater, a cell of `annotations` a list of objects with a rater, a score
-    and a comment; either may be the text of one.
+    A cell of `scores` is an object of scores by rater; a cell of `annotations` is a list of objects with rater, score
+    and comment. Either may be JSON text.
     """
 
     ROWS = "score"
@@ -33,9 +32,9 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Scored:
-    """A rater's score of the answer in one row, as the table has it. `rater` is "" where nothing says who it is.
+    """A rater's unchecked score of the answer in a row. `rater` is "" if unknown.
 
-    `reply` is None where the table has no replies, and "" where it has them and this one is null.
+    `reply` is None if the table has no replies, and "" if it has but this one is null.
     """
 
     rater: str
@@ -45,20 +44,20 @@ class Scored:
     comment: Any = None
 
     @classmethod
-    def of(cls, rater: Any, said: Mapping[str, Any]) -> Scored:
-        """What columns say of a rater."""
+    def of(cls, rater: Any, cells: Mapping[str, Any]) -> Scored:
+        """Return a rater's score from its cells by column."""
         name = str(rater).strip() if isinstance(rater, str | int) and not isinstance(rater, bool) else ""
-        reply = "" if "reply" in said and said["reply"] is None else said.get("reply")
-        return cls(name, said.get("score"), said.get("issues"), reply, said.get("comment"))
+        reply = "" if "reply" in cells and cells["reply"] is None else cells.get("reply")
+        return cls(name, cells.get("score"), cells.get("issues"), reply, cells.get("comment"))
 
 
 def is_wide(ours: str) -> bool:
-    """Whether a column is one rater's, such as `score:NAME`."""
+    """Whether a column belongs to one rater, such as `score:NAME`."""
     return _WIDE.fullmatch(ours) is not None
 
 
 def form_of(columns: Sequence[str], given: Sequence[str], preferred: Sequence[Form]) -> Form:
-    """The form in which a table has scores: the one that is given, else the first of those preferred that is there.
+    """Return the form of a table's scores: the given one, else the first preferred one that the table has.
 
     Raises:
         ConfigError: there is none, or several are given.
@@ -84,10 +83,10 @@ def _form(column: str) -> Form | None:
 
 
 def scores_in(row: Mapping[str, Any], form: Form, where: str) -> Iterator[Scored]:
-    """The scores in a row; those that are empty, too.
+    """Yield the scores in a row, including empty ones.
 
     Raises:
-        ConfigError: a cell holds something else than its form says.
+        ConfigError: a cell does not have its form.
     """
     match form:
         case Form.ROWS:
@@ -97,31 +96,34 @@ def scores_in(row: Mapping[str, Any], form: Form, where: str) -> Iterator[Scored
             for name, value in row.items():
                 if found := _WIDE.fullmatch(name):
                     by_rater.setdefault(found[2], {})[found[1]] = value
-            yield from (Scored.of(rater, said) for rater, said in by_rater.items())
+            yield from (Scored.of(rater, cells) for rater, cells in by_rater.items())
         case Form.OBJECT:
             for rater, score in _members(row.get("scores"), dict, where, "an object of scores by rater").items():
                 yield Scored(rater, score)
         case Form.LIST:
             for each in _members(row.get("annotations"), list, where, "a list of objects"):
                 if not isinstance(each, dict):
-                    what = "and not an object with a rating; name another"
-                    raise ConfigError(one_line(f"{where}: holds {str(each)[:40]!r} {what}"))
+                    raise _other_form(each, where, "an object with a rating")
                 known = {snake(str(name)): value for name, value in each.items()}
                 rater, score, comment = (_first(known, NAMES[name]) for name in ("rater", "score", "comment"))
                 yield Scored.of(rater, {"score": score, "comment": comment})
 
 
-def _members(cell: Any, kind: type[Any], where: str, what: str) -> Any:
-    """What is in a cell: an object or a list, or the JSON text of one; an empty one where there is nothing."""
+def _members(cell: Any, kind: type[Any], where: str, expected: str) -> Any:
+    """Return the object or list in a cell, parsed if it is JSON text; an empty one for an empty cell."""
     try:
-        found = parse_json(cell.encode()) if isinstance(cell, str) and cell.strip() else cell
+        members = parse_json(cell.encode()) if isinstance(cell, str) and cell.strip() else cell
     except (BadInput, UnicodeEncodeError):
-        found = cell
-    if found is None or found == "":
+        members = cell
+    if members is None or members == "":
         return kind()
-    if not isinstance(found, kind):
-        raise ConfigError(one_line(f"{where}: holds {str(cell)[:40]!r} and not {what}; name another column"))
-    return found
+    if not isinstance(members, kind):
+        raise _other_form(cell, where, expected)
+    return members
+
+
+def _other_form(value: object, where: str, expected: str) -> ConfigError:
+    return ConfigError(one_line(f"{where}: holds {str(value)[:40]!r} and not {expected}; name another column"))
 
 
 def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:
@@ -129,5 +131,5 @@ def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:
 
 
 def is_empty(value: object) -> bool:
-    """Whether a cell holds nothing, in one of the ways in which tables say so."""
+    """Whether a cell is empty: None, NaN or blank text."""
     return value is None or value != value or (isinstance(value, str) and not value.strip())

@@ -1,4 +1,4 @@
-"""What all imports of tables share: where a table comes from, what it tells of its tests, and how a file is written."""
+"""Shared by all imports of tables: opening a source, reading its rows and tests, and writing the new file."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
 _MAX_NAME = 180
-_TOLD_ROWS = 10_000
-_WRITTEN_ROWS = 10_000
+_REPORT_EVERY_ROWS = 10_000
+_BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary")}
@@ -43,10 +43,10 @@ Columns = Mapping[str, Sequence[str | int | float | None]]
 
 @dataclass(frozen=True)
 class TableSource:
-    """Where rows come from: a file and `more` like it, `published`, or one of the published data sets at a revision.
+    """Source of rows: a file and `more` like it, `published`, or the name of a published data set, at a revision.
 
-    `columns` are theirs by ours; `values` are what holds for all rows where no column says it, by our column. Scores
-    are of `scale`. `on_rows` is told now and then how many rows were read.
+    `columns` maps our column names to the file's; `values` fills our columns in all rows where the file has no value.
+    Scores are on `scale`. `on_rows` is called with the number of rows read every `_REPORT_EVERY_ROWS`.
     """
 
     name: str
@@ -61,7 +61,7 @@ class TableSource:
 
 @dataclass(frozen=True)
 class Imported:
-    """The file that was written, and what there is to say of it."""
+    """The written file, and notes for the user."""
 
     path: Path
     notes: tuple[str, ...]
@@ -69,7 +69,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class NamedTest:
-    """A test as a row names it; a row of a rating may name its id instead of its texts."""
+    """A test identified by its texts."""
 
     dimension: str
     prompt: str
@@ -78,9 +78,9 @@ class NamedTest:
 
 @dataclass
 class OpenSource:
-    """Tables with the same columns, where they are from, what is expected of them if that is known, and the new file.
+    """Open tables with the same columns, their origin, their expected content if published, and the new file.
 
-    `rows_read` and `canaries`, the GUIDs in their own column, are what was read so far.
+    `rows_read` and `canaries` (the GUIDs of the canary column) are as of the rows read so far.
     """
 
     source: TableSource
@@ -94,11 +94,11 @@ class OpenSource:
     _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
 
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
-        """Theirs for each of our columns, as far as there are some; `known` are the words by which they are found.
+        """Map our column names to the file's, by the `known` names; omit columns without a match.
 
         Raises:
-            ConfigError: one that is given is none of ours or is not there, several could be meant, a needed one is not
-                known and has no value for all rows, or two files differ; the remedy lists those that are there.
+            ConfigError: a given name is not a column of ours or of the file, several columns match, a `needed` one is
+                missing and has no value for all rows, or two files differ.
         """
         if unknown := [name for name in self.source.values if name not in known]:
             raise ConfigError(f"--value {unknown[0]}: there is no such column of ours; they are {', '.join(known)}")
@@ -115,23 +115,22 @@ class OpenSource:
             found = mapping(frame.names, known, self.source.columns)
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
-                    there = ", ".join(name[:40] for name in frame.names)
-                    remedy = f"say which one is with --column {ours}=NAME, or --value {ours}=TEXT for all rows"
-                    raise BadInput(f"no column is known as {ours}", f"{remedy}; there are {there}")
+                    present = ", ".join(name[:40] for name in frame.names)
+                    remedy = f"name it with --column {ours}=NAME, or give --value {ours}=TEXT for all rows"
+                    raise BadInput(f"no column is known as {ours}", f"{remedy}; there are {present}")
         return found
 
     def _values(self, frame: Frame) -> Mapping[str, str]:
-        """What holds for all rows of a file: what is given, and the dimension that its name says."""
+        """Return the values for all rows of a file: the given ones, and the dimension in the file's name."""
         stem = f"_{snake(frame.path.stem)}_"
         named = [dimension for dimension in self.rubrics if f"_{dimension}_" in stem]
         return {**({"dimension": named[0]} if len(named) == 1 else {}), **self.source.values}
 
     def rows(self, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """The place of each row, for messages, and what it holds under our names; what holds for all rows where it
-        holds nothing.
+        """Yield each row's place, for messages, and its cells by our column names, completed by `values`.
 
         Raises:
-            ConfigError: a table cannot be read, or a test or an answer is no text.
+            ConfigError: a table cannot be read, or a test or an answer is not a text.
         """
         for frame in self.frames:
             values = self._values(frame)
@@ -142,16 +141,16 @@ class OpenSource:
                     self.rows_read += 1
                     if row.get("canary"):
                         self.canaries.update(canaries_in(f"canary {row['canary']}"))
-                    if self.rows_read % _TOLD_ROWS == 0:
+                    if self.rows_read % _REPORT_EVERY_ROWS == 0:
                         self.source.on_rows(self.rows_read)
                     lacking = {name: value for name, value in values.items() if row.get(name) is None}
                     yield f"{frame.path}, row {number}", {**row, **lacking}
 
     def test(self, row: Mapping[str, Any], where: str) -> NamedTest:
-        """The test that a row names by its texts.
+        """Return the test that a row identifies by its texts.
 
         Raises:
-            ConfigError: it has no dimension or prompt, or a second text where the rubric has none, or the reverse.
+            ConfigError: the dimension or prompt is missing, or only one of row and rubric has a second text.
         """
         dimension, prompt = snake(row.get("dimension") or ""), clean_text(row.get("prompt") or "")
         context, rubric = clean_text(row.get("context") or ""), self.rubrics.get(dimension)
@@ -165,7 +164,7 @@ class OpenSource:
         return self._tests.setdefault(test, test)
 
     def about(self, columns: Mapping[str, str], counts: Mapping[str, Any]) -> dict[str, Any]:
-        """What is kept beside the file."""
+        """Return the record that is written beside the file."""
         digests = {str(frame.path): _digest(frame.path) for frame in self.frames}
         return {
             "source": one_line(self.got.source),
@@ -179,7 +178,7 @@ class OpenSource:
         }
 
     def write(self, columns: Columns, about: Mapping[str, Any]) -> None:
-        """A file of rows as a sweep reads it, and before it its record: rows are never there without it."""
+        """Write the record, and then the rows, so that rows never exist without their record."""
         with new_file(self.out.with_name(source_record(self.out.name))) as file:
             file.write(yaml.safe_dump(dict(about), sort_keys=False, allow_unicode=True).encode())
         rows = zip(*columns.values(), strict=True)
@@ -191,9 +190,9 @@ class OpenSource:
                     file.write(f"{json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)}\n".encode())
 
     def notes(self, about: Mapping[str, Any], noun: str, found: Mapping[str, int]) -> Iterator[str]:
-        """The columns that were read, how many rows each dimension has, canaries. `noun` names rows and their counts.
+        """Yield the source, columns, rows per dimension (`about[noun]`) and canaries; then differences from the card.
 
-        Then what is otherwise than the data set's card says: counts by name (`rows`, `tests`, `rated`), and columns.
+        `found` are the counts to compare with the card's (`rows`, `tests`, `rated`).
         """
         yield f"source: {about['source']}"
         yield "columns: " + ", ".join(f"{ours} from {theirs}" for ours, theirs in about["columns"].items())
@@ -204,13 +203,13 @@ class OpenSource:
             yield f"canary GUID {', '.join(about['canaries'])}: do not train on these {noun}"
         if self.expected is None:
             return
-        for what, count in found.items():
-            wanted = getattr(self.expected, what)
-            if count != wanted:
-                name = "answers that people rated" if what == "rated" else what
-                yield f"NOTE: the card speaks of {wanted:,} {name}, and there are {count:,}"
+        for kind, count in found.items():
+            expected = getattr(self.expected, kind)
+            if count != expected:
+                name = "answers that people rated" if kind == "rated" else kind
+                yield f"NOTE: the card states {expected:,} {name}, but there are {count:,}"
         if missing := [name for name in self.expected.columns if name not in self.frames[0].names]:
-            yield f"NOTE: the columns {', '.join(missing)} are not there"
+            yield f"NOTE: the columns {', '.join(missing)} are missing"
 
 
 def _digest(path: Path) -> str:
@@ -219,32 +218,33 @@ def _digest(path: Path) -> str:
 
 
 def open_source(source: TableSource, published: DataSet, out: Path, rubrics: Path | None) -> OpenSource:
-    """The tables of a source, where `published` stands for the given data set, to be written into a new file.
+    """Open the tables of a source for import into `out`; the source name `published` means the data set `published`.
+
+    A record without its file is left over from an interrupted import and is overwritten.
 
     Raises:
-        ConfigError: a table cannot be had or read, or the file has another format, or is there already. A record alone
-            is what a cut-off import has left.
+        ConfigError: a table cannot be downloaded or read, or `out` has another format or exists.
     """
     if out.suffix not in (".parquet", ".jsonl"):
         raise ConfigError(f"--out: {out}: name a .parquet or .jsonl file")
     if out.exists():
-        raise ConfigError(f"--out: {out} is there already; name another file")
-    read = load_rubrics(rubrics)
-    known = {PUBLISHED: published, **_DATA_SETS}.get(source.name)
-    if known and source.more:
-        raise ConfigError(f"{source.more[0]}: is named beside {source.name}; import it by a command of its own")
+        raise ConfigError(f"--out: {out} exists already; name another file")
+    by_id = load_rubrics(rubrics)
+    data_set = {PUBLISHED: published, **_DATA_SETS}.get(source.name)
+    if data_set and source.more:
+        raise ConfigError(f"{source.more[0]}: is named beside {source.name}; import it with a separate command")
     names = (source.name, *source.more)
-    got = download(known, source.revision) if known else Downloaded(tuple(map(Path, names)), ", ".join(names))
+    got = download(data_set, source.revision) if data_set else Downloaded(tuple(map(Path, names)), ", ".join(names))
     frames = []
     for path in got.paths:
         with bad_input(path):
             frames.append(open_frame(path, source.columns))
-    return OpenSource(source, tuple(frames), got, known, read, out)
+    return OpenSource(source, tuple(frames), got, data_set, by_id, out)
 
 
 @contextmanager
 def bad_input(path: Path) -> Iterator[None]:
-    """Turns what is wrong with a table into a message that names its file."""
+    """Turn BadInput into a ConfigError that names the file."""
     try:
         yield
     except BadInput as error:
@@ -252,32 +252,32 @@ def bad_input(path: Path) -> Iterator[None]:
 
 
 def sample_in(value: object, where: str) -> int:
-    """The number of a sample, 0 where a row has none.
+    """Return the number of a sample; 0 for an empty cell.
 
     Raises:
-        ConfigError: it is none.
+        ConfigError: the cell is not a whole number from 0 to 999.
     """
     if value is None or value == "":
         return 0
     whole = isinstance(value, int | float | str) and re.fullmatch(r"\s*([0-9]{1,3})(?:\.0+)?\s*", str(value))
     if not whole or isinstance(value, bool):
-        raise ConfigError(one_line(f"{where}: sample: {str(value)[:40]!r} is no whole number from 0 to 999"))
+        raise ConfigError(one_line(f"{where}: sample: {str(value)[:40]!r} is not a whole number from 0 to 999"))
     return int(whole[1])
 
 
-def name_in(value: object, what: str, where: str) -> str:
-    """The name of a subject or rater, as texts or numbers have it.
+def name_in(value: object, column: str, where: str) -> str:
+    """Return the name of a subject, rater, dimension or test from a cell of text or of a whole number.
 
     Raises:
-        ConfigError: there is none, or it is none that a sweep can use.
+        ConfigError: there is no name, or a sweep cannot use it.
     """
     name = clean_text(str(value)) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     if not name.strip():
-        raise ConfigError(f"{where}: has no {what}; correct the row, or leave it out")
+        raise ConfigError(f"{where}: has no {column}; correct the row, or leave it out")
     if hides_something(name) or len(name) > _MAX_NAME:
         raise ConfigError(
             one_line(
-                f"{where}: the {what} {one_line(name, 60)!r} holds a character that cannot be seen, or has more than "
+                f"{where}: the {column} {one_line(name, 60)!r} holds a character that cannot be seen, or has more than "
                 f"{_MAX_NAME} characters; write a plain name"
             )
         )
@@ -288,13 +288,13 @@ def _write_parquet(columns: Columns, rows: Iterator[tuple[Any, ...]], file: Bina
     kinds = {"sample": pa.int64(), "score": pa.float64() if "scale" in columns else pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.string())) for name in columns])
     with pq.ParquetWriter(file, schema) as writer:
-        for some in iter(lambda: list(islice(rows, _WRITTEN_ROWS)), []):
-            writer.write_table(pa.table(list(map(list, zip(*some, strict=True))), schema=schema))
+        for batch in iter(lambda: list(islice(rows, _BATCH_ROWS)), []):
+            writer.write_table(pa.table(list(map(list, zip(*batch, strict=True))), schema=schema))
 
 
 @contextmanager
 def new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that is there whole or not at all."""
+    """Create a file atomically: it appears only once completely written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
@@ -307,5 +307,5 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def by_dimension(dimensions: Iterable[str]) -> dict[str, int]:
-    """How often each dimension comes, by name."""
+    """Count the dimensions, sorted by name."""
     return dict(sorted(Counter(dimensions).items()))

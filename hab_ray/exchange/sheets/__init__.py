@@ -1,4 +1,4 @@
-"""Sheets on which people rate a blinded sample of a run's answers: drawn, written as CSV and as a form."""
+"""Sheets on which people rate a blinded sample of a run's answers, written as CSV tables and HTML forms."""
 
 from hab_ray.exchange.sheets.drawing import SheetPlan, draw_sheet
 from hab_ray.exchange.sheets.writing import Written, write_sheet

@@ -1,7 +1,7 @@
-"""Which answers people rate: a sample stratified by dimension and subject that depends on the seed and the ids alone.
+"""Draws the answers that people rate: a sample stratified by dimension and subject, fixed by the seed and the ids.
 
-Subjects take turns, so that in each dimension their numbers differ by one at most, as far as they have answers. Each
-takes an answer to a test that was drawn least often so far: the more tests there are, the narrower is any interval.
+Subjects take turns, so that their numbers in a dimension differ by at most one while all have answers left. Each turn
+takes an answer to a test that was drawn least often so far: more distinct tests give narrower confidence intervals.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from hab_ray.rows import State
 
 @dataclass(frozen=True)
 class SheetPlan:
-    """How many answers of each dimension, or of each subject in each dimension, how many raters, and the seed.
+    """Numbers of answers (per dimension, or per subject in each dimension) and of raters, and the seed.
 
     Raises:
-        ConfigError: both are given, or a number is none above 0.
+        ConfigError: not exactly one of `per_dimension` and `per_subject` is given, or a number is below 1.
     """
 
     per_dimension: int | None
@@ -34,9 +34,9 @@ class SheetPlan:
 
     def __post_init__(self) -> None:
         if (self.per_dimension is None) == (self.per_subject is None):
-            raise ConfigError("hab annotate sheet: give one of --per-dimension N and --per-subject N")
+            raise ConfigError("hab annotate sheet: give either --per-dimension N or --per-subject N")
         if min(number for number in (self.per_dimension, self.per_subject, self.raters) if number is not None) < 1:
-            raise ConfigError("hab annotate sheet: --per-dimension, --per-subject and --raters are 1 or more")
+            raise ConfigError("hab annotate sheet: --per-dimension, --per-subject and --raters must be 1 or more")
 
 
 class _Drawn(NamedTuple):
@@ -47,18 +47,18 @@ class _Drawn(NamedTuple):
     response_sha256: str
 
 
-def draw_sheet(run: Run, wanted: SheetPlan) -> list[SheetItem]:
-    """The items of a sheet, by dimension, in an order that tells nothing of their subjects. All raters rate all.
+def draw_sheet(run: Run, plan: SheetPlan) -> list[SheetItem]:
+    """Draw the items of a sheet, ordered by dimension and then by a hash that hides subjects. All raters rate all.
 
     Raises:
         ConfigError: the run has no answer yet.
     """
-    drawn = [answer for dimension in run.dimensions for answer in _drawn(run, dimension, wanted)]
+    drawn = [answer for dimension in run.dimensions for answer in _draw(run, dimension, plan)]
     if not drawn:
         raise ConfigError(f"{run.location}: no subject has answered anything yet; draw a sheet when some have")
-    sheet = _digest(wanted.seed, *("\n".join(map(str, answer)) for answer in drawn))[:8]
-    raters = tuple(f"R{number}" for number in range(1, wanted.raters + 1))
-    mixed = sorted(drawn, key=lambda answer: (answer.dimension, _digest(wanted.seed, sheet, *answer)))
+    sheet = _digest(plan.seed, *("\n".join(map(str, answer)) for answer in drawn))[:8]
+    raters = tuple(f"R{number}" for number in range(1, plan.raters + 1))
+    shuffled = sorted(drawn, key=lambda answer: (answer.dimension, _digest(plan.seed, sheet, *answer)))
     return [
         SheetItem(
             sheet=sheet,
@@ -69,26 +69,26 @@ def draw_sheet(run: Run, wanted: SheetPlan) -> list[SheetItem]:
             sample=answer.sample,
             response_sha256=answer.response_sha256,
             raters=raters,
-            seed=wanted.seed,
+            seed=plan.seed,
         )
-        for number, answer in enumerate(mixed, 1)
+        for number, answer in enumerate(shuffled, 1)
     ]
 
 
 def order_for(rater: str, items: Sequence[SheetItem]) -> list[SheetItem]:
-    """The items in a rater's own order: dimension by dimension, each rater beginning with another, mixed within."""
+    """Return the items in a rater's order: by dimension, each rater starting with another one, shuffled within each."""
     dimensions = list(dict.fromkeys(item.dimension for item in items))
     first = items[0].raters.index(rater) % len(dimensions)
-    turn = {dimension: place for place, dimension in enumerate(dimensions[first:] + dimensions[:first])}
-    return sorted(items, key=lambda item: (turn[item.dimension], _digest(item.seed, rater, item.item)))
+    position = {dimension: number for number, dimension in enumerate(dimensions[first:] + dimensions[:first])}
+    return sorted(items, key=lambda item: (position[item.dimension], _digest(item.seed, rater, item.item)))
 
 
-def _drawn(run: Run, dimension: str, wanted: SheetPlan) -> Iterator[_Drawn]:
-    pools = {subject: _answers(run, subject, dimension, wanted.seed) for subject in run.subjects}
-    turns = sorted(pools, key=lambda subject: _digest(wanted.seed, dimension, subject))
-    left = wanted.per_dimension or (wanted.per_subject or 0) * len(turns)
+def _draw(run: Run, dimension: str, plan: SheetPlan) -> Iterator[_Drawn]:
+    pools = {subject: _answers(run, subject, dimension, plan.seed) for subject in run.subjects}
+    turns = sorted(pools, key=lambda subject: _digest(plan.seed, dimension, subject))
+    left = plan.per_dimension or (plan.per_subject or 0) * len(turns)
     uses: Counter[str] = Counter()
-    for _ in range(wanted.per_subject or left):
+    for _ in range(plan.per_subject or left):
         for subject in turns:
             if left and pools[subject]:
                 chosen = min(pools[subject], key=lambda answer: uses[answer.test_id])
@@ -99,14 +99,13 @@ def _drawn(run: Run, dimension: str, wanted: SheetPlan) -> Iterator[_Drawn]:
 
 
 def _answers(run: Run, subject: str, dimension: str, seed: int) -> list[_Drawn]:
-    """A subject's answers in a dimension, in the order in which they are taken."""
     table = run.responses(subject, dimension, columns=["test_id", "sample", "state", "text"])
-    found = [
+    answers = [
         _Drawn(dimension, subject, test_id, sample, response_digest(text))
         for test_id, sample, state, text in rows_in(table)
         if state == State.OK
     ]
-    return sorted(found, key=lambda answer: _digest(seed, *answer))
+    return sorted(answers, key=lambda answer: _digest(seed, *answer))
 
 
 def _digest(*parts: object) -> str:

@@ -1,7 +1,7 @@
-"""A form on which one person rates: a single HTML file that asks nothing of a network.
+"""A rating form for one person: a single HTML file that works offline.
 
-Its content is data: texts stand in a block of JSON without `<`, `>` or `&`, and the script puts them on the page as
-text alone. The page's policy lets no other script and no other style run, whatever an answer holds.
+All texts are in a JSON block without `<`, `>` or `&`, and the script inserts them only as text. The page's content
+security policy blocks any other script or style, whatever an answer contains.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ESCAPED = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An item as raters see it: its texts with every hidden character as its code."""
+    """An item as raters see it, with hidden characters of its texts shown as codes."""
 
     item: str
     dimension: str
@@ -34,7 +34,7 @@ class Question:
 
 @dataclass(frozen=True)
 class SheetPage:
-    """What one rater gets: the sheet's id, the rater's name, and the questions in their order."""
+    """The content of one rater's form: sheet id, rater name, and ordered questions."""
 
     sheet: str
     rater: str
@@ -42,7 +42,7 @@ class SheetPage:
 
 
 def form(page: SheetPage, rubrics: Mapping[str, Rubric]) -> str:
-    """The form as HTML."""
+    """Return the form as HTML."""
     style, script = (_part(name) for name in ("form.css", "form.js"))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "

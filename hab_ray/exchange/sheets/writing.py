@@ -1,7 +1,6 @@
-"""Writes a drawn sheet: for each rater a CSV table and a form, and the key into the run's folder.
+"""Writes a drawn sheet: a CSV table and a form per rater, and the key into the run folder.
 
-What is handed out names no subject and no model: neither in a column nor in a file's name, and where a text
-holds such a name, "[name]" stands in its place.
+Neither the columns nor the names of the raters' files reveal a subject or model; in texts "[name]" replaces them.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ from hab_ray.visible import visible
 _SHOWN = ("item", "rater", "kind", "dimension", "prompt", "context", "answer", "choices")
 _FILLED = ("issues", "failed", "comment")
 _FORMULA = re.compile(FORMULA)
-_SHORTEST_NAME = 3
+_MIN_NAME = 3
 
 
 @dataclass(frozen=True)
 class Written:
-    """The files for raters, and the key, which is for nobody who rates."""
+    """The files for raters, and the key, which raters must not see."""
 
     files: tuple[Path, ...]
     key: Location
 
 
 def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
-    """Write the files of a sheet into a new folder, and its key into the run's.
+    """Write a sheet's files into a new folder, and its key into the run folder.
 
     Raises:
-        ConfigError: the folder holds something already, or a rubric is gone.
+        ConfigError: the folder is not empty, or a rubric is missing.
         DamagedFile: a view of the run cannot be read.
     """
     refuse_full(folder)
@@ -64,7 +63,6 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
 
 
 def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
-    """What raters are shown of each item."""
     tests: dict[str, ChosenTest] = {}
     texts: dict[tuple[str, str, str, int], str] = {}
     for dimension in dict.fromkeys(item.dimension for item in items):
@@ -91,22 +89,21 @@ def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
 
 
 def _names(run: Run) -> re.Pattern[str]:
-    """Finds what subjects and their models are called, as a word of its own."""
-    found = {subject.name for subject in run.record.sweep.subjects} | {*run.subjects}
-    found |= {part for sent in run.settings().subjects for part in (sent.model, *sent.reported) if part}
-    found |= {name.rpartition("/")[2] for name in found}
-    long = sorted((name for name in found if len(name) >= _SHORTEST_NAME), key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, long))})(?!\w)" if long else r"(?!)", re.IGNORECASE)
+    names = {subject.name for subject in run.record.sweep.subjects} | {*run.subjects}
+    names |= {part for sent in run.settings().subjects for part in (sent.model, *sent.reported) if part}
+    names |= {name.rpartition("/")[2] for name in names}
+    hidden = sorted((name for name in names if len(name) >= _MIN_NAME), key=len, reverse=True)
+    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, hidden))})(?!\w)" if hidden else r"(?!)", re.IGNORECASE)
 
 
 def _csv(rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric]) -> str:
-    """The table for whoever prefers a spreadsheet: `issues` takes letters, or `none`; a row left empty is not rated."""
-    written = io.StringIO()
-    rows = csv.writer(written)
-    rows.writerow((*_SHOWN, *_FILLED))
-    for each in questions:
-        choices = "; ".join(f"{issue.letter}: {issue.text}" for issue in rubrics[each.dimension].judging.issues)
-        texts = (each.prompt, each.context, each.answer, choices)
-        cells = (each.item, rater, "person", each.dimension, *texts, *("" for _ in _FILLED))
-        rows.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
-    return written.getvalue()
+    """Return the table for use in a spreadsheet: `issues` takes letters or `none`; empty rows are unrated."""
+    table = io.StringIO()
+    writer = csv.writer(table)
+    writer.writerow((*_SHOWN, *_FILLED))
+    for question in questions:
+        choices = "; ".join(f"{issue.letter}: {issue.text}" for issue in rubrics[question.dimension].judging.issues)
+        texts = (question.prompt, question.context, question.answer, choices)
+        cells = (question.item, rater, "person", question.dimension, *texts, *("" for _ in _FILLED))
+        writer.writerow([f"'{cell}" if _FORMULA.match(cell) else cell for cell in cells])
+    return table.getvalue()

@@ -1,4 +1,4 @@
-"""Shows a run in a thread of its own: whoever watches can neither slow it, nor break it, nor change it."""
+"""Shows a run's progress in a separate thread, so that a slow or failing display cannot disturb the run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hab_ray.progress import Progress
 from hab_ray.sweep.telling.log import LogEntry, log
 from hab_ray.visible import one_line
 
-LAST_SHOWN_WITHIN_S = 5.0
+CLOSE_WITHIN_S = 5.0
 _LOG = logging.getLogger(__name__)
 
 
 class Announcer:
-    """Hands `watch` the newest progress, and the log its entries, as fast as they take them.
+    """Passes the newest progress to `watch`, and entries to the log.
 
-    A progress that is not shown before the next one is left out; no entry is.
+    A slow `watch` misses all but the newest progress; every log entry is written.
     """
 
     def __init__(self, watch: Callable[[Progress], None]) -> None:
@@ -30,18 +30,18 @@ class Announcer:
         self._thread.start()
 
     def announce(self, progress: Progress, entries: Sequence[LogEntry]) -> None:
-        """Have this shown; returns at once."""
+        """Queue progress and log entries; return at once."""
         with self._changed:
             self._newest = progress
             self._entries += entries
             self._changed.notify()
 
     def close(self) -> None:
-        """Show what was announced last, and end; what takes longer than `LAST_SHOWN_WITHIN_S` is left behind."""
+        """Show what is queued and end the thread; stop waiting for it after `CLOSE_WITHIN_S`."""
         with self._changed:
             self._is_closed = True
             self._changed.notify()
-        self._thread.join(LAST_SHOWN_WITHIN_S)
+        self._thread.join(CLOSE_WITHIN_S)
 
     def _show_all(self) -> None:
         while True:
@@ -60,5 +60,5 @@ class Announcer:
             self._watch(progress)
         except Exception as error:
             self._watch = lambda progress: None
-            told = one_line(f"{type(error).__name__}: {error}")
-            _LOG.warning("what shows the run has failed, and the run goes on without it: %s", told)
+            cause = one_line(f"{type(error).__name__}: {error}")
+            _LOG.warning("the progress display failed, and the run continues without it: %s", cause)

@@ -1,4 +1,4 @@
-"""What the channels of a run have done so far: taken in, added up, and noted at the shards."""
+"""The newest counters of a run's channels, their sums, and the updates of shards that follow from them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from hab_ray.sweep.shards import ShardState
 
 
 class RunCounters:
-    """The newest counters of each channel, in nano-dollars where it is money. `shards` are in order of their numbers.
+    """The newest counters of each channel; money is in nano-dollars. `shards` are ordered by number.
 
-    `stops` says why a channel or one of its models was stopped, and `notes` what else the user should know.
+    `stops` says why a channel or one of its models was stopped; `notes` are further messages for the user.
     """
 
     def __init__(self, shards: Sequence[ShardState]) -> None:
@@ -29,24 +29,24 @@ class RunCounters:
         self.budget_reached = False
 
     def of(self, channel: Channel) -> Counters:
-        """The newest counters of a channel; empty ones before its first."""
+        """Return the newest counters of a channel, or empty ones."""
         return self.newest.get(channel, Counters())
 
     def of_batches(self, provider: str) -> BatchCounters:
-        """The newest counters of a provider's batches."""
+        """Return the newest counters of a provider's batch engine, or empty ones."""
         counted = self.newest.get(Channel(provider, Mode.BATCH))
         return counted if isinstance(counted, BatchCounters) else BatchCounters()
 
     def online(self) -> list[Counters]:
-        """The counters of online channels."""
+        """Return the counters of online channels."""
         return [counted for channel, counted in self.newest.items() if channel.mode is Mode.ONLINE]
 
     def by_batch(self) -> list[BatchCounters]:
-        """The counters of batch engines."""
+        """Return the counters of batch engines."""
         return [counted for counted in self.newest.values() if isinstance(counted, BatchCounters)]
 
-    def take_in(self, channel: Channel, counted: Counters) -> None:
-        """Note what a channel has done; a shard whose calls are all through need not wait for its dispatch to end."""
+    def update(self, channel: Channel, counted: Counters) -> None:
+        """Replace a channel's counters, and update its shards: they need not wait for their dispatch to end."""
         if isinstance(counted, BatchCounters):
             self.notes.extend(counted.notes)
             self._deferred += counted.deferred - self.of_batches(channel.provider).deferred
@@ -60,22 +60,22 @@ class RunCounters:
             self.budget_reached |= row.kind is OpenKind.BUDGET
         for state in self._shards:
             if state.channel == channel:
-                state.note(counted)
+                state.update(counted)
 
     def write_off(self, channel: Channel) -> None:
-        """A channel did not end as it should: what it had in flight counts as spent."""
+        """Count the calls in flight of a channel that did not end cleanly as spent."""
         self.newest[channel] = self.of(channel).written_off()
 
     def outages(self) -> Mapping[str, str]:
-        """What is said of the endpoints that cannot be reached now, by channel."""
+        """Return the present outages by channel."""
         return {str(channel): str(counted.outage) for channel, counted in self.newest.items() if counted.outage}
 
     def was_deferred(self, state: ShardState) -> bool:
-        """Whether a full queue has sent back rows of a shard since this was asked last."""
+        """Return whether a full queue has returned rows of a shard since the last call."""
         return self._deferred.pop(state.number, 0) > 0
 
-    def at_stake(self, left_s: float) -> Draining:
-        """What is in flight while the run ends, for which so many seconds are left."""
+    def draining(self, left_s: float) -> Draining:
+        """Return the calls and money in flight while the run ends, with `left_s` seconds left."""
         online = self.online()
         creating = [counted.creating_nanousd for counted in self.by_batch()]
         return Draining(
@@ -85,5 +85,5 @@ class RunCounters:
         )
 
     def batches(self) -> tuple[BatchProgress, ...]:
-        """The open batches."""
+        """Return the open batches."""
         return tuple(batch_progress(batch) for counted in self.by_batch() for batch in counted.batches)

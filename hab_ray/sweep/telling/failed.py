@@ -1,4 +1,4 @@
-"""What a run's views say of rows that have failed for good, and of models without one good row."""
+"""Reads a run's views for permanently failed rows, and for models, subjects and judges without a usable row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _IDS = ("id", "candidate_id", "test_id", "sample", "replicate")
 
 @dataclass
 class _Rows:
-    """The rows of a stage and model, or of a stage on one subject, by state."""
+    """Row counts of a stage and model, or of a stage on one subject: by state, and failures by reason."""
 
     states: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -30,7 +30,7 @@ class _Rows:
 
 @dataclass(frozen=True)
 class FailureReport:
-    """`rows` failed for good, `failed` counts them by stage and model; `without_ok` has rows and not one good one."""
+    """Permanently failed `rows`, their counts by stage and model, and messages on groups without a usable row."""
 
     rows: tuple[RowReason, ...] = ()
     failed: tuple[FailedRows, ...] = ()
@@ -38,23 +38,23 @@ class FailureReport:
 
 
 def failure_report(work: Work) -> FailureReport:
-    """Read the states of all rows that calls have made.
+    """Read the states of all rows that come from calls.
 
     Raises:
         DamagedFile: a view cannot be read.
     """
     by_model: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
     by_subject: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
-    found: list[RowReason] = []
+    failed_rows: list[RowReason] = []
     for shard, table in _views(work):
         states = Counter(table["state"].to_pylist())
         failed = table.filter(pc.equal(table["state"], State.FAILED.value)).to_pylist()
-        found += [RowReason(shard.file, _row_id(row), row["reason"]) for row in failed]
+        failed_rows += [RowReason(shard.file, _row_id(row), row["reason"]) for row in failed]
         for rows in (by_model[shard.stage, shard.name], by_subject[shard.stage, shard.subject]):
             rows.states += states
             rows.reasons.update(row["reason"] for row in failed)
     return FailureReport(
-        rows=tuple(found),
+        rows=tuple(failed_rows),
         failed=tuple(
             FailedRows(stage, name, rows.states[State.FAILED], tuple(rows.reasons.most_common(REASONS_SHOWN)))
             for (stage, name), rows in by_model.items()
@@ -79,7 +79,6 @@ def _views(work: Work) -> Iterator[tuple[Shard, pa.Table]]:
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
-    """The columns that tell a row from others of its view, joined as in the ids of calls."""
     return "#".join(str(row[name]) for name in _IDS if name in row and (name != "replicate" or row[name]))
 
 
@@ -87,6 +86,6 @@ def _is_ok(rows: _Rows) -> bool:
     return not rows.states or rows.states[State.OK] > 0
 
 
-def _without_ok(stage: str, whose: str, rows: _Rows) -> str:
+def _without_ok(stage: str, of_or_on: str, rows: _Rows) -> str:
     states = ", ".join(f"{count} {state}" for state, count in rows.states.most_common())
-    return f"{stage}: none of the {rows.states.total():,} rows {whose} can be used ({states})"
+    return f"{stage}: none of the {rows.states.total():,} rows {of_or_on} can be used ({states})"

@@ -1,7 +1,7 @@
-"""What happens in a run as records of the logger `hab_ray.run`, for `--log-format json`.
+"""Events of a run as records of the logger `hab_ray.run`, for `--log-format json`.
 
-Each record has `fields`: `run`, and where it is about one `shard` (its file in the run folder), `stage`, `model` and
-`dimension`, or `batch` and `model`. Nothing is put together where nobody listens at INFO.
+Each record has `fields`: `run`, and for a shard `shard` (its file in the run folder), `stage`, `model` and `dimension`,
+or for a batch `batch` and `model`. No records are built unless the logger is enabled for INFO.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from hab_ray.progress import BatchProgress, Progress
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 
 LOG = logging.getLogger("hab_ray.run")
-TOLD = frozenset({ShardStatus.RUNNING, ShardStatus.COMPLETE, ShardStatus.STALLED})
+LOGGED = frozenset({ShardStatus.RUNNING, ShardStatus.COMPLETE, ShardStatus.STALLED})
 PROGRESS_EVERY_S = 5.0
-
-
 Fields = Mapping[str, str | int | None]
 
 
 @dataclass(frozen=True)
 class LogEntry:
-    """What is logged of a run in one record."""
+    """One log record of a run."""
 
     level: int
     message: str
@@ -31,33 +29,33 @@ class LogEntry:
 
 
 def log(entry: LogEntry) -> None:
-    """Write an entry."""
+    """Log an entry."""
     LOG.log(entry.level, "%s", entry.message, extra={"fields": entry.fields})
 
 
 class RunLog:
-    """Finds what has changed in one run since it was asked last."""
+    """Finds the changes in one run since the last call of `entries`."""
 
     def __init__(self, run: str, shards: Shards) -> None:
         self._run, self._shards = run, shards
         self._statuses: dict[int, ShardStatus] = {}
         self._batches: dict[str, BatchProgress] = {}
-        self._told: set[str] = set()
+        self._logged_notes: set[str] = set()
         self._progress_at = float("-inf")
 
     def entries(self, progress: Progress) -> list[LogEntry]:
-        """Shards and batches that stand elsewhere, new notes, and now and then how far the run is."""
+        """Return status changes of shards and batches, new notes, and every `PROGRESS_EVERY_S` the progress."""
         if not LOG.isEnabledFor(logging.INFO):
             return []
-        found = [*self._of_shards(), *self._of_batches(progress), *self._of_notes(progress)]
+        events = [*self._of_shards(), *self._of_batches(progress), *self._of_notes(progress)]
         if progress.end or progress.elapsed_s - self._progress_at >= PROGRESS_EVERY_S:
             self._progress_at = progress.elapsed_s
-            found += _of_progress(progress)
-        return [LogEntry(level, message, {"run": self._run, **fields}) for level, message, fields in found]
+            events += _of_progress(progress)
+        return [LogEntry(level, message, {"run": self._run, **fields}) for level, message, fields in events]
 
     def _of_shards(self) -> Iterator[tuple[int, str, Fields]]:
         for state in self._shards.all:
-            if state.status in TOLD and self._statuses.get(state.number) is not state.status:
+            if state.status in LOGGED and self._statuses.get(state.number) is not state.status:
                 self._statuses[state.number] = state.status
                 yield logging.INFO, f"shard {state.status}", _of_shard(state)
 
@@ -73,9 +71,10 @@ class RunLog:
         self._batches = open_now
 
     def _of_notes(self, progress: Progress) -> Iterator[tuple[int, str, Fields]]:
-        new = [note for note in progress.notes if note not in self._told]
-        self._told.update(new)
-        return ((logging.WARNING, note, {}) for note in dict.fromkeys(new))
+        for note in progress.notes:
+            if note not in self._logged_notes:
+                self._logged_notes.add(note)
+                yield logging.WARNING, note, {}
 
 
 def _of_progress(progress: Progress) -> Iterator[tuple[int, str, Fields]]:

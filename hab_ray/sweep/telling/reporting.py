@@ -1,4 +1,4 @@
-"""Tells the user, and the run folder, how far a run is and how it ended."""
+"""Reports a run's progress and end to the user, the run folder and the metrics."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SHOW_EVERY_S, PROGRESS_EVERY_S = 0.1, 5.0
 
 
 class Reporter:
-    """Reports on one run from the moment it is made.
+    """Reports on one run, whose time it counts from its construction.
 
-    `announcer` shows a progress every `SHOW_EVERY_S` at most, with what is new for the `log`; the run folder has one
-    in a while, and `metrics` report to others.
+    `announcer` shows progress and writes `log` entries at most every `SHOW_EVERY_S`; `metrics` are updated with it. The
+    run folder gets the progress every `PROGRESS_EVERY_S`.
     """
 
     def __init__(
@@ -50,49 +50,49 @@ class Reporter:
         self._work, self._shards, self._counters, self._budget = work, shards, counters, budget
         self._announcer, self._metrics, self._log = announcer, metrics, log
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
-        self._shown = self._kept = float("-inf")
+        self._shown = self._written = float("-inf")
         self._earlier_nanousd = _paid_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
-        """Show how far the run is, at most every `SHOW_EVERY_S`, and keep that every `PROGRESS_EVERY_S`.
+        """Show the progress at most every `SHOW_EVERY_S`, and write it every `PROGRESS_EVERY_S`.
 
-        `draining` is what a stop waits for.
+        `draining` holds the calls that a stopping run waits for.
         """
         if time.monotonic() - self._shown < SHOW_EVERY_S:
             return
         self._shown = time.monotonic()
         progress = self._progress(draining)
         self._show(progress)
-        if time.monotonic() - self._kept >= PROGRESS_EVERY_S:
-            self._keep(progress)
+        if time.monotonic() - self._written >= PROGRESS_EVERY_S:
+            self._write(progress)
 
     def report_last(self, exit: Exit) -> None:
-        """Show and keep how far the run came, and how it ended."""
+        """Show and write the final progress with the exit status."""
         progress = replace(self._progress(None), end=LastEnd.by(exit))
         self._show(progress)
-        self._keep(progress)
+        self._write(progress)
 
     def _show(self, progress: Progress) -> None:
         self._announcer.announce(progress, self._log.entries(progress))
         self._metrics.report(self._counters.newest, progress, is_last=progress.end is not None)
 
     def end(self, exit: Exit) -> RunEnd:
-        """Report for the last time, keep which rows have no answer and which have failed, and sum up.
+        """Report a last time, write the lists of unanswered and failed rows, and summarise the run.
 
-        A run with a model, subject or judge that has rows, but none that can be used, is not complete.
+        A run is not complete if a model, subject or judge has rows but no usable one.
         """
-        found = FailureReport() if exit is Exit.INTERRUPTED else failure_report(self._work)
-        if exit is Exit.COMPLETE and found.without_ok:
+        failures = FailureReport() if exit is Exit.INTERRUPTED else failure_report(self._work)
+        if exit is Exit.COMPLETE and failures.without_ok:
             exit = Exit.UNANSWERED
         self.report_last(exit)
         unanswered = self._unanswered()
-        self._keep_rows(UNANSWERED, unanswered)
-        if found.rows:
-            self._keep_rows(FAILED, found.rows)
+        self._write_rows(UNANSWERED, unanswered)
+        if failures.rows:
+            self._write_rows(FAILED, failures.rows)
         elif exit is not Exit.INTERRUPTED:
             self._work.run.folder.delete(FAILED)
         counters = self._counters
-        money = self._budget.money(counters)
+        money = self._budget.status(counters)
         if counters.budget_reached and money:
             key = "budget.usd" if self._work.sweep.budget else "budget_usd"
             counters.notes.append(
@@ -111,12 +111,12 @@ class Reporter:
             batches=counters.batches(),
             cut=sum((t.cut for t in newest), Counter()),
             cut_nanousd=sum(t.cut_nanousd for t in newest),
-            failed=found.failed,
-            without_ok=found.without_ok,
+            failed=failures.failed,
+            without_ok=failures.without_ok,
         )
 
     def exit(self) -> Exit:
-        """The exit status of a run that went as far as it goes."""
+        """Return the exit status of a run that can do nothing more."""
         if all(state.status is ShardStatus.COMPLETE for state in self._shards.all):
             return Exit.COMPLETE
         if self._counters.budget_reached:
@@ -143,7 +143,7 @@ class Reporter:
             retries=sum(t.retries for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
             notes=(*counters.notes, *(f"{who} stopped: {why}" for who, why in counters.stops.items())),
-            money=self._budget.money(counters),
+            money=self._budget.status(counters),
             batches=counters.batches(),
             draining=draining,
             driver_cpu_s=round(time.thread_time() - self._cpu_started, 2),
@@ -153,16 +153,16 @@ class Reporter:
             earlier_nanousd=self._earlier_nanousd,
         )
 
-    def _keep_rows(self, file: str, rows: Iterable[RowReason]) -> None:
+    def _write_rows(self, file: str, rows: Iterable[RowReason]) -> None:
         self._work.run.folder.put(file, "".join(log_json(asdict(row)) + "\n" for row in rows).encode())
 
-    def _keep(self, progress: Progress) -> None:
-        self._kept = time.monotonic()
+    def _write(self, progress: Progress) -> None:
+        self._written = time.monotonic()
         self._work.run.folder.put(PROGRESS, progress.to_json())
 
 
 def _paid_before(run: Folder) -> int:
-    """What the run's earlier processes have paid, in nano-dollars, as the last of them reported."""
+    """Return what the run's earlier processes paid, in nano-dollars, by the last one's progress file."""
     try:
         last = read_progress(run.get(PROGRESS))
     except (FileNotFoundError, ValueError):
@@ -171,27 +171,26 @@ def _paid_before(run: Folder) -> int:
 
 
 def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) -> Iterator[StageProgress]:
-    """How far each model is at each stage, in the order of the method."""
-    cells: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
     for state in (state for state in shards.all if state.shard.spec.makes_calls):
-        cells[state.shard.stage, state.shard.name].append(state)
-    for stage, name in sorted(cells, key=lambda c: list(wiring.stages()).index(c[0])):
-        mine = cells[stage, name]
-        model = work.model(mine[0].shard).name
-        running = {s.channel for s in mine if s.status is ShardStatus.RUNNING and s.channel}
+        groups[state.shard.stage, state.shard.name].append(state)
+    order = list(wiring.stages())
+    for (stage, name), states in sorted(groups.items(), key=lambda group: order.index(group[0][0])):
+        model = work.model(states[0].shard).name
+        running = {s.channel for s in states if s.status is ShardStatus.RUNNING and s.channel}
         yield StageProgress(
             stage=stage,
             model=name,
-            total=sum(s.total or 0 for s in mine),
-            done=sum(min(s.total or 0, s.settled + s.just_finished) for s in mine),
-            failed=sum(s.failed for s in mine),
+            total=sum(s.total or 0 for s in states),
+            done=sum(min(s.total or 0, s.settled + s.just_finished) for s in states),
+            failed=sum(s.failed for s in states),
             in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
-            answered=sum(one.finished[s.number] for s in mine for one in counters.values()),
+            answered=sum(one.finished[s.number] for s in states for one in counters.values()),
         )
 
 
 def _computed(shards: Shards) -> Iterator[StageProgress]:
-    """The rows of the stages that make no calls, as far as this process has made them: it counts no frozen ones."""
+    """Yield the rows that stages without calls have made in this process; rows frozen earlier are not counted."""
     rows: Counter[tuple[str, str]] = Counter()
     for state in (state for state in shards.all if not state.shard.spec.makes_calls):
         rows[state.shard.stage, state.shard.name] += max(state.total or 0, state.settled)

@@ -61,7 +61,9 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
     one = row()
     del one["subject_model"]
     source = written(tmp_path, one)
-    with pytest.raises(ConfigError, match=r"no column is known as subject; .* or --value subject=TEXT for all rows"):
+    with pytest.raises(
+        ConfigError, match=r"no column is known as subject; .* or give --value subject=TEXT for all rows"
+    ):
         import_responses(source, tmp_path / "a.jsonl")
     named = TableSource(source.name, values={"subject": "o4-mini"})
     import_responses(named, tmp_path / "a.jsonl")
@@ -73,7 +75,7 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"subject_response": "Another."}, "row 2: gpt-x has answered this test before, in other words; .*sample"),
+        ({"subject_response": "Another."}, "row 2: gpt-x has answered this test before, differently; .*sample"),
         ({"subject_model": None}, "row 2: has no subject"),
         ({"subject_response": 7}, "row 2: the column 'subject_response' holds no text"),
         ({"misinformation": "Odd."}, "row 2: .* has a second text"),
@@ -90,5 +92,5 @@ def test_answers_may_be_numbered(tmp_path: Path) -> None:
     import_responses(source, tmp_path / "a.jsonl")
     given = read_given_responses(Location.of(tmp_path / "a.jsonl"), load_rubrics(), None)
     assert [(r.sample, r.text) for r in given.responses["gpt-x", PLAIN]] == [(0, "Which one?"), (1, "Another.")]
-    with pytest.raises(ConfigError, match=r"sample: '1\.5' is no whole number"):
+    with pytest.raises(ConfigError, match=r"sample: '1\.5' is not a whole number"):
         import_responses(written(tmp_path, row(sample=1.5)), tmp_path / "b.jsonl")

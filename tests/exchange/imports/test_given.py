@@ -111,7 +111,7 @@ def test_nothing_is_written_over_and_other_formats_are_refused(tmp_path: Path) -
     parquet(tmp_path / "r.parquet", ROWS)
     source = TableSource(str(tmp_path / "r.parquet"))
     import_tests(source, tmp_path / "t.parquet")
-    for out, says in (("t.parquet", "is there already"), ("t.csv", "name a .parquet or .jsonl file")):
+    for out, says in (("t.parquet", "exists already"), ("t.csv", "name a .parquet or .jsonl file")):
         with pytest.raises(ConfigError, match=says):
             import_tests(source, tmp_path / out)
     with pytest.raises(ConfigError, match="there is no such file"):
@@ -137,9 +137,9 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
     assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"
     assert (about["licence"], about["canaries"]) == ("mit", [GUID])
-    assert "NOTE: the card speaks of 60,000 rows, and there are 12" in notes
-    assert "NOTE: the card speaks of 3,000 tests, and there are 6" in notes
-    assert "NOTE: the columns subject_response are not there" in notes
+    assert "NOTE: the card states 60,000 rows, but there are 12" in notes
+    assert "NOTE: the card states 3,000 tests, but there are 6" in notes
+    assert "NOTE: the columns subject_response are missing" in notes
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])

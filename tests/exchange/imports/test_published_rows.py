@@ -127,7 +127,7 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
     about = yaml.safe_load((tmp_path / "v.parquet.source.yaml").read_text())
     assert list(about["sha256"]) == [first, *more] and about["rows"] == 974
     with pytest.raises(
-        ConfigError, match=r"no column is known as dimension; .* or --value dimension=TEXT for all rows"
+        ConfigError, match=r"no column is known as dimension; .* or give --value dimension=TEXT for all rows"
     ):
         (tmp_path / "x.csv").write_bytes((tmp_path / names[0]).read_bytes())
         import_verdicts(TableSource(str(tmp_path / "x.csv"), values={"rater": "o3"}), tmp_path / "w.parquet")
@@ -142,7 +142,7 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
 def test_the_same_score_of_two_answers_is_no_duplicate(tmp_path: Path) -> None:
     row = {"dimension": PLAIN, "prompt": "How?", "subject": "a", "rater": "j", "score": 4}
     json_lines(tmp_path / "r.jsonl", [row | {"text": "One."}, row | {"text": "Two."}])
-    with pytest.raises(ConfigError, match=r"row 2: j has scored this answer before, otherwise; .*--column sample=NAME"):
+    with pytest.raises(ConfigError, match=r"row 2: j has scored this answer before, differently; .*sample=NAME"):
         import_verdicts(TableSource(str(tmp_path / "r.jsonl")), tmp_path / "v.jsonl")
 
 
@@ -228,5 +228,5 @@ def test_the_newest_revision_is_downloaded_and_kept_with_the_file(
             assert about["source"] == f"{EVALUATIONS.repo} at {commit}" and about["rows"] == count
             assert f"source: {EVALUATIONS.repo} at {commit}" in notes and about["licence"] == "mit"
         assert any(path.endswith(f"{NEW}/{EVALUATIONS.file}") for path in asked)
-        with pytest.raises(ConfigError, match=f"at {'3' * 40} cannot be had .*; check the network and --revision"):
+        with pytest.raises(ConfigError, match=f"at {'3' * 40} cannot be downloaded .*; check the network and --rev"):
             import_verdicts(TableSource("published", revision="3" * 40), tmp_path / "v.parquet")

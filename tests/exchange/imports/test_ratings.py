@@ -163,7 +163,7 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
         ([row(a=1)], {"score:x": "b"}, "--column score:x=b: there is no such column"),
         ([row(rater="a", score=None)], {}, "no row has a score in score; name the column"),
         ([row(s=[1])], {"scores": "s"}, "row 1: holds .* and not an object of scores by rater"),
-        ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, otherwise"),
+        ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, differently"),
         ([row(rater="a", score=1, subject_model=None)], {}, "row 1: has no subject"),
     ],
 )
@@ -184,7 +184,7 @@ def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, mo
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     found = import_verdicts(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"published o3": 7}
-    assert "NOTE: the card speaks of 60,000 rows, and there are 1" in found.notes
+    assert "NOTE: the card states 60,000 rows, but there are 1" in found.notes
     about = yaml.safe_load((tmp_path / "v.jsonl.source.yaml").read_text())
     assert (about["licence"], about["canaries"]) == ("mit", [GUID])
 
@@ -197,7 +197,7 @@ def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, mo
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda _, name, **__: str(tmp_path / name))
     found = import_ratings(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"person-1": 2}
-    assert "NOTE: the card speaks of 900 answers that people rated, and there are 1" in found.notes
+    assert "NOTE: the card states 900 answers that people rated, but there are 1" in found.notes
     files.append("b.jsonl")
-    with pytest.raises(ConfigError, match=r"has 2 files of JSON, and one is expected; it has README.md, a.json"):
+    with pytest.raises(ConfigError, match=r"has 2 JSON files instead of one; it has README.md, a.json"):
         import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")

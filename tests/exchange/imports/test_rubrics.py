@@ -164,7 +164,7 @@ def test_a_literal_section_that_cannot_be_sent_is_a_problem(imported: tuple[Path
 def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").write_text("")
-    with pytest.raises(ConfigError, match="holds something already"):
+    with pytest.raises(ConfigError, match="is not an empty folder"):
         import_rubrics(checkout, tmp_path / "full", ANY)
 
 
@@ -185,7 +185,7 @@ def test_a_folder_that_holds_something_is_left_alone(checkout: Path, tmp_path: P
         ("__builtins__['__import__']('_posixsubprocess')", "imports '_posixsubprocess'"),
         ("self.deductions = {'A': 2.5}", "deductions.A: Input should be a valid integer"),
         ("return '\\ue0f0hab<none>hab\\ue0f1'", "marks of values that no argument has"),
-        ("random._os.write(1, b'{\"ask\": 5}'); random._os._exit(0)", "something else than expected"),
+        ("random._os.write(1, b'{\"ask\": 5}'); random._os._exit(0)", "an unexpected answer"),
         ("raise ValueError('no')", "ValueError: no"),
         ("return 5", "gives int, and a text is expected"),
         ("x = 'x' * (1 << 34)", "MemoryError"),
@@ -226,7 +226,7 @@ def test_another_top_score_is_refused(checkout: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_no_checkout_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         import_rubrics(tmp_path / "none", tmp_path / "out", ImportWishes())
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="found: none"):
