@@ -10,7 +10,7 @@ from typing import TypeVar
 import typer
 
 from hab_ray.catalog.addresses import checked_url
-from hab_ray.cli.ending import is_anybody_there
+from hab_ray.cli.ending import is_interactive
 from hab_ray.drafting.answers import (
     Answers,
     OwnEndpoint,
@@ -58,7 +58,7 @@ def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
         ConfigError: an option cannot be used, or something is open and nobody is there to be asked.
     """
     lacking = options.lacking()
-    if lacking and not is_anybody_there():
+    if lacking and not is_interactive():
         raise ConfigError(f"hab init: nobody is there to be asked; give {', '.join(lacking)} too")
     if options.endpoint is None and (options.like or options.key_env or options.price):
         raise ConfigError("hab init: --like, --key-env and --price belong to --endpoint URL; add it, or leave them out")

@@ -61,7 +61,7 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     sim = vendor(batch=SOON, batch_faults=faults)
     sweep = sweep_file(desk.folder, "xai", sim.url, "reverted")
     desk.says("run", sweep, "--yes", "--detach", status=3)
-    assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
+    assert "cancellation requested" in desk.hab("batches", "cancel", "run").stdout
     desk.says("run", sweep, "--yes")
     assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
 
