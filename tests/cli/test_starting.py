@@ -72,7 +72,7 @@ def test_nothing_is_written_that_cannot_run(
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     file = tmp_path / "first.yaml"
     file.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="the file exists"):
         init.init_sweep(file, GATEWAY)
     assert file.read_text() == "mine"
 
