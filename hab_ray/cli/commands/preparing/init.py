@@ -47,20 +47,25 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     keys = key_variables()
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     makers = answers.makers(with_key, now.date()) if answers.tests else None
-    work = _work(sweep_text(answers, makers, now.date(), None), path, now)
+    file = shell_path(path)
+    work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)
     cost = _cost(make_plan(work, Store(open_folder(work.sweep.store))))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(sweep_text(answers, makers, now.date(), cost))
+    with path.open("x", encoding="utf-8") as opened:
+        opened.write(sweep_text(answers, makers, now.date(), file, cost))
     online = f" (${cost.online:,.2f} all online)" if cost.online > cost.as_sent else ""
     say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}; nothing was sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
-    name = shlex.quote(str(path))
-    say(f"next: hab rehearse {name}, hab plan {name}, hab run {name}")
+    say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
+
+
+def shell_path(path: Path) -> str:
+    """Return a path as an argument of a shell command: quoted, and not mistaken for an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def _work(text: str, path: Path, now: datetime) -> Work:
