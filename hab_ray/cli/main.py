@@ -15,7 +15,7 @@ from hab_ray import __version__
 from hab_ray.cli.ending import console, say_error, verbosity
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.registry import CommandGroup
-from hab_ray.cli.views.terminal import write_whatever_the_encoding
+from hab_ray.cli.views.terminal import escape_unencodable
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.env_text import env_file, env_keys
 from hab_ray.inputs.files import BadInput
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `hab` as the console script does. SIGTERM ends a command as Ctrl-C does."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator keeps 40 MB unused
     os.umask(0o077)  # only this user may read what is written
-    write_whatever_the_encoding()
+    escape_unencodable()
     stop.listen()
     try:
         app(arguments)

@@ -101,7 +101,7 @@ def _print_end(work: Work, end: RunEnd) -> None:
     if end.cut:
         _print_cut(end)
     if end.exit is Exit.INTERRUPTED:
-        say("interrupted; the same command resumes the run", "yellow")
+        say(Exit.INTERRUPTED.meaning, "yellow")
     if end.batches:
         _print_batches(work, end)
     say(sent_and_paid(end))
