@@ -1,4 +1,4 @@
-"""The most that an examination can cost, known before anything is sent."""
+"""The upper bound of an examination's cost, computed before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Provider
 
-# A line of a batch is the request and its name.
+# What a line of a batch file adds to the request.
 _LINE_BYTES = 256
 
 
-async def bound(visit: Visit) -> int:
-    """The most that a visit can cost, in nano-dollars.
+async def upper_bound(visit: Visit) -> int:
+    """Return the upper bound of a visit's cost in nano-dollars.
 
     Raises:
         ConfigError: a key is not set, or a model has no price.
