@@ -98,14 +98,15 @@ def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
 def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
     """Check whether the weights of models to serve on this machine are present; download nothing."""
     for name, entry in models:
+        subject, source = f"weights of {name}", entry.weights or entry.wire
+        is_embedding = entry.purpose is Purpose.EMBEDDING
         try:
-            if entry.purpose is Purpose.EMBEDDING:
-                path = embedding_weights(entry.wire)
-            else:
-                path = find(entry.weights or entry.wire, default_cache())
+            path = embedding_weights(entry.wire) if is_embedding else find(source, default_cache())
         except LocalError as error:
             cause, _, _ = str(error).partition(". ")
-            remedy = f"`hab run` downloads them, and so does `hab local pull {entry.weights or entry.wire}`"
-            yield warn(f"weights of {name}", cause, remedy)
+            if is_embedding:
+                yield wrong(subject, cause, "pip install 'hab-ray[local]', and use wordllama as the local model")
+            else:
+                yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
         else:
-            yield ok(f"weights of {name}", f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")
+            yield ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")
