@@ -122,8 +122,8 @@ def _redirected(work: Work, url: str) -> Work:
     def redirected(name: str, entry: ProviderEntry) -> ProviderEntry:
         protocol = load_vendor(entry.kind).protocol
         address = f"{base}/{account(name, protocol)}{protocol.version}"
-        without_keys = {"key_env": None, "headers_env": {}, "serve": False}
-        return entry.model_copy(update={"url": address, **without_keys, "batches": _AT_SIMULATOR})
+        changes = {"url": address, "key_env": None, "headers_env": {}, "serve": False, "batches": _AT_SIMULATOR}
+        return entry.model_copy(update=changes)
 
     providers = {name: redirected(name, entry) for name, entry in work.catalog.providers.items()}
     return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))

@@ -80,7 +80,7 @@ class Examined:
 
 @dataclass(frozen=True)
 class Visit:
-    """The questions to a sweep's vendors. `url` maps a provider to its URL; `wait_s` is how long to wait for a batch."""
+    """The questions to a sweep's vendors. `url` maps a provider to its URL; batches get `wait_s` seconds."""
 
     work: Work
     questions: Sequence[Question]
