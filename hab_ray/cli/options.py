@@ -23,8 +23,10 @@ FormatOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 
-SweepArgument = Annotated[Path, typer.Argument(help="The sweep file, e.g. jobs/demo.yaml.")]
-ModelOption = Annotated[Path | None, typer.Option(help="A .gguf file to use for the sweep's local chat models.")]
+SweepArgument = Annotated[Path, typer.Argument(metavar="SWEEP", help="The sweep file, e.g. jobs/demo.yaml.")]
+ModelOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A .gguf file to use for the sweep's local chat models.")
+]
 RunOption = Annotated[
     Location | None,
     typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
@@ -33,12 +35,18 @@ StoreOption = Annotated[
     Location | None,
     typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
 ]
-SubjectOption = Annotated[list[str] | None, typer.Option(help="A subject, instead of the sweep's. Repeatable.")]
-JudgeOption = Annotated[list[str] | None, typer.Option(help="A judge, instead of the sweep's. Repeatable.")]
+SubjectOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="A subject, instead of the sweep's. Repeatable.")
+]
+JudgeOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="A judge, instead of the sweep's. Repeatable.")
+]
 AvailableOption = Annotated[
     bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
 ]
 ExecutorOption = Annotated[
     str | None,
-    typer.Option(help="Where to make online calls: local (this process), ray, or auto (Ray for large sweeps)."),
+    typer.Option(
+        metavar="local|ray|auto", help="Make online calls in this process, by Ray, or auto: by Ray for large sweeps."
+    ),
 ]

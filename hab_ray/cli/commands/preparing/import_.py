@@ -40,10 +40,11 @@ def rubrics_command(
         ),
     ] = "strict",
 ) -> Exit:
-    """Convert the wording of a checkout into a folder of rubrics whose prompts equal the published ones byte for byte.
+    """Convert published wording into rubrics.
 
-    Only files with the published digests are executed, in a separate process. The published prompts do not fence off
-    foreign text; `hab rubric check`, reports and exports say so. Name the folder as `rubrics:` in a sweep file.
+    Their prompts equal those of the published code byte for byte. Only files with the published digests are
+    executed, in a separate process. The published prompts do not fence off foreign text; `hab rubric check`,
+    reports and exports say so. Name the folder as `rubrics:` in a sweep file.
     """
     from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
     from hab_ray.rubric import Reading
@@ -114,9 +115,10 @@ def tests_command(
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
 ) -> Exit:
-    """Convert the distinct queries of published rows into a file for `tests:` in a sweep.
+    """Convert queries into a file for `tests:`.
 
-    FILE.source.yaml beside it records their origin: source, licence, canaries, columns and counts.
+    The file has the distinct queries of the rows. FILE.source.yaml beside it records their origin: source, licence,
+    canaries, columns and counts.
     """
     from hab_ray.exchange.imports.answers import import_tests
 
@@ -135,10 +137,11 @@ def responses_command(
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
 ) -> Exit:
-    """Convert published answers into a file for `responses:` in a sweep, so that your judges judge them.
+    """Convert answers into a file for `responses:`.
 
-    Error texts that the published code wrote in place of an answer count as failed; null is an empty answer. Import
-    the answers' scores by `hab import verdicts`. FILE.source.yaml records the origin of the rows.
+    Your sweep's judges then judge them. Error texts that the published code wrote in place of an answer count as
+    failed; null is an empty answer. Import the answers' scores by `hab import verdicts`. FILE.source.yaml records
+    the origin of the rows.
     """
     from hab_ray.exchange.imports.answers import import_responses
 
@@ -158,7 +161,7 @@ def verdicts_command(
     rubrics: RubricsOption = None,
     scale: ScaleOption = "",
 ) -> Exit:
-    """Convert the verdicts of an earlier study's judges into a file for `raters:` in a sweep.
+    """Convert an earlier study's verdicts for `raters:`.
 
     Scores are in one column (score, with a column rater), in one column per judge (--column score:o3=NAME), or in
     cells with objects of scores by judge (--column scores=NAME). If there is a column text, each verdict is joined to
@@ -184,7 +187,7 @@ def ratings_command(
     rubrics: RubricsOption = None,
     scale: ScaleOption = "",
 ) -> Exit:
-    """Convert people's ratings into a file for `raters:` in a sweep.
+    """Convert people's ratings for `raters:`.
 
     Ratings are whole numbers from 0 to 10, as judges score, or any numbers on a --scale. They are in one column (score,
     with a column rater), in one column per person (--column score:NAME=NAME), or in cells with lists of objects with

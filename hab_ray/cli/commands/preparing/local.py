@@ -18,7 +18,7 @@ command = typer.Typer(help="Download open-weight models to serve on this machine
 def pull_command(
     name: Annotated[str, typer.Argument(help="A known name, hf:<owner>/<repo>/<file>.gguf, or a .gguf file.")],
 ) -> Exit:
-    """Download the weights of a local model once, verify them, and keep them in the user's cache."""
+    """Download and verify weights, once per user."""
     try:
         path = pull(name, cache=default_cache())
     except LocalError as error:

@@ -21,7 +21,7 @@ command = typer.Typer(help="Check the rubrics that define the dimensions, or sta
 def check_command(
     folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics. Default: the built-in ones.")] = None,
 ) -> Exit:
-    """Check a folder of rubrics; list its problems or, if there are none, its contents."""
+    """List the problems of rubrics, or their contents."""
     if problems := check(folder) + prompt_problems(folder):
         for problem in problems:
             say(str(problem))
@@ -64,7 +64,10 @@ def new_command(
     name: Annotated[str, typer.Argument(metavar="ID", help="The dimension's id, e.g. admit_mistakes.")],
     folder: Annotated[Path, typer.Option(help="The folder for the file; created if missing.")] = Path("my_rubrics"),
 ) -> Exit:
-    """Write a template for a new dimension with each field explained; `hab rubric check` lists what to fill in."""
+    """Write a template for a new dimension.
+
+    It explains each field; `hab rubric check` lists what is left to fill in.
+    """
     path = write_skeleton(name, folder)
     say(
         f"{path}: written; fill it in, run `hab rubric check {folder}` until it finds no problem, then name `rubrics: "

@@ -29,10 +29,11 @@ def sheet_command(
     raters: Annotated[int, typer.Option(help="Number of raters; each rates every answer.")] = 3,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
 ) -> Exit:
-    """Sample answers for people to rate; write a form per rater, for any browser, also offline, and the same as CSV.
+    """Write a form per rater with a sample of answers.
 
-    The files name no subject; the key stays in the run's folder. Name the files that raters send back under `raters:`
-    in the sweep, give `hab run` again, which costs nothing, then `hab agreement`.
+    A form works in any browser, also offline, and comes as CSV too. The files name no subject; the key stays in the
+    run's folder. Name the files that raters send back under `raters:` in the sweep, give `hab run` again, which
+    costs nothing, then `hab agreement`.
     """
     from hab_ray.analysis.sources import sources_of
     from hab_ray.exchange.sheets import SheetPlan, draw_sheet, write_sheet

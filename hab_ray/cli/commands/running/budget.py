@@ -84,7 +84,7 @@ def show_command(
     run: RunFolderArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
 ) -> Exit:
-    """Show where every dollar of a run's budget is: paid, reserved, stranded, left."""
+    """Show what is paid, reserved, stranded and left."""
     parts = _parts(open_run_with_store(run), read_status(run))
     if as_json:
         console.print_json(json.dumps(parts))
@@ -102,9 +102,10 @@ def show_command(
 @command.command("release")
 @ends_with_status
 def release_command(run: RunFolderArgument) -> Exit:
-    """Count stranded money as unspent: money granted before a run ended uncleanly and not accounted for.
+    """Count a run's stranded money as unspent.
 
-    Check the vendors' bills first: calls that were in flight at that moment may have been billed.
+    Stranded money was granted before an unclean end of the run and is not accounted for. Check the vendors' bills
+    first: calls that were in flight at that moment may have been billed.
     """
     work = open_run_with_store(run)
     with spending(work, stop, warn) as session:

@@ -183,6 +183,7 @@ def command(
         float | None,
         typer.Option(
             min=0,
+            metavar="SECONDS",
             help=f"Seconds to wait for open calls after Ctrl-C or SIGTERM. Default: {DRAIN_S:g}; in a Ray job at most "
             "what RAY_JOB_STOP_WAIT_TIME_S allows.",
             show_default=False,

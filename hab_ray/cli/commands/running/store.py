@@ -34,10 +34,11 @@ def gc_command(
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
-    """Show which replies only deleted runs paid for and used; with --yes, remove them.
+    """Show replies of deleted runs; --yes removes them.
 
-    A run exists if it is where the store last saw it, or in one of the folders you name. A run elsewhere counts as
-    deleted and would pay again for removed replies. Every existing run must be complete.
+    These are the replies that only deleted runs paid for and used. A run exists if it is where the store last saw
+    it, or in one of the folders you name. A run elsewhere counts as deleted and would pay again for removed
+    replies. Every existing run must be complete.
     """
     refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
