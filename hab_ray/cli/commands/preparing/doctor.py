@@ -16,7 +16,8 @@ from hab_ray.errors import ConfigError, Exit
 @ends_with_status
 def command(
     sweep: Annotated[
-        Path | None, typer.Argument(help="The sweep file. Default: check this machine and the vendors with keys.")
+        Path | None,
+        typer.Argument(metavar="SWEEP", help="The sweep file. Default: check this machine and the vendors with keys."),
     ] = None,
     subject: options.SubjectOption = None,
     judge: options.JudgeOption = None,
@@ -29,13 +30,18 @@ def command(
     batch: Annotated[
         bool, typer.Option("--batch", help="With --live: also submit a batch of two rows to each model.")
     ] = False,
-    max_usd: Annotated[float, typer.Option(min=0, help="With --live: upper limit of the cost in dollars.")] = 1.0,
-    wait: Annotated[float, typer.Option(min=0, help="With --batch: minutes to wait for a batch.")] = 30.0,
+    max_usd: Annotated[
+        float, typer.Option(min=0, metavar="USD", help="With --live: upper limit of the cost in dollars.")
+    ] = 1.0,
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="MINUTES", help="With --batch: minutes to wait for a batch.")
+    ] = 30.0,
     at: Annotated[
         str | None, typer.Option(metavar="URL", help="With --live: a `hab simulate` to call instead of the vendors.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="With --live: the file of exchanges, instead of doctor-<name>-<time>.jsonl.")
+        Path | None,
+        typer.Option(metavar="FILE", help="With --live: the file of exchanges, instead of doctor-<name>-<time>.jsonl."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what --live costs without asking.")] = False,
 ) -> Exit:

@@ -91,17 +91,23 @@ def _rounded_up(dollars: float) -> float:
 
 @ends_with_status
 def command(
-    file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("first.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep file to write.")] = Path("first.yaml"),
     model: Annotated[
-        list[str] | None, typer.Option(help="A model to measure, from `hab models` or at the endpoint. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A model to measure, from `hab models` or at the endpoint. Repeatable."),
     ] = None,
-    dimension: Annotated[list[str] | None, typer.Option(help="A dimension, or all. Repeatable.")] = None,
+    dimension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A dimension, or all. Repeatable.")
+    ] = None,
     tests: Annotated[
-        str | None, typer.Option(help="Number of tests per dimension, or seeds for the rubrics' own queries.")
+        str | None,
+        typer.Option(metavar="N|seeds", help="Number of tests per dimension, or seeds for the rubrics' own queries."),
     ] = None,
-    judge: Annotated[list[str] | None, typer.Option(help="A judge. Repeatable.")] = None,
+    judge: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A judge. Repeatable.")] = None,
     endpoint: Annotated[str | None, typer.Option(metavar="URL", help="Your own gateway or server.")] = None,
-    like: Annotated[str | None, typer.Option(help="With --endpoint: the vendor that the gateway forwards to.")] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="VENDOR", help="With --endpoint: the vendor that the gateway forwards to.")
+    ] = None,
     key_env: Annotated[
         str | None, typer.Option(metavar="VARIABLE", help="With --endpoint: the variable that holds its key.")
     ] = None,

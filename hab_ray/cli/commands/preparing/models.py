@@ -122,7 +122,9 @@ def _new_models(catalog: Catalog, provider: str, listing: Listing, text: str) ->
 
 @ends_with_status
 def command(
-    text: Annotated[str, typer.Argument(help="Show only models with this in their name, wire name or provider.")] = "",
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Show only models with this in their name, wire name or provider.")
+    ] = "",
     check: Annotated[
         bool, typer.Option("--check", help="Ask the vendors which models exist today, at no cost.")
     ] = False,

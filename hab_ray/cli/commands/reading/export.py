@@ -22,6 +22,7 @@ def command(
         str,
         typer.Option(
             "--format",
+            metavar="FORMAT",
             help="hf (a data set like the published one), csv (prefixes text that a spreadsheet would take for a "
             "formula with '; csv-raw does not), json, or inspect (logs for `inspect view`).",
         ),

@@ -69,7 +69,10 @@ def command(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole plan as JSON, by dimension too.")] = False,
     probe: Annotated[
-        int, typer.Option(min=0, help="First send this many calls per stage, model and dimension to measure tokens.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="First send this many calls per stage, model and dimension to measure tokens."
+        ),
     ] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the probe costs without asking.")] = False,
 ) -> Exit:

@@ -99,12 +99,15 @@ def command(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the simulator's answers and of the planted truth.")] = 0,
     faults: Annotated[
-        Path | None, typer.Option(help="A YAML file of faults to simulate, e.g. jobs/nightmare.yaml.")
+        Path | None, typer.Option(metavar="FILE", help="A YAML file of faults to simulate, e.g. jobs/nightmare.yaml.")
     ] = None,
-    latency: Annotated[float, typer.Option(min=0, help="Mean latency of a reply in seconds.")] = 0.0,
-    turnaround: Annotated[float, typer.Option(min=0, help="Turnaround of a batch in seconds.")] = 2.0,
+    latency: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Mean latency of a reply.")] = 0.0,
+    turnaround: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Turnaround of a batch.")] = 2.0,
     judge_error: Annotated[
-        float, typer.Option(min=0, max=1, help="Share of verdicts with a wrong letter; above 0 the check must fail.")
+        float,
+        typer.Option(
+            min=0, max=1, metavar="SHARE", help="Share of verdicts with a wrong letter; above 0 the check must fail."
+        ),
     ] = 0.0,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages.")] = False,
 ) -> Exit:

@@ -30,7 +30,7 @@ def gc_command(
     store: Annotated[Location, typer.Argument(parser=Location.of, metavar="STORE", help="The store's folder.")],
     folders: Annotated[
         list[Location] | None,
-        typer.Argument(parser=Location.of, metavar="[RUNS]...", help="Run folders in addition to those it knows."),
+        typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
