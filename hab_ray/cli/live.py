@@ -122,8 +122,8 @@ def _redirected(work: Work, url: str) -> Work:
     def redirected(name: str, entry: ProviderEntry) -> ProviderEntry:
         protocol = load_vendor(entry.kind).protocol
         address = f"{base}/{account(name, protocol)}{protocol.version}"
-        changes = {"url": address, "key_env": None, "headers_env": {}, "serve": False, "batches": _AT_SIMULATOR}
-        return entry.model_copy(update=changes)
+        without_keys: dict[str, object] = {"key_env": None, "headers_env": {}}
+        return entry.model_copy(update=without_keys | {"url": address, "serve": False, "batches": _AT_SIMULATOR})
 
     providers = {name: redirected(name, entry) for name, entry in work.catalog.providers.items()}
     return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
