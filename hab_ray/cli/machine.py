@@ -27,11 +27,7 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.WRONG: "red"}
 
 
 def examine_machine(path: Path | None, choices: Choices) -> Exit:
-    """Check what a sweep needs or, without one, this machine and the vendors whose keys are set; print the findings.
-
-    Raises:
-        ConfigError: the sweep file cannot be read.
-    """
+    """Check and print what a sweep needs or, without one, this machine and the vendors whose keys are set."""
     return print_findings(_check_machine() if path is None else check_sweep(chosen_sweep(path, choices)))
 
 

@@ -27,11 +27,7 @@ def load_run(run: Location) -> Work:
 
 
 def open_run_with_store(run: Location) -> Work:
-    """Load the work of a run folder and check that its store is the run's own.
-
-    Raises:
-        ConfigError: the run or its store is missing, the store is another one, or a newer version wrote it.
-    """
+    """Load the work of a run folder; raise ConfigError also if its store is missing or is not the run's own."""
     work = load_run(run)
     if last_holder(open_folder(work.sweep.store)) is None:
         raise ConfigError(

@@ -50,11 +50,7 @@ class InitOptions:
 
 
 def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str]) -> Answers:
-    """Take answers from the options and ask the user for the others; `dimensions` are the existing ones.
-
-    Raises:
-        ConfigError: an option is invalid, or one is missing and there is no terminal to ask on.
-    """
+    """Take answers from the options and ask for the others; raise ConfigError for an invalid one or no terminal."""
     missing = options.missing()
     if missing and not is_interactive():
         raise ConfigError(f"hab init: there is no terminal to ask on; add {', '.join(missing)}")

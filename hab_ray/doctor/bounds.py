@@ -16,11 +16,7 @@ _LINE_BYTES = 256
 
 
 async def upper_bound(visit: Visit) -> int:
-    """Return the upper bound of a visit's cost in nano-dollars.
-
-    Raises:
-        ConfigError: a key is not set, or a model has no price.
-    """
+    """Return the most a visit can cost in nano-dollars; raise ConfigError if a key or a model's price is missing."""
     total = 0
     for name in dict.fromkeys(question.provider for question in visit.questions):
         provider = connect(endpoint_of(name, visit.work.catalog.providers[name], visit.url(name)))

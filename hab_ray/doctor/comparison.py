@@ -223,9 +223,12 @@ def wrong_sums(protocol: WireProtocol, document: Any) -> Iterator[str]:
     """Yield each of the protocol's sums that does not hold somewhere in an answer."""
     if isinstance(document, dict):
         yield from filter(None, (law.problem(document) for law in protocol.sums))
-    members = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
-    for member in members:
+    for member in _members(document):
         yield from wrong_sums(protocol, member)
+
+
+def _members(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 
 def _documents(exchanges: Iterable[Exchange]) -> list[Any]:
@@ -244,12 +247,7 @@ def _is_shallow(document: Any) -> bool:
     for _ in range(_MAX_DEPTH):
         if not level:
             return True
-        level = [
-            member
-            for value in level
-            if isinstance(value, dict | list)
-            for member in (value.values() if isinstance(value, dict) else value)
-        ]
+        level = [member for value in level for member in _members(value)]
     return False
 
 

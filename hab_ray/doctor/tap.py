@@ -47,16 +47,12 @@ class Tap:
     """Records the requests at its addresses, one per question. `tapping()` runs one."""
 
     _session: aiohttp.ClientSession
-    _address: str = ""
+    base_url: str = ""
     _tapped: list[Tapped] = field(default_factory=list)
     _uploads: list[str] = field(default_factory=list)
     _exchanges: list[Exchange] = field(default_factory=list)
     _in_flight: Counter[str] = field(default_factory=Counter)
     _last: dict[str, float] = field(default_factory=dict)
-
-    def serve_at(self, address: str) -> None:
-        """Set the base of all addresses."""
-        self._address = address
 
     @property
     def exchanges(self) -> Sequence[Exchange]:
@@ -67,7 +63,7 @@ class Tap:
         """Return the address that forwards to an endpoint and records under this label."""
         secrets = [value for value in (endpoint.key, *endpoint.headers.values()) if value != NO_KEY]
         self._tapped.append(Tapped(label, account, endpoint, Redactor(secrets)))
-        return f"{self._address}/{len(self._tapped) - 1}"
+        return f"{self.base_url}/{len(self._tapped) - 1}"
 
     async def quiet(self, label: str) -> None:
         """Wait until there have been no requests under a label for `_QUIET_S`, at most `_MAX_S`."""
@@ -85,7 +81,7 @@ class Tap:
         tapped = self._tapped[int(number)]
         self._in_flight[tapped.label] += 1
         try:
-            return await self._handle(request, tapped, f"{self._address}/{number}", below)
+            return await self._handle(request, tapped, f"{self.base_url}/{number}", below)
         finally:
             self._in_flight[tapped.label] -= 1
             self._last[tapped.label] = time.monotonic()
@@ -180,8 +176,17 @@ def _below(base: str, path: str) -> str:
 async def tapping() -> AsyncIterator[Tap]:
     """Run a tap that listens on localhost only, until the end of the block."""
     with _bypassing_proxy():
-        async with _listening() as tap:
-            yield tap
+        async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
+            tap = Tap(session)
+            server = web.Server(tap.handle, access_log=None)
+            runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, _HOST, 0).start()
+                tap.base_url = f"http://{_HOST}:{runner.addresses[0][1]}"
+                yield tap
+            finally:
+                await runner.cleanup()
 
 
 @contextmanager
@@ -198,17 +203,3 @@ def _bypassing_proxy() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@asynccontextmanager
-async def _listening() -> AsyncIterator[Tap]:
-    async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
-        tap = Tap(session)
-        runner = web.ServerRunner(web.Server(tap.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, _HOST, 0).start()
-            tap.serve_at(f"http://{_HOST}:{runner.addresses[0][1]}")
-            yield tap
-        finally:
-            await runner.cleanup()

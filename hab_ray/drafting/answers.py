@@ -99,11 +99,7 @@ def _is_retired(catalog: Catalog, names: tuple[str, ...], today: date) -> bool:
 
 
 def catalogue_models(given: Iterable[str]) -> tuple[str, ...]:
-    """Return distinct chat models by name, or by `provider/model` of a provider of the catalogue.
-
-    Raises:
-        ConfigError: a model is unknown, or only embeds texts.
-    """
+    """Return distinct chat models by catalogue name or `provider/model`; raise ConfigError for any other name."""
     catalog, names = load_catalog(), tuple(dict.fromkeys(given))
     for name in names:
         if catalog.find(name).purpose is not Purpose.CHAT:
@@ -119,11 +115,7 @@ def dimensions_of(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]
 
 
 def number_of_tests(given: str) -> int | None:
-    """Read the number of tests per dimension, None for `seeds`.
-
-    Raises:
-        ConfigError: it is neither `seeds` nor a whole number from 1 to `MAX_TESTS`.
-    """
+    """Read the number of tests per dimension, None for `seeds`; raise ConfigError unless it is 1 to `MAX_TESTS`."""
     if given.strip() == "seeds":
         return None
     digits = given.strip().lstrip("0")

@@ -114,7 +114,7 @@ def _time(plan: Plan, likely: bool) -> str:
 
 
 def _bottleneck(plan: Plan) -> str:
-    """Name the token limit that decides the online time: the catalogue has the lowest of any account."""
+    """Name the token limit that decides the online time: the catalogue has the limits of the lowest account tier."""
     slowest = max(plan.times, key=lambda time: time.seconds, default=None)
     if slowest is None or not slowest.tokens_per_minute:
         return ""

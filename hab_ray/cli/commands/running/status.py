@@ -54,11 +54,7 @@ class Status:
 
 
 def read_status(run: Location) -> Status:
-    """Return the status of a run, in at most three requests if its driver has reported.
-
-    Raises:
-        ConfigError: there is no run, or a newer version wrote its store.
-    """
+    """Read a run's status, in at most three requests if its driver has reported; raise ConfigError without a run."""
     problem, progress, store = None, None, None
     try:
         progress = read_progress(open_folder(run).get(PROGRESS))
