@@ -64,6 +64,8 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     assert "cancellation requested" in desk.hab("batches", "cancel", "run").stdout
     desk.says("run", sweep, "--yes")
     assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
+    assert "there is nothing to cancel" in desk.says("batches", "cancel", "run")
+    assert "not cancelled, since it is not open" in desk.says("batches", "cancel", "run", "xai/000001")
 
 
 def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Vendors) -> None:

@@ -76,11 +76,13 @@ async def _cancel(work: Work, batch: Batch) -> None:
         await api.close()
 
 
-def _find(work: Work, name: str) -> Batch:
-    for batch in batches_of(work):
-        if name in (batch.name, batch.batch_id):
-            return batch
-    raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` lists them")
+def _find(work: Work, names: Sequence[str]) -> list[Batch]:
+    batches = batches_of(work)
+    by_name = {name: batch for batch in batches for name in (batch.name, batch.batch_id)}
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` lists them")
+    return [by_name[name] for name in names]
 
 
 command = typer.Typer(help="Show or cancel a run's batches at the vendors.", no_args_is_help=True)
@@ -116,7 +118,7 @@ def show_command(
     batch: Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")],
 ) -> Exit:
     """Show the history of one batch."""
-    found = _find(open_run_with_store(run), batch)
+    (found,) = _find(open_run_with_store(run), [batch])
     say(f"{found.name}: {found.intent.rows} rows for {found.intent.model}, {found.intent.bytes:,} bytes")
     for event in found.events:
         say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_describe(event)}")
@@ -133,10 +135,13 @@ def cancel_command(
 ) -> Exit:
     """Ask the vendors to cancel batches. Rows finished by then are charged, and `hab run` collects them."""
     work = open_run_with_store(run)
-    chosen = [_find(work, name) for name in batch or []] or batches_of(work)
+    chosen = _find(work, batch) if batch else [b for b in batches_of(work) if b.phase is Phase.AT_VENDOR]
+    if not chosen:
+        say("no batch of this run is open at a vendor: there is nothing to cancel")
     status = Exit.COMPLETE
     for each in chosen:
         if each.phase is not Phase.AT_VENDOR:
+            say(f"{each.name}: not cancelled, since it is not open at the vendor ({each.phase})", "yellow")
             continue
         if not each.is_certain:
             say(f"{each.name}: not cancelled, since {each.batch_id} may belong to another program")

@@ -51,12 +51,15 @@ def command(
     place = folder or Location("runs")
     files = open_folder(place)
     names = files.list()
-    found = [run for run, _, file in (name.partition("/") for name in names) if file == SWEEP]
-    if not found:
+    sizes = {run: 0 for run, _, file in (name.partition("/") for name in names) if file == SWEEP}
+    if not sizes:
         raise ConfigError(f"{place}: there are no runs here; `hab run SWEEP.yaml` starts one, or name another folder")
     table = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
-    for name in found:
-        size = sum(files.size(each) for each in names if each.startswith(f"{name}/"))
-        table.add_row(*map(one_line, _cells(place / name, size)))
+    for name in names:
+        run = name.partition("/")[0]
+        if run in sizes:
+            sizes[run] += files.size(name)
+    for run, size in sizes.items():
+        table.add_row(*map(one_line, _cells(place / run, size)))
     print_cells(table, console)
     return Exit.COMPLETE
