@@ -1,4 +1,4 @@
-"""`python -m hab_ray.cli`: the command `hab`, where its script is not on the path."""
+"""`python -m hab_ray.cli`: runs `hab` when its script is not on the PATH."""
 
 from hab_ray.cli.start import main
 

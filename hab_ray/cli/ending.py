@@ -1,8 +1,8 @@
-"""What a command says and asks, and how it ends: an exit status, and one message where something went wrong.
+"""Console output, questions and exit statuses of all commands.
 
-An error of ours is one message and the status of its class (see `hab_ray.errors`); so is an error of the file system.
-Any other exception is a bug: one line and status 7, because what was paid for is in the store and the same command
-goes on. A traceback is shown with -v only.
+A `HabError` or an error of the file system becomes one message and the exit status of its class (see
+`hab_ray.errors`). Any other exception is a bug: one line and status 7, because replies that were paid for are in the
+store and the same command resumes. Only -v shows a traceback.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ errors = Terminal(stderr=True)
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Print one line, which no terminal breaks; nothing in it moves a cursor or forges a second line."""
+    """Print `text` as one unwrapped line, with control characters and line breaks made harmless."""
     indent = " " * (len(text) - len(text.lstrip(" ")))
     console.print(indent + one_line(text), style=style, soft_wrap=True)
 
 
 @contextmanager
-def aside() -> Iterator[None]:
-    """Say it on standard error meanwhile: a program reads the other one."""
+def on_stderr() -> Iterator[None]:
+    """Send console output to standard error inside the block, while a program reads standard output."""
     console.stderr = True
     try:
         yield
@@ -44,36 +44,36 @@ def aside() -> Iterator[None]:
 
 
 def warn(text: str) -> None:
-    """Say what is to be seen beside the results: why a command waits, what it does on its own."""
+    """Print a warning or a notice, such as why a command waits, in yellow."""
     say(text, "yellow")
 
 
 def ask_to_spend(what: str) -> None:
-    """Ask whether to spend on what was just shown.
+    """Ask whether to spend the amount just shown.
 
     Raises:
-        ConfigError: nobody is there to answer.
-        Interrupted: the answer was no.
+        ConfigError: there is no terminal to ask on.
+        Interrupted: the user answered no.
     """
-    if not is_anybody_there():
-        raise ConfigError(f"{what} costs money: look at what is shown above, then give the command again with --yes")
+    if not is_interactive():
+        raise ConfigError(f"{what} costs money: check the cost shown above, then repeat the command with --yes")
     if not typer.confirm("Spend this?", default=False):
         raise Interrupted("nothing was sent")
 
 
-def is_anybody_there() -> bool:
-    """Whether a user is at a terminal and can be asked."""
+def is_interactive() -> bool:
+    """Whether a user is at a terminal and can answer questions."""
     return console.is_terminal and sys.stdin.isatty()
 
 
 def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
-    """Make a command end the process with the status it returns; an exception becomes one message."""
+    """Make a command exit with the status it returns; print an exception as one message."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             status = command(*args, **kwargs)
-        except (KeyboardInterrupt, typer.Abort):  # the latter is Ctrl-C or an end of input at a question
+        except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
             raise
@@ -86,7 +86,7 @@ def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
 
 @dataclass
 class Verbosity:
-    """Whether `hab -v` was given; `hab run -v` comes with the command's own options."""
+    """Whether `hab -v` was given, as opposed to `hab run -v`, which is an option of the command."""
 
     tracebacks: bool = False
 
@@ -95,14 +95,14 @@ verbosity = Verbosity()
 
 
 def say_error(error: Exception, with_traceback: bool) -> Exit:
-    """Say in one message what an exception means; the exit status it leads to."""
-    ours = file_problem(error) if isinstance(error, OSError) else error
+    """Print an exception as one message; return its exit status."""
     if with_traceback:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+    known = file_problem(error) if isinstance(error, OSError) else error
     first_line = (str(error).strip().splitlines() or [""])[0]
     bug = (
-        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. What was paid for is kept, and the same "
-        "command goes on where this ended; with -v right after `hab` it shows the traceback, for a report of the bug."
+        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
+        "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
-    errors.print(str(ours) if isinstance(ours, HabError) else bug, markup=False, soft_wrap=True, style="red")
+    errors.print(str(known) if isinstance(known, HabError) else bug, markup=False, soft_wrap=True, style="red")
     return exit_of(error)

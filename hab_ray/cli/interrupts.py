@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM for the command `hab`, from its first import to its last line."""
+"""The one handler of Ctrl-C and SIGTERM of the command `hab`."""
 
 from __future__ import annotations
 

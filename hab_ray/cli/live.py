@@ -1,4 +1,4 @@
-"""`hab doctor --live`: asks every model of a sweep once, for cents, and shows what vendors do otherwise."""
+"""`hab doctor --live`: calls every model of a sweep once and shows how vendors differ from the simulator."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hab_ray.catalog.models import BatchPolicy, Catalog, ProviderEntry, folder_n
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ask_to_spend, say, warn
 from hab_ray.cli.interrupts import stop
-from hab_ray.cli.machine import of_sweep, show
+from hab_ray.cli.machine import check_sweep, print_findings
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.doctor.bounds import bound
+from hab_ray.doctor.bounds import upper_bound
 from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
 from hab_ray.doctor.examination import Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.visit import asked_on_record, pay
+from hab_ray.doctor.visit import detect_api_versions, run_live_check
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
 from hab_ray.executors.serving import Endpoints
@@ -38,15 +38,15 @@ from hab_ray.visible import counted
 from hab_ray.work import Work
 
 _NOTES_SHOWN = 12
-# A simulator's batches take seconds.
+# A simulator completes batches within seconds.
 _AT_SIMULATOR = BatchPolicy(poll_s=0.2, longest_poll_s=1.0, in_doubt_s=2.0, still_s=0.2)
 
 
 @dataclass(frozen=True)
 class LiveOptions:
-    """How vendors are asked: `yes` spends without asking, `by_batch` tries a batch of each model too.
+    """Options of a live check: `yes` spends without asking, `by_batch` also submits a batch to each model.
 
-    A batch is waited for `wait_s` seconds. `at` is the address of a simulator to ask instead of the vendors; `out` is
+    `wait_s` is how long to wait for a batch. `at` is the URL of a simulator to call instead of the vendors; `out` is
     the file of exchanges.
     """
 
@@ -59,33 +59,33 @@ class LiveOptions:
 
 
 def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
-    """Ask, spend at most `max_usd`, show what differs from the simulator, and keep the exchanges in a file.
+    """Call every model, spend at most `max_usd`, show the differences from the simulator, and record all exchanges.
 
     Raises:
-        ConfigError: the sweep cannot run, it would cost more, or nobody is there to be asked.
-        StoreHeld: another driver has the store.
-        Interrupted: the answer was no, or the user ended it.
+        ConfigError: the sweep cannot run, would cost more than `max_usd`, or there is no terminal to ask on.
+        StoreHeld: another driver holds the store.
+        Interrupted: the user answered no or stopped the check.
     """
     now = datetime.now(UTC)
     with ExitStack() as stack:
         if options.at is not None:
             folder = Location.of(stack.enter_context(TemporaryDirectory(prefix="hab-doctor-")))
             choices = replace(choices, run=folder / "run", store=folder / "store")
-        work = _prepared(path, choices, options, now)
-        if options.at is None and show(of_sweep(work.sweep)) is not Exit.COMPLETE:
-            say("nothing was sent: what is wrong above comes first", "red")
+        work = _prepare(path, choices, options, now)
+        if options.at is None and print_findings(check_sweep(work.sweep)) is not Exit.COMPLETE:
+            say("nothing was sent: fix the problems above first", "red")
             return Exit.CONFIGURATION
         file = options.out or Path(f"doctor-{folder_name(work.sweep.name)}-{now:%Y%m%dT%H%M%S}.jsonl")
         refuse_unwritable_file(file)
-        versions, asked_before = asyncio.run(asked_on_record(work))
+        versions, version_exchanges = asyncio.run(detect_api_versions(work))
         work = under(work, versions)
         visit = Visit(work, questions(work), Endpoints(work, stack).url, options.by_batch, options.wait_s)
-        _agree(asyncio.run(bound(visit)), visit, options)
+        _confirm_cost(asyncio.run(upper_bound(visit)), visit, options)
         say("asking the simulator, which costs nothing, then the vendors")
         reference = asyncio.run(at_simulator(work, options.by_batch, now))
         stop.check()
-        found = pay(visit, options.max_usd, stop, warn)
-        found = replace(found, exchanges=[*asked_before, *found.exchanges])
+        found = run_live_check(visit, options.max_usd, stop, warn)
+        found = replace(found, exchanges=[*version_exchanges, *found.exchanges])
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
     for left in found.examined.left_open:
         say(f"note: {left}", "yellow")
@@ -93,82 +93,74 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
     compared = compare(found, reference, protocols, work.models)
     for name, version in versions.items():
-        what = f"takes requests under API version {version}, and not under {DEFAULT_VERSION}; the run asks under it"
+        what = f"accepts API version {version} and not {DEFAULT_VERSION}; runs use {version}"
         compared.differ(name, "", [(Rank.COSMETIC, what)])
-    _tell(compared, found)
+    _print_result(compared, found)
     say(
-        f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a report of "
-        f"a bug, or have it answered again by `hab simulate --replay {file}`"
+        f"the exchanges are in {file}, without keys and tokens but with the sweep's prompts: attach it to a bug report "
+        f"or replay it by `hab simulate --replay {file}`"
     )
     return Exit.DIFFERENT if compared.serious else Exit.COMPLETE
 
 
-def _prepared(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
+def _prepare(path: Path, choices: Choices, options: LiveOptions, now: datetime) -> Work:
     work, problems = prepare(path, choices, now)
     if options.at is not None:
-        return _at(work, options.at)
+        return _redirected(work, options.at)
     refuse_errors(problems)
     refuse_simulated(work.sweep)
     return work
 
 
-def _at(work: Work, url: str) -> Work:
-    """The same work with every provider at a simulator. No key is read, so that none can be sent there."""
+def _redirected(work: Work, url: str) -> Work:
+    """Return the work with every provider at a simulator and no key, so that none can be sent there."""
     try:
         base = checked_url(url).rstrip("/")
     except ValueError as error:
         raise ConfigError(f"--at: {error}") from None
 
-    def moved(name: str, entry: ProviderEntry) -> ProviderEntry:
+    def redirected(name: str, entry: ProviderEntry) -> ProviderEntry:
         protocol = load_vendor(entry.kind).protocol
-        return entry.model_copy(
-            update={
-                "url": f"{base}/{account(name, protocol)}{protocol.version}",
-                "key_env": None,
-                "headers_env": {},
-                "serve": False,
-                "batches": _AT_SIMULATOR,
-            }
-        )
+        address = f"{base}/{account(name, protocol)}{protocol.version}"
+        without_keys: dict[str, object] = {"key_env": None, "headers_env": {}}
+        return entry.model_copy(update=without_keys | {"url": address, "serve": False, "batches": _AT_SIMULATOR})
 
-    providers = {name: moved(name, entry) for name, entry in work.catalog.providers.items()}
+    providers = {name: redirected(name, entry) for name, entry in work.catalog.providers.items()}
     return replace(work, catalog=Catalog(providers=providers, models=work.catalog.models))
 
 
-def _agree(most: int, visit: Visit, options: LiveOptions) -> None:
-    """Say what it costs at most, refuse more than is allowed, and ask."""
-    dollars = most / NANO
-    by_batch = ", and a batch of two rows of each that takes batches," if visit.by_batch else ""
+def _confirm_cost(nanousd: int, visit: Visit, options: LiveOptions) -> None:
+    dollars = nanousd / NANO
+    by_batch = ", and a batch of two rows to each model with batches," if visit.by_batch else ""
     say(
         f"the doctor makes {len(visit.questions)} calls{by_batch} and spends at most ${dollars:.4f}; "
-        "they are calls of its own, which the run does not use"
+        "these are its own calls, which the run does not reuse"
     )
     if dollars > options.max_usd:
         raise ConfigError(
-            f"--max-usd {options.max_usd:g}: the calls may cost ${dollars:.4f}, and nothing was sent; allow as much by "
-            "--max-usd, or leave models out by --subject and --judge"
+            f"--max-usd {options.max_usd:g}: the calls may cost ${dollars:.4f}, and nothing was sent; raise --max-usd, "
+            "or choose fewer models by --subject and --judge"
         )
-    if most and not options.yes and options.at is None:
-        ask_to_spend("an examination")
+    if nanousd and not options.yes and options.at is None:
+        ask_to_spend("a live check")
 
 
-def _tell(compared: ComparedProtocols, found: Recording) -> None:
+def _print_result(compared: ComparedProtocols, found: Recording) -> None:
     examined = found.examined
-    _list("note: ", compared.notes, "yellow")
-    _list("cosmetic: ", [one for one in compared.differences if one not in compared.serious], "yellow")
+    cosmetic = [one for one in compared.differences if one not in compared.serious]
+    _print_some("note: ", compared.notes)
+    _print_some("cosmetic: ", cosmetic)
     for difference in sorted(compared.serious, key=lambda one: one.rank):
         say(f"{difference.rank.meaning}: {difference}", "red")
-    count, minor = len(compared.serious), len(compared.differences) - len(compared.serious)
-    told = f"{counted(count, 'difference')} from the simulator" if count else "no difference"
-    told += f", and {minor} cosmetic" if minor else ""
-    lost = examined.lost_nanousd
+    count, lost = len(compared.serious), examined.lost_nanousd
+    result = f"{counted(count, 'difference')} from the simulator" if count else "no difference"
+    result += f", and {len(cosmetic)} cosmetic" if cosmetic else ""
     more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
-    paid = f"{examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}"
-    say(f"{told}; {paid}")
+    say(f"{result}; {examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}")
 
 
-def _list(prefix: str, found: Sequence[ProtocolDifference], style: str) -> None:
+def _print_some(prefix: str, found: Sequence[ProtocolDifference]) -> None:
     for one in found[:_NOTES_SHOWN]:
-        say(f"{prefix}{one}", style)
+        say(f"{prefix}{one}", "yellow")
     if len(found) > _NOTES_SHOWN:
-        say(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", style)
+        say(f"{prefix}and {len(found) - _NOTES_SHOWN} more in the file", "yellow")

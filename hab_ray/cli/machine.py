@@ -1,4 +1,4 @@
-"""What `hab doctor` finds on this machine and on the way to the vendors, as a table."""
+"""`hab doctor` without --live: checks this machine and the vendors' endpoints and prints the findings as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hab_ray.catalog.models import ProviderEntry, load_catalog
 from hab_ray.cli.ending import console
-from hab_ray.cli.prepare import Choices, sweep_of
+from hab_ray.cli.prepare import Choices, chosen_sweep
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
@@ -27,16 +27,12 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.WRONG: "red"}
 
 
 def examine_machine(path: Path | None, choices: Choices) -> Exit:
-    """Show what a sweep needs, or without one what this machine has for the vendors whose keys are set.
-
-    Raises:
-        ConfigError: the sweep file cannot be read.
-    """
-    return show(_of_machine() if path is None else of_sweep(sweep_of(path, choices)))
+    """Check and print what a sweep needs or, without one, this machine and the vendors whose keys are set."""
+    return print_findings(_check_machine() if path is None else check_sweep(chosen_sweep(path, choices)))
 
 
-def of_sweep(sweep: Sweep) -> Iterator[Finding]:
-    """What a sweep needs of this machine and of the vendors."""
+def check_sweep(sweep: Sweep) -> Iterator[Finding]:
+    """Check what a sweep needs on this machine and from the vendors."""
     catalog = sweep.catalog
     entries = {name: catalog.find(name) for name in sweep.model_names()}
     names = dict.fromkeys(entry.provider for entry in entries.values())
@@ -46,36 +42,34 @@ def of_sweep(sweep: Sweep) -> Iterator[Finding]:
     yield machine.room("store", sweep.store)
     served = [(name, entry) for name, entry in entries.items() if catalog.providers[entry.provider].serve]
     yield from machine.weights(served)
-    yield from _of_vendors(providers)
-    yield from _versions(providers, open_folder(sweep.store))
+    yield from _check_vendors(providers)
+    yield from _gemini_versions(providers, open_folder(sweep.store))
 
 
-def _versions(providers: Mapping[str, ProviderEntry], store: Folder) -> Iterator[Finding]:
-    """Under which API version Gemini endpoints are asked, and who says so."""
+def _gemini_versions(providers: Mapping[str, ProviderEntry], store: Folder) -> Iterator[Finding]:
     for name, entry in providers.items():
         if not api_versions.is_gemini(entry):
             continue
         if stated := api_versions.stated(entry):
             yield ok(f"{name}: API version", stated)
         elif noted := api_versions.remembered(store, name, entry):
-            yield ok(f"{name}: API version", f"{noted}, as the endpoint has answered (in the store)")
+            yield ok(f"{name}: API version", f"{noted}, detected earlier and kept in the store")
         else:
-            yield ok(f"{name}: API version", "v1beta or v1, asked once when a run starts")
+            yield ok(f"{name}: API version", "v1beta or v1, detected when a run starts")
 
 
-def _of_machine() -> Iterator[Finding]:
-    providers = load_catalog().providers
+def _check_machine() -> Iterator[Finding]:
     with_key = {
         name: entry
-        for name, entry in providers.items()
+        for name, entry in load_catalog().providers.items()
         if variables_of(entry) and all(has_secret(variable, os.environ) for variable in variables_of(entry))
     }
     yield from (machine.python(), machine.ray())
     yield machine.room("store", Location.of("store"))
-    yield from _of_vendors(with_key)
+    yield from _check_vendors(with_key)
 
 
-def _of_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
+def _check_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
     answers = asyncio.run(endpoints.ask_all(providers))
     yield machine.clock(datetime.now(UTC), [(one.provider, one.date) for one in answers if one.date])
     by_provider = {one.provider: one for one in answers}
@@ -85,11 +79,11 @@ def _of_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
         yield from endpoints.keys(name, entry)
 
 
-def show(found: Iterable[Finding]) -> Exit:
-    """Print findings as a table; the exit status that they lead to."""
+def print_findings(found: Iterable[Finding]) -> Exit:
+    """Print findings as a table; return the exit status they imply."""
     findings = list(found)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for heading in ("", "what", "seen", "what to do"):
+    for heading in ("", "check", "found", "what to do"):
         table.add_column(heading, overflow="fold")
     for finding in findings:
         table.add_row(finding.level, finding.subject, finding.seen, finding.remedy, style=_STYLES[finding.level])

@@ -1,4 +1,4 @@
-"""Opens run folders for the commands that look at a run: its work, its batches, and how far it is by its files."""
+"""Opens run folders for commands that inspect a run: its work, its batches, its progress counted from its files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ from hab_ray.work import Work
 
 
 def load_run(run: Location) -> Work:
-    """The work of a run folder.
-
-    Raises:
-        ConfigError: there is no run, or a newer version has written its store.
-    """
+    """Load the work of a run folder; raise ConfigError if there is no run or a newer version wrote its store."""
     reach(run)
     work = load_work(run, datetime.now(UTC))
     refuse_newer(reach(work.sweep.store), f"store at {work.sweep.store}")
@@ -31,40 +27,36 @@ def load_run(run: Location) -> Work:
 
 
 def open_run_with_store(run: Location) -> Work:
-    """The work of a run folder, for commands that answer from its store.
-
-    Raises:
-        ConfigError: there is no run or no store, another store is at its path, or a newer version has written it.
-    """
+    """Load the work of a run folder; raise ConfigError also if its store is missing or is not the run's own."""
     work = load_run(run)
     if last_holder(open_folder(work.sweep.store)) is None:
         raise ConfigError(
-            f"{run}: there is no folder {work.sweep.store}, which holds the run's store. Paths in a sweep are relative "
-            "to the folder that `hab run` was given in: give this command there too"
+            f"{run}: the run's store is not at {work.sweep.store}. Paths in a sweep are relative to the folder in "
+            "which `hab run` was given: run this command in that folder"
         )
     refuse_other_store(work)
     return work
 
 
 def batches_in_store(work: Work) -> list[Batch]:
-    """All batches that a run's store has of the run's providers, this run's and others'."""
+    """Return all batches of the run's providers in its store, those of other runs included."""
     folder = open_folder(work.sweep.store)
     providers = sorted({m.entry.provider for m in work.models.values()})
     return [batch for provider in providers for batch in Ledger(folder, provider).read()]
 
 
-def counted(work: Work, reported: Progress | None) -> Progress:
-    """How far a run is by its files, beside what a driver of an older version has reported."""
+def progress_from_files(work: Work, reported: Progress | None) -> Progress:
+    """Count a run's progress from its files; keep the other figures that an older version's driver `reported`."""
     done: dict[tuple[str, str], int] = defaultdict(int)
-    known: dict[tuple[str, str], int] = defaultdict(int)
+    total: dict[tuple[str, str], int] = defaultdict(int)
     for shard in work.shards():
         line, written = (shard.stage, shard.name), work.written(shard) or 0
-        known[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
+        total[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
         done[line] += written
     waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
     return replace(
         reported or Progress("", 0.0, (), calls=0, retries=0, cost_nanousd=0, notes=()),
-        stages=tuple(StageProgress(stage, name, known[stage, name], done[stage, name], 0, 0) for stage, name in known),
+        stages=tuple(StageProgress(*line, total[line], done[line], failed=0, in_flight=0) for line in total),
         batches=tuple(batch_progress(batch) for batch in waiting),
         store=str(work.sweep.store),
         end=None,

@@ -1,4 +1,4 @@
-"""From a sweep file and the command line's options to work that is ready to be planned or run."""
+"""Turns a sweep file and the command line's options into work that can be planned or run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hab_ray.work import Work
 
 @dataclass(frozen=True)
 class Choices:
-    """What the command line says about a sweep; empty leaves the sweep file's word."""
+    """Options of the command line that override keys of the sweep file; empty ones override nothing."""
 
     model: Path | None = None
     run: Location | None = None
@@ -32,7 +32,7 @@ class Choices:
     executor: str | None = None
 
     def changes(self) -> Mapping[str, Any]:
-        """The top-level keys of the sweep file that are replaced."""
+        """Return the overridden top-level keys of the sweep file with their values."""
         given = {
             "run": self.run and str(self.run),
             "store": self.store and str(self.store),
@@ -44,27 +44,19 @@ class Choices:
 
 
 def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:
-    """The work of a sweep file, and what stands in its way.
-
-    Raises:
-        ConfigError: the sweep cannot be resolved at all.
-    """
+    """Return the work of a sweep file and its preflight problems; raise ConfigError if it cannot be resolved."""
     ROWS_READ.set(RowsRead(errors))
-    work, problems = preflight.prepare(sweep_of(path, choices), now)
+    work, problems = preflight.prepare(chosen_sweep(path, choices), now)
     if not choices.available_only:
         return work, problems
     return preflight.prepare(preflight.available_only(work.sweep, problems), now)
 
 
-def sweep_of(path: Path, choices: Choices) -> Sweep:
-    """The sweep of a file as the command line changes it; nothing is resolved or fetched.
-
-    Raises:
-        ConfigError: it cannot be read.
-    """
+def chosen_sweep(path: Path, choices: Choices) -> Sweep:
+    """Read a sweep file and apply `choices`; resolve and fetch nothing. Raise ConfigError if it cannot be read."""
     sweep = load_sweep(path, choices.changes())
     if choices.model is None:
         return sweep
     if not choices.model.is_file():
-        raise ConfigError(f"--model {choices.model}: there is no such file; give the path of a .gguf file")
+        raise ConfigError(f"--model {choices.model}: no such file; give the path of a .gguf file")
     return sweep.on_local_weights(choices.model.resolve())

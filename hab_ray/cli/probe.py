@@ -1,4 +1,4 @@
-"""`hab plan --probe N`: spend a few calls of each cell to measure what the plan would guess."""
+"""`hab plan --probe N`: makes a few calls of each stage, model and dimension to measure what the plan would guess."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ _REASONS_SHOWN = 5
 
 
 def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
-    """Have `each` calls of every cell answered, as far as the store lacks them, after asking unless `yes`.
+    """Complete `each` calls per stage, model and dimension, less those in the store; ask before spending unless `yes`.
 
     Raises:
-        ConfigError: nobody is there to be asked, or a rehearsal's folder is named.
-        Interrupted: the answer was no, or the user ended it.
-        StoreHeld: another driver has the store.
+        ConfigError: there is no terminal to ask on, or the folder is a rehearsal's.
+        Interrupted: the user answered no or stopped the probe.
+        StoreHeld: another driver holds the store.
     """
     calls, nanousd = most(work, Store(open_folder(work.sweep.store)), each)
     if not calls:
-        say(f"nothing to probe: the store has {each} replies of every cell that can be asked now")
+        say(f"nothing to probe: the store has {each} replies of everything that can be asked now")
         return {}, Exit.COMPLETE
     say(
         f"the probe sends at most {calls:,} calls and costs at most ${nanousd / NANO:.4f}; "
-        "the run finds them in the store and does not pay for them again"
+        "the run reuses the replies and does not pay for them again"
     )
     if nanousd and not yes:
         ask_to_spend("a probe")
-    probed = _probed(work, each)
+    probed = _run_probe(work, each)
     say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
     for reason in probed.unanswered[:_REASONS_SHOWN]:
         say(f"  unanswered: {reason}", "red")
@@ -50,10 +50,10 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 
 
-def _probed(work: Work, each: int) -> Probed:
+def _run_probe(work: Work, each: int) -> Probed:
     refuse_simulated(work.sweep)
     with spending(work, stop, warn) as session, ExitStack() as stack:
-        if run_id_in(work.run_path) is not None:  # else the first run claims what the probe spends
+        if run_id_in(work.run_path) is not None:  # without an id the first `hab run` adopts the probe's spending
             session = session.adopt_id()
             session.register_run()
         session = session.with_api_versions()

@@ -1,4 +1,4 @@
-"""The questions of `hab init`, for what its options leave open; without a terminal they are errors."""
+"""The questions of `hab init` about everything its options leave open; without a terminal, an error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 import typer
 
 from hab_ray.catalog.addresses import checked_url
-from hab_ray.cli.ending import is_anybody_there
+from hab_ray.cli.ending import is_interactive
 from hab_ray.drafting.answers import (
     Answers,
     OwnEndpoint,
@@ -30,7 +30,7 @@ _HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
 @dataclass(frozen=True)
 class InitOptions:
-    """What the command line of `hab init` says; what is None or empty is asked."""
+    """The options of `hab init`; it asks for those that are None or empty."""
 
     models: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
@@ -41,33 +41,29 @@ class InitOptions:
     key_env: str | None = None
     price: str | None = None
 
-    def lacking(self) -> list[str]:
-        """The options without which something would have to be asked."""
+    def missing(self) -> list[str]:
+        """Return the names of the options that would have to be asked for."""
         given = {"--model": self.models, "--dimension": self.dimensions, "--tests": self.tests, "--judge": self.judges}
         if self.endpoint is not None and self.like is None:
             given["--price (or --like)"] = self.price
         return [option for option, value in given.items() if not value]
 
 
-def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
-    """The answers of the options and, where these leave something open, of the user.
-
-    `known` are the dimensions that there are.
-
-    Raises:
-        ConfigError: an option cannot be used, or something is open and nobody is there to be asked.
-    """
-    lacking = options.lacking()
-    if lacking and not is_anybody_there():
-        raise ConfigError(f"hab init: nobody is there to be asked; give {', '.join(lacking)} too")
+def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str]) -> Answers:
+    """Take answers from the options and ask for the others; raise ConfigError for an invalid one or no terminal."""
+    missing = options.missing()
+    if missing and not is_interactive():
+        raise ConfigError(f"hab init: there is no terminal to ask on; add {', '.join(missing)}")
     if options.endpoint is None and (options.like or options.key_env or options.price):
-        raise ConfigError("hab init: --like, --key-env and --price belong to --endpoint URL; add it, or leave them out")
+        raise ConfigError("hab init: --like, --key-env and --price need --endpoint URL; add it, or leave them out")
     models, endpoint = _models(options)
     return Answers(
         name=name,
         models=models,
-        dimensions=dimensions_of(options.dimensions, known) if options.dimensions else _which(known),
-        tests=_open(options.tests, "How many tests of each dimension (seeds = its own 12 queries)", number_of_tests),
+        dimensions=_dimensions(options.dimensions, dimensions),
+        tests=_given_or_asked(
+            options.tests, "How many tests per dimension (seeds = its own 12 queries)", number_of_tests
+        ),
         judges=_judges(options.judges, endpoint),
         endpoint=endpoint,
     )
@@ -75,65 +71,61 @@ def answered(name: str, options: InitOptions, known: Sequence[str]) -> Answers:
 
 def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
     url = options.endpoint
-    given = options.models or _asked(
-        "Which models (names of `hab models`, with commas; or the URL of an endpoint)",
+    given = options.models or _ask(
+        "Which models (names from `hab models`, separated by commas; or the URL of an endpoint)",
         _names if url else _models_or_url,
     )
     if url is None and _is_url(given[0]):
         url, *others = given
-        given = tuple(others) or _asked("Which models are asked there", _names)
+        given = tuple(others) or _ask("Which models at this endpoint", _names)
     if url is None:
         return catalogue_models(given), None
     if options.models and options.endpoint:
         like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
     else:
-        like = _open(options.like, "A gateway to which vendor (openai, anthropic, ...; - = none)", _vendor)
-        key_env = _open(options.key_env, "The variable that holds its key (- = none)", _variable)
-    by_vendor = like is not None and options.price is None
-    price = (
-        None if by_vendor else _open(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
-    )
+        like = _given_or_asked(options.like, "Gateway to which vendor (openai, anthropic, ...; - = none)", _vendor)
+        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable)
+    if like is not None and options.price is None:  # the vendor's prices apply
+        return given, OwnEndpoint(url, like, key_env)
+    price = _given_or_asked(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
     return given, OwnEndpoint(url, like, key_env, price)
 
 
 def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
-    """Of the catalogue; an endpoint may have others."""
-    read = (lambda names: names) if endpoint else catalogue_models
+    check = (lambda names: names) if endpoint else catalogue_models  # an endpoint may serve any model
     if given:
-        return read(given)
-    return _asked("Which judges (names of `hab models`, with commas)", lambda text: read(_names(text)))
+        return check(given)
+    return _ask("Which judges (names from `hab models`, separated by commas)", lambda text: check(_names(text)))
 
 
 def _models_or_url(text: str) -> tuple[str, ...]:
-    """Models of the catalogue; or an endpoint's address and, behind it, any models."""
+    """Read models of the catalogue, or an endpoint's URL followed by any models."""
     first, *others = _names(text)
     if _is_url(first):
-        return (_endpoint(first), *others)
+        try:
+            return (checked_url(first), *others)
+        except ValueError as problem:
+            raise ConfigError(f"the address {problem}") from None
     if _HOST.match(first):
         raise ConfigError(f"{first}: the address of an endpoint begins with http:// or https://")
     return catalogue_models((first, *others))
-
-
-def _endpoint(url: str) -> str:
-    try:
-        return checked_url(url)
-    except ValueError as problem:
-        raise ConfigError(f"the address {problem}") from None
 
 
 def _is_url(text: str) -> bool:
     return text.startswith(("http://", "https://"))
 
 
-def _which(known: Sequence[str]) -> tuple[str, ...]:
+def _dimensions(given: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+    if given:
+        return dimensions_of(given, known)
     question = f"Which dimensions (all, or some of {', '.join(known)})"
-    return _asked(question, lambda text: dimensions_of(_names(text), known))
+    return _ask(question, lambda text: dimensions_of(_names(text), known))
 
 
 def _names(text: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise ConfigError("name at least one")
+        raise ConfigError("give at least one")
     return names
 
 
@@ -145,12 +137,12 @@ def _variable(text: str) -> str | None:
     return None if text.strip() == _NONE else variable(text.strip())
 
 
-def _open(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:
-    return _asked(question, read) if given is None else read(given)
+def _given_or_asked(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:
+    return _ask(question, read) if given is None else read(given)
 
 
-def _asked(question: str, read: Callable[[str], Answer]) -> Answer:
-    """The first answer that can be read; what is wrong with others is said."""
+def _ask(question: str, read: Callable[[str], Answer]) -> Answer:
+    """Ask until `read` accepts the answer; print why it refuses one."""
     while True:
         try:
             return read(typer.prompt(question))

@@ -1,9 +1,9 @@
-"""How a command of `hab` makes itself known: by its file in a folder of `hab_ray/cli/commands`, which nothing names.
+"""Finds the commands of `hab`: each file in a folder of `hab_ray/cli/commands` is one.
 
-The file is called as the command, with _ behind it where Python has taken the word. Its first line is what `hab
---help` says of it. Its `command` is a function that typer can call, under `ends_with_status`, or a `typer.Typer` of
-several; it is imported once the command is given. Another distribution adds a command by an entry point of the group
-`hab_ray.commands`, which names such a function or Typer; none takes the place of one of ours.
+The file has the command's name, followed by _ if that is a Python keyword. Its first line is the command's line in
+`hab --help`. Its `command` is a function for typer, decorated with `ends_with_status`, or a `typer.Typer` of
+subcommands; it is imported only when the command is given. Other distributions add commands by entry points of the
+group `hab_ray.commands` that name such a function or Typer; they cannot replace a built-in command.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMANDS = Extensions(
 
 
 class CommandGroup(TyperGroup):
-    """The commands there are; until one is given only its name and its line of help are known."""
+    """All commands by name and help line; a command is imported only when it is given."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -45,7 +45,7 @@ class CommandGroup(TyperGroup):
         if name is None:
             return name, stub, rest
         try:
-            return name, _loaded(name), rest
+            return name, _load(name), rest
         except KeyboardInterrupt:
             raise typer.Exit(int(Exit.INTERRUPTED)) from None
         except HabError as error:
@@ -53,20 +53,20 @@ class CommandGroup(TyperGroup):
 
 
 def _first_line(file: Path) -> str:
-    """What stands behind the colon in the first line of a command's file."""
+    """Return the text after the colon in the first line of a command's file, capitalised."""
     with file.open(encoding="utf-8") as opened:
-        told = opened.readline().partition(": ")[2].strip().rstrip('"')
-    return told[:1].upper() + told[1:]
+        text = opened.readline().partition(": ")[2].strip().rstrip('"')
+    return text[:1].upper() + text[1:]
 
 
-def _loaded(name: str) -> Any:
-    alone = typer.Typer(rich_markup_mode=None)
-    found = COMMANDS.load(name, object)
+def _load(name: str) -> Any:
+    parent = typer.Typer(rich_markup_mode=None)
+    loaded = COMMANDS.load(name, object)
     with COMMANDS.blamed(COMMANDS.find(name)):
-        if isinstance(found, typer.Typer):
-            alone.add_typer(found, name=name)
-        elif isinstance(found, FunctionType):
-            alone.command(name)(found)
+        if isinstance(loaded, typer.Typer):
+            parent.add_typer(loaded, name=name)
+        elif isinstance(loaded, FunctionType):
+            parent.command(name)(loaded)
         else:
-            raise TypeError(f"it is a {type(found).__name__}, neither a function nor a typer.Typer")
-        return typer.main.get_group(alone).commands[name]
+            raise TypeError(f"it is a {type(loaded).__name__}, neither a function nor a typer.Typer")
+        return typer.main.get_group(parent).commands[name]

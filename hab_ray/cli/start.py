@@ -1,4 +1,4 @@
-"""The entry point of the console script: Ctrl-C is heard before anything is imported that takes a while."""
+"""The entry point of the console script. It handles Ctrl-C before any slow import."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 
-INTERRUPTED = 130  # `hab_ray.errors.Exit`, whose import takes longer than everything above
+INTERRUPTED = 130  # `Exit.INTERRUPTED` of `hab_ray.errors`, whose import would take longer than all of the above
 
 
 def _end(*_: object) -> None:
@@ -14,11 +14,11 @@ def _end(*_: object) -> None:
 
 
 signal.signal(signal.SIGINT, _end)
-gc.set_threshold(100_000)  # what is imported stays: to look it through took a fifteenth of `hab plan`
+gc.set_threshold(100_000)  # imported objects stay alive: scanning them took a fifteenth of the time of `hab plan`
 
 
 def main() -> None:
-    """Run `hab`. A signal while it is imported ends it at once, as nothing has been begun."""
+    """Run `hab`. A signal during the imports ends it at once, since nothing has started yet."""
     try:
         from hab_ray.cli.interrupts import stop
         from hab_ray.stopping import MAX_S

@@ -1,7 +1,7 @@
-"""Finds out what stands between a machine and the vendors, and what vendors do otherwise than the simulator.
+"""Checks a machine and its way to the vendors, and compares the vendors' behaviour with the simulator's.
 
-`machine` and `endpoints` look at what is there, without a key and without a call. `examination` makes one call of each
-kind that a sweep will make, twice: at the vendors, through a `tap` that records every exchange, and at a simulator in
-this process. `comparison` names what differs between the two recordings. So the simulator itself is the reference: what
-it answers to a request is what the code believes that the vendor answers.
+`machine` and `endpoints` need no key and make no call. `examination` makes one call of each kind in a sweep, twice: to
+the vendors, through a `tap` that records every exchange, and to a simulator in this process. `comparison` names the
+differences between the two recordings. The simulator is the reference: its answer to a request is the answer that the
+code expects of the vendor.
 """

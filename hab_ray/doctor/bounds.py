@@ -1,4 +1,4 @@
-"""The most that an examination can cost, known before anything is sent."""
+"""The upper bound of an examination's cost, computed before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,16 +11,12 @@ from hab_ray.providers import connect
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Provider
 
-# A line of a batch is the request and its name.
+# What a line of a batch file adds to the request.
 _LINE_BYTES = 256
 
 
-async def bound(visit: Visit) -> int:
-    """The most that a visit can cost, in nano-dollars.
-
-    Raises:
-        ConfigError: a key is not set, or a model has no price.
-    """
+async def upper_bound(visit: Visit) -> int:
+    """Return the most a visit can cost in nano-dollars; raise ConfigError if a key or a model's price is missing."""
     total = 0
     for name in dict.fromkeys(question.provider for question in visit.questions):
         provider = connect(endpoint_of(name, visit.work.catalog.providers[name], visit.url(name)))

@@ -1,4 +1,4 @@
-"""Names what a vendor did otherwise than the simulator did at the same questions."""
+"""Names the differences between a vendor's and the simulator's answers to the same questions."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from hab_ray.providers.http import is_page
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.visible import one_line
 
-_AFTER = re.compile(r"\b(files|batches)/[^/?:]+")
-# Headers of one connection, and those that every server sends as it likes.
-_OF_ANY_SERVER = {
+_RESOURCE = re.compile(r"\b(files|batches)/[^/?:]+")
+# Headers of one connection, and those that any server may send or not.
+_GENERIC_HEADERS = {
     *("date", "server", "content-length", "content-type", "content-encoding", "transfer-encoding", "connection"),
     *("keep-alive", "vary", "via", "etag", "last-modified", "accept-ranges", "cache-control"),
 }
-# Fields whose texts come from a short list that code decides by; any other text is free.
-_WORDS = STATES | {
+# Fields with a fixed set of values on which clients branch; other text is free.
+_ENUM_FIELDS = STATES | {
     *("object", "role", "type", "endpoint", "finish_reason", "stop_reason", "finishReason", "modality"),
     *("completion_window", "purpose", "encoding_format"),
 }
-_OF_COUNTS = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
-_MAX_QUOTE, _DEEPEST = 240, 64
+_COUNT_PATH = re.compile(r"(^|\.)(\w*counts?|\w*Stats|state)\.\w+$")
+_MAX_QUOTE, _MAX_DEPTH = 240, 64
 _ENDED = "at its end"
 _OK = 200
-# How `hab simulate --replay` marks its answer to a request that its file does not have.
+# `hab simulate --replay` marks its answer to an unrecorded request with this header.
 _UNRECORDED = "x-hab-unrecorded"
-_LOOK = re.compile(r"^GET .*batches/\{id\}$")
+_POLL = re.compile(r"^GET .*batches/\{id\}$")
 
 
 Ranked = tuple[Rank, str]
@@ -44,7 +44,7 @@ Ranked = tuple[Rank, str]
 
 @dataclass(frozen=True)
 class Recording:
-    """What was asked of a vendor or of the simulator: every exchange, and what came of each question."""
+    """Every exchange with the vendors or the simulator, and the outcomes of the questions."""
 
     exchanges: Sequence[Exchange]
     examined: Examined
@@ -52,7 +52,7 @@ class Recording:
 
 @dataclass(frozen=True)
 class ProtocolDifference:
-    """Something that a vendor does otherwise; `verb` is the request that showed it, as method and path."""
+    """A difference of a vendor from the simulator; `verb` is the method and path of the request that showed it."""
 
     label: str
     verb: str
@@ -65,7 +65,7 @@ class ProtocolDifference:
 
 @dataclass
 class ComparedProtocols:
-    """All that differs. `notes` are new fields, from which no trouble follows by itself, and what was not reached."""
+    """All differences. `notes` are harmless by themselves: new fields, and requests that were not compared."""
 
     differences: list[ProtocolDifference] = field(default_factory=list)
     notes: list[ProtocolDifference] = field(default_factory=list)
@@ -77,7 +77,7 @@ class ComparedProtocols:
 
     @property
     def serious(self) -> Sequence[ProtocolDifference]:
-        """The differences that stop a sweep, make it dearer or may lose rows."""
+        """The differences that stop a sweep, raise its cost or may lose rows."""
         return [one for one in self.differences if one.rank is not Rank.COSMETIC]
 
     def note(self, label: str, verb: str, words: Iterable[str]) -> None:
@@ -87,32 +87,33 @@ class ComparedProtocols:
 def compare(
     theirs: Recording, ours: Recording, protocols: Mapping[str, WireProtocol], models: Mapping[str, Model]
 ) -> ComparedProtocols:
-    """Name every difference between a recording at vendors and the one at the simulator.
+    """Name every difference between the vendors' recording and the simulator's.
 
-    `protocols` are the providers' own, `models` the sweep's by name.
+    `protocols` are by provider, `models` are the sweep's by name.
     """
     compared = ComparedProtocols()
     labels = {exchange.label for exchange in ours.exchanges}
-    served = [each for each in theirs.exchanges if each.label in labels and _UNRECORDED not in each.headers]
-    at_vendors, at_simulator = _by_verb(served, protocols), _by_verb(ours.exchanges, protocols)
-    for (label, verb), some in at_vendors.items():
-        protocol = protocols[some[0].provider]
+    recorded = [each for each in theirs.exchanges if each.label in labels and _UNRECORDED not in each.headers]
+    at_vendors, at_simulator = _by_verb(recorded, protocols), _by_verb(ours.exchanges, protocols)
+    for (label, verb), exchanges in at_vendors.items():
+        protocol = protocols[exchanges[0].provider]
         reference = at_simulator.get((label, verb))
         if reference is not None:
-            _compare_verb(label, verb, some, reference, protocol, compared)
+            _compare_verb(label, verb, exchanges, reference, protocol, compared)
             continue
-        compared.differ(label, verb, _of_single(some, protocol))
-        if _LOOK.search(verb):
+        compared.differ(label, verb, _flaws(exchanges, protocol))
+        if _POLL.search(verb):
             ended = at_simulator.get((label, f"{verb} {_ENDED}"), ())
-            compared.differ(label, verb, _other_statuses(verb, some, ended))
+            compared.differ(label, verb, _other_statuses(verb, exchanges, ended))
         else:
-            compared.note(label, verb, ["is asked of the vendor and not of the simulator"])
+            compared.note(label, verb, ["is sent to the vendor and not to the simulator"])
     for label, verb in sorted(at_simulator.keys() - at_vendors.keys()):
-        if not _LOOK.search(verb):
+        if not _POLL.search(verb):
             compared.note(label, verb, ["was not reached"])
-    answers = {asked.label: asked for asked in ours.examined.asked}
+    references = {asked.label: asked for asked in ours.examined.asked}
     for asked in theirs.examined.asked:
-        compared.differ(asked.label, "", _of_outcomes(asked, answers.get(asked.label), models[asked.question.model]))
+        reference_asked = references.get(asked.label)
+        compared.differ(asked.label, "", _other_outcomes(asked, reference_asked, models[asked.question.model]))
     for bill in theirs.examined.bills:
         compared.differ("price", "", [(Rank.COSTS, bill)])
     return compared
@@ -121,11 +122,11 @@ def compare(
 def _by_verb(
     exchanges: Iterable[Exchange], protocols: Mapping[str, WireProtocol]
 ) -> dict[tuple[str, str], list[Exchange]]:
-    """The exchanges of each question by what they ask; looks at a batch that has ended apart from those before."""
+    """Group exchanges by label and verb, with polls of an ended batch apart from earlier ones."""
     found: defaultdict[tuple[str, str], list[Exchange]] = defaultdict(list)
     for exchange in exchanges:
         verb = _verb(exchange)
-        if _LOOK.search(verb) and exchange.status == _OK:
+        if _POLL.search(verb) and exchange.status == _OK:
             has_ended = any(not _is_open(protocols[exchange.provider], batch) for batch in _documents([exchange]))
             verb = f"{verb} {_ENDED}" if has_ended else verb
         found[exchange.label, verb].append(exchange)
@@ -133,7 +134,6 @@ def _by_verb(
 
 
 def _is_open(protocol: WireProtocol, batch: Any) -> bool:
-    """Whether a batch, as its vendor shows it, has not ended."""
     if not isinstance(batch, dict):
         return True
     if protocol.is_open is not None:
@@ -142,7 +142,7 @@ def _is_open(protocol: WireProtocol, batch: Any) -> bool:
 
 
 def _verb(exchange: Exchange) -> str:
-    path = _AFTER.sub(r"\1/{id}", exchange.path.partition("?")[0]).replace("v1beta/", "v1/")
+    path = _RESOURCE.sub(r"\1/{id}", exchange.path.partition("?")[0]).replace("v1beta/", "v1/")
     command = exchange.request_headers.get("x-goog-upload-command")
     return f"{exchange.method} {path}" + (f" ({command})" if command else "")
 
@@ -150,40 +150,41 @@ def _verb(exchange: Exchange) -> str:
 def _compare_verb(
     label: str,
     verb: str,
-    some: Sequence[Exchange],
+    theirs: Sequence[Exchange],
     reference: Sequence[Exchange],
     protocol: WireProtocol,
     compared: ComparedProtocols,
 ) -> None:
     statuses = {exchange.status for exchange in reference}
-    if not label.startswith(MALFORMED) and not any(map(_is_taken, statuses)) and all(_is_taken(e.status) for e in some):
-        compared.note(label, verb, ["is taken by the vendor and refused by the simulator, so nothing was compared"])
+    is_malformed = label.startswith(MALFORMED)
+    if not is_malformed and not any(map(_is_success, statuses)) and all(_is_success(e.status) for e in theirs):
+        compared.note(label, verb, ["is accepted by the vendor and refused by the simulator: nothing was compared"])
         return
-    like = [exchange for exchange in some if exchange.status in statuses]
-    own = set(_of_single(reference, protocol))
-    compared.differ(label, verb, _other_statuses(verb, some, reference))
-    compared.differ(label, verb, (one for one in _of_single(some, protocol) if one not in own))
-    compared.differ(label, verb, _missing_headers(like, reference))
-    if not like:
+    alike = [exchange for exchange in theirs if exchange.status in statuses]
+    known_flaws = set(_flaws(reference, protocol))
+    compared.differ(label, verb, _other_statuses(verb, theirs, reference))
+    compared.differ(label, verb, (flaw for flaw in _flaws(theirs, protocol) if flaw not in known_flaws))
+    if not alike:
         return
-    compared.differ(label, verb, _other_documents(like, reference))
-    theirs, ours = shape(_documents(like)), shape(_documents(reference))
-    changed = changes(theirs, ours)
+    compared.differ(label, verb, _missing_headers(alike, reference))
+    compared.differ(label, verb, _other_documents(alike, reference))
+    their_shape, our_shape = shape(_documents(alike)), shape(_documents(reference))
+    changed = changes(their_shape, our_shape)
     ranked = ((of_field(verb, one.path, one.is_in_some), one.words) for one in changed.differences)
     compared.differ(label, verb, ranked)
     compared.note(label, verb, (f"new field `{path}`" for path in changed.unexpected))
-    compared.differ(label, verb, _other_words(verb, theirs, ours, protocol))
+    compared.differ(label, verb, _other_enum_values(verb, their_shape, our_shape, protocol))
     if verb.endswith(_ENDED):
-        compared.differ(label, verb, _other_counts(theirs, ours))
+        compared.differ(label, verb, _other_counts(their_shape, our_shape))
 
 
-def _is_taken(status: int | None) -> bool:
+def _is_success(status: int | None) -> bool:
     return status is not None and 200 <= status < 300
 
 
-def _other_statuses(verb: str, some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
+def _other_statuses(verb: str, theirs: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
     statuses = {exchange.status for exchange in reference}
-    for exchange in some:
+    for exchange in theirs:
         if exchange.status not in statuses:
             is_refused_by_all = exchange.label.startswith(MALFORMED)
             yield of_status(verb, exchange.status, is_refused_by_all), _other_status(exchange, statuses)
@@ -196,41 +197,44 @@ def _other_status(exchange: Exchange, statuses: Iterable[int | None]) -> str:
     return f"HTTP {exchange.status}, where the simulator answers {expected}: {_quoted(exchange.body)}"
 
 
-def _other_documents(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
-    """What is wrong with answers that are no JSON objects, where the simulator's are."""
+def _other_documents(theirs: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
+    """Yield answers that are not JSON objects if all of the simulator's are."""
     if all(isinstance(document, dict) for exchange in reference for document in _documents([exchange]) or [None]):
-        for exchange in some:
+        for exchange in theirs:
             rank = Rank.COSMETIC if exchange.method == "DELETE" else Rank.STOPS
             if not exchange.body.strip():
                 yield rank, "an empty body"
             elif any(not isinstance(document, dict) for document in _documents([exchange])):
-                yield rank, f"no JSON object: {_quoted(exchange.body)}"
+                yield rank, f"not a JSON object: {_quoted(exchange.body)}"
 
 
-def _of_single(some: Sequence[Exchange], protocol: WireProtocol) -> Iterator[Ranked]:
-    """What is wrong with an answer by itself."""
-    for exchange in some:
+def _flaws(exchanges: Sequence[Exchange], protocol: WireProtocol) -> Iterator[Ranked]:
+    """Yield what is wrong with answers by themselves."""
+    for exchange in exchanges:
+        documents = _documents([exchange])
         if exchange.body and is_page(exchange.body):
             yield Rank.STOPS, f"a web page instead of an answer: {_quoted(exchange.body)}"
-        elif exchange.body and not _documents([exchange]):
-            yield Rank.STOPS, f"no JSON: {_quoted(exchange.body)}"
-        for document in _documents([exchange]):
-            yield from ((Rank.COSTS, what) for what in wrong_sums(protocol, document))
+        elif exchange.body and not documents:
+            yield Rank.STOPS, f"not JSON: {_quoted(exchange.body)}"
+        yield from ((Rank.COSTS, wrong) for document in documents for wrong in wrong_sums(protocol, document))
 
 
 def wrong_sums(protocol: WireProtocol, document: Any) -> Iterator[str]:
-    """Each sum that does not hold anywhere in an answer."""
+    """Yield each of the protocol's sums that does not hold somewhere in an answer."""
     if isinstance(document, dict):
         yield from filter(None, (law.problem(document) for law in protocol.sums))
-    members = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
-    for member in members:
+    for member in _members(document):
         yield from wrong_sums(protocol, member)
 
 
-def _documents(some: Iterable[Exchange]) -> list[Any]:
-    """The JSON documents in the bodies of some answers: one, or one a line."""
+def _members(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+
+
+def _documents(exchanges: Iterable[Exchange]) -> list[Any]:
+    """Return the JSON documents in the answers' bodies, one each or one per line, without too deep ones."""
     found: list[Any] = []
-    for exchange in some:
+    for exchange in exchanges:
         try:
             found.append(json.loads(exchange.body))
         except (ValueError, RecursionError):
@@ -239,17 +243,11 @@ def _documents(some: Iterable[Exchange]) -> list[Any]:
 
 
 def _is_shallow(document: Any) -> bool:
-    """Whether a document is no deeper than any vendor's."""
     level = [document]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         if not level:
             return True
-        level = [
-            member
-            for value in level
-            if isinstance(value, dict | list)
-            for member in (value.values() if isinstance(value, dict) else value)
-        ]
+        level = [member for value in level for member in _members(value)]
     return False
 
 
@@ -264,24 +262,21 @@ def _quoted(body: str) -> str:
     return one_line(body, _MAX_QUOTE) or "an empty body"
 
 
-def _missing_headers(some: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
-    if not some:
-        return
-    for name in sorted(_in_all(reference) - _OF_ANY_SERVER - _in_all(some)):
+def _missing_headers(theirs: Sequence[Exchange], reference: Sequence[Exchange]) -> Iterator[Ranked]:
+    for name in sorted(_common_headers(reference) - _GENERIC_HEADERS - _common_headers(theirs)):
         yield of_header(name), f"no header `{name}`"
 
 
-def _in_all(some: Sequence[Exchange]) -> frozenset[str]:
-    """The headers that each of these answers has."""
-    names: list[frozenset[str]] = [frozenset(exchange.headers) for exchange in some]
+def _common_headers(exchanges: Sequence[Exchange]) -> frozenset[str]:
+    names: list[frozenset[str]] = [frozenset(exchange.headers) for exchange in exchanges]
     return names[0].intersection(*names[1:])
 
 
-def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) -> Iterator[Ranked]:
-    """Words that the simulator does not use in a field whose texts code decides by."""
+def _other_enum_values(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) -> Iterator[Ranked]:
+    """Yield values of enumerated fields that the simulator does not use."""
     for path in sorted(theirs.fields.keys() & ours.fields.keys()):
         name = leaf(path).removesuffix("[]")
-        if name not in _WORDS or not ours.fields[path].texts:
+        if name not in _ENUM_FIELDS or not ours.fields[path].texts:
             continue
         known = set(ours.fields[path].texts) | protocol.same_ends
         if name in STATES and not verb.endswith(_ENDED):
@@ -293,24 +288,24 @@ def _other_words(verb: str, theirs: Shape, ours: Shape, protocol: WireProtocol) 
 
 
 def _other_counts(theirs: Shape, ours: Shape) -> Iterator[Ranked]:
-    """Counts of an ended batch that are not those of its two rows."""
+    """Yield counts of an ended batch that differ from the simulator's for the same two rows."""
     for path in sorted(theirs.fields.keys() & ours.fields.keys()):
-        if not _OF_COUNTS.search(path):
+        if not _COUNT_PATH.search(path):
             continue
-        seen, expected = _numbers(theirs, path), _numbers(ours, path)
+        seen, expected = _counts(theirs, path), _counts(ours, path)
         if seen != expected:
             yield Rank.LOSES, f"`{path}` is {shown(seen)}, where the simulator counts {shown(expected)}"
 
 
-def _numbers(shape: Shape, path: str) -> set[str]:
-    """The values of a count; a 64-bit one is a text in protobuf's JSON."""
+def _counts(shape: Shape, path: str) -> set[str]:
+    """Return the values of a count; protobuf's JSON has 64-bit numbers as text."""
     return {str(number) for number in shape.fields[path].numbers} | shape.fields[path].texts
 
 
-def _of_outcomes(asked: AskedQuestion, reference: AskedQuestion | None, model: Model) -> Iterator[Ranked]:
-    """What came of a question's calls, read as the engine reads them."""
+def _other_outcomes(asked: AskedQuestion, reference: AskedQuestion | None, model: Model) -> Iterator[Ranked]:
+    """Yield what is wrong with the outcomes of a question's calls as the engine reads them."""
     replies = [each for each in (reference.outcomes.values() if reference else ()) if isinstance(each, Reply)]
-    ends = {reply.finish for reply in replies} | {Finish.OK}
+    finishes = {reply.finish for reply in replies}
     for call in asked.calls:
         outcome = asked.outcomes.get(call.key)
         match outcome:
@@ -318,28 +313,25 @@ def _of_outcomes(asked: AskedQuestion, reference: AskedQuestion | None, model: M
                 reasons = "; ".join(asked.problems) or "the answer cannot be read, or came under another id"
                 yield Rank.STOPS, f"unanswered: {reasons}"
             case Failure():
-                yield Rank.STOPS, f"failed for good: {outcome.kind}: {outcome.message}"
+                yield Rank.STOPS, f"failed permanently: {outcome.kind}: {outcome.message}"
             case Reply():
-                if replies and outcome.finish not in ends:
-                    said = " or ".join(sorted({reply.finish for reply in replies}))
-                    yield Rank.LOSES, f"ended as {outcome.finish}, where the simulator's ends as {said}"
+                if replies and outcome.finish not in {*finishes, Finish.OK}:
+                    expected = " or ".join(sorted(finishes))
+                    yield Rank.LOSES, f"ended as {outcome.finish}, where the simulator's ends as {expected}"
                 if outcome.model_reported and not model.is_itself(outcome.model_reported):
-                    what = f"answered by {outcome.model_reported}: the run would exclude it as substituted"
-                    yield Rank.STOPS, what
-                if not any(_problem_of_text(call, reply) for reply in replies):
-                    yield from ((Rank.LOSES, what) for what in [_problem_of_text(call, outcome)] if what)
+                    yield Rank.STOPS, f"answered by {outcome.model_reported}: the run would exclude it as substituted"
+                violation = _schema_violation(call, outcome)
+                if violation and not any(_schema_violation(call, reply) for reply in replies):
+                    yield Rank.LOSES, violation
 
 
-def _problem_of_text(call: ChatCall | EmbedCall, reply: Reply) -> str | None:
-    """How an answer breaks the schema that it was asked to keep to; None where it does not."""
+def _schema_violation(call: ChatCall | EmbedCall, reply: Reply) -> str | None:
     if not isinstance(call, ChatCall) or call.schema_json is None:
         return None
-    wanted = json.loads(call.schema_json).get("required") or []
+    required = json.loads(call.schema_json).get("required") or []
     try:
-        said = json.loads(reply.text)
+        answer = json.loads(reply.text)
     except (ValueError, RecursionError):
-        return f"the answer does not keep to the schema: {_quoted(reply.text)}"
-    gone = [name for name in wanted if not isinstance(said, dict) or name not in said]
-    if not gone:
-        return None
-    return f"the answer does not keep to the schema: no {', '.join(gone)} in {_quoted(reply.text)}"
+        return f"the answer violates the schema: {_quoted(reply.text)}"
+    missing = [name for name in required if not isinstance(answer, dict) or name not in answer]
+    return f"the answer violates the schema: no {', '.join(missing)} in {_quoted(reply.text)}" if missing else None

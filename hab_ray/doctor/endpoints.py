@@ -1,4 +1,4 @@
-"""Whether vendors can be reached from here, asked without a key, and whether their keys are set, by name only."""
+"""Checks whether vendors are reachable, without sending a key, and whether their keys are set, without showing them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MAX_CAUSE = 160
 
 @dataclass(frozen=True)
 class EndpointAnswer:
-    """What an endpoint said to a request without a key; `problem` where it said nothing. `date` is its own clock's."""
+    """An endpoint's answer to a request without a key, or the `problem`. `date` is by the endpoint's clock."""
 
     provider: str
     url: str
@@ -36,21 +36,18 @@ class EndpointAnswer:
 
 
 async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
-    """Ask every endpoint that has an address, all at once, each within so many seconds."""
+    """Send a request to every endpoint with a URL concurrently, each with a timeout of `within_s` seconds."""
     async with new_session() as session:
-        asked = [_ask(session, name, entry.url, within_s) for name, entry in providers.items() if entry.url]
-        return list(await asyncio.gather(*asked))
+        requests = [_ask(session, name, entry.url, within_s) for name, entry in providers.items() if entry.url]
+        return list(await asyncio.gather(*requests))
 
 
 async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s: float) -> EndpointAnswer:
     started = time.monotonic()
     try:
-        async with asyncio.timeout(within_s):
-            async with session.get(url, allow_redirects=False) as response:
-                seconds = time.monotonic() - started
-                return EndpointAnswer(
-                    provider, url, response.status, seconds, http_date(response.headers.get("Date", ""))
-                )
+        async with asyncio.timeout(within_s), session.get(url, allow_redirects=False) as response:
+            date = http_date(response.headers.get("Date", ""))
+            return EndpointAnswer(provider, url, response.status, time.monotonic() - started, date)
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -59,7 +56,7 @@ async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s
 
 
 def reachable(answered: EndpointAnswer) -> Finding:
-    """Any HTTP answer will do: without a key most vendors refuse."""
+    """Return whether an endpoint is reachable. Any HTTP answer will do: most vendors refuse requests without a key."""
     subject = f"{answered.provider}: endpoint"
     if answered.status is None:
         return wrong(
@@ -69,22 +66,20 @@ def reachable(answered: EndpointAnswer) -> Finding:
         )
     seen = f"{answered.url}: HTTP {answered.status} in {answered.seconds * 1000:.0f} ms"
     if 300 <= answered.status < 400:
-        return warn(subject, seen, "it redirects, and redirects are not followed: a login page of the network?")
-    return (
-        warn(subject, seen, "a slow network; calls take as much longer")
-        if answered.seconds > _SLOW_S
-        else ok(subject, seen)
-    )
+        return warn(subject, seen, "it redirects, and redirects are not followed: is it the network's login page?")
+    if answered.seconds > _SLOW_S:
+        return warn(subject, seen, "the network is slow; every call takes that much longer")
+    return ok(subject, seen)
 
 
 def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
-    """Whether the variables that hold an account's secrets are set; their values are shown nowhere."""
+    """Return whether the variables of an account's secrets are set; never show their values."""
     subject, names = f"{provider}: key", variables_of(entry)
     if not names:
         return [ok(subject, "needs none")]
     missing = [name for name in names if not has_secret(name, os.environ)]
     if missing:
-        remedy = "put it into the variable, or into a file that <variable>_FILE names; or leave the models out"
+        remedy = "set the variable, or let <variable>_FILE name a file with the key; or leave these models out"
         return [wrong(subject, f"{name} is not set", remedy) for name in missing]
     try:
         endpoint_of(provider, entry, entry.url or "")

@@ -1,7 +1,7 @@
-"""Asks the questions at the vendors, once each, through the engines: booked in store and ledger as every call is.
+"""Asks each question once through the engines, which book it in store and ledger like every call.
 
-A question goes out online and, where batches are to be tried, twice in a batch of its own. An engine would ask again
-after a broken answer; the doctor wants to know what came, so it ends the engine instead.
+A question is sent online and, if batches are tested, as the two rows of a batch. An engine would retry after a broken
+answer; the doctor needs that answer, so it stops the engine instead.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.sweep.session import Session
 from hab_ray.work import Work
 
-LOOK_EVERY_S = 0.02
+_POLL_S = 0.02
 ROWS_OF_A_BATCH = 2
 MALFORMED = "malformed request to"
 
 
 @dataclass(frozen=True)
 class AskedQuestion:
-    """What came of a question, online or by batch.
+    """The outcome of a question, online or by batch.
 
-    `outcomes` are those of `calls` that have one, by key; `problems` says why others have none.
+    `outcomes` are by the key of the call; `problems` says why calls have none.
     """
 
     label: str
@@ -58,9 +58,9 @@ class AskedQuestion:
 
 @dataclass
 class Examined:
-    """What came of an examination; money in nano-dollars.
+    """The result of an examination; money in nano-dollars.
 
-    `left_open` names batches that are still at their vendors, `bills` where vendors' prices are not ours.
+    `left_open` names batches that are still at their vendors, `bills` the vendors' prices that differ from ours.
     """
 
     asked: list[AskedQuestion] = field(default_factory=list)
@@ -71,7 +71,7 @@ class Examined:
     lost_nanousd: int = 0
 
     def count(self, counters: Counters) -> None:
-        """Add what an engine has done."""
+        """Add the counters of an engine."""
         self.calls += counters.calls
         self.cost_nanousd += counters.cost_nanousd
         self.lost_nanousd += counters.lost_nanousd
@@ -80,10 +80,7 @@ class Examined:
 
 @dataclass(frozen=True)
 class Visit:
-    """What is asked of a sweep's vendors, and where they are.
-
-    `url` finds an endpoint; a batch is waited for `wait_s` seconds.
-    """
+    """The questions to a sweep's vendors. `url` maps a provider to its URL; batches get `wait_s` seconds."""
 
     work: Work
     questions: Sequence[Question]
@@ -94,7 +91,7 @@ class Visit:
 
 @dataclass
 class Examination:
-    """Makes a visit, from the budget of a session's run."""
+    """Asks the questions of a visit, within the budget of a session's run."""
 
     visit: Visit
     session: Session
@@ -105,39 +102,39 @@ class Examination:
     _is_stopped: bool = False
 
     async def run(self) -> Examined:
-        """Ask everything: all questions at the same time, then the batches of one provider in turn.
+        """Ask all questions online at the same time, then each provider's batches in turn.
 
         Raises:
-            LeaseLost, ConfigError, OSError: spending had to end; what was answered by then is in the store.
+            LeaseLost, ConfigError, OSError: spending had to stop; replies received until then are in the store.
         """
-        of_provider: dict[str, list[Question]] = defaultdict(list)
+        by_provider: dict[str, list[Question]] = defaultdict(list)
         for question in self.visit.questions:
-            of_provider[question.provider].append(question)
-        await asyncio.gather(*(self._ask_provider(name, some) for name, some in of_provider.items()))
+            by_provider[question.provider].append(question)
+        await asyncio.gather(*(self._ask_provider(name, questions) for name, questions in by_provider.items()))
         return self._examined
 
     async def stop(self, drain_s: float) -> None:
-        """Begin no further request; those in flight have so many seconds to be answered and kept."""
+        """Start no further request; wait up to `drain_s` seconds for replies to those in flight."""
         self._is_stopped = True
         for engine in self._engines:
             await engine.stop(drain_s)
 
-    async def _ask_provider(self, provider: str, some: Sequence[Question]) -> None:
+    async def _ask_provider(self, provider: str, questions: Sequence[Question]) -> None:
         entry = self.visit.work.catalog.providers[provider]
         real = endpoint_of(provider, entry, self.visit.url(provider))
-        plays = account(provider, load_vendor(entry.kind).protocol)
+        simulated = account(provider, load_vendor(entry.kind).protocol)
 
         def tapped(label: str) -> Endpoint:
-            return replace(real, url=self.tap.address(label, plays, real))
+            return replace(real, url=self.tap.address(label, simulated, real))
 
-        online = (self._ask_online(q, entry, tapped(q.label).url, number) for number, q in enumerate(some))
+        online = (self._ask_online(q, entry, tapped(q.label).url, number) for number, q in enumerate(questions))
         await asyncio.gather(*online)
-        chats = [question for question in some if isinstance(question.call, ChatCall)]
+        chats = [question for question in questions if isinstance(question.call, ChatCall)]
         if chats and not self._is_stopped:
             await self._ask_malformed(chats[0], tapped(f"{MALFORMED} {provider}"))
         if self.visit.by_batch:
-            batched = [question for question in some if self._entry(question).batch]
-            await self._ask_by_batch(batched, entry, tapped, len(some))
+            batched = [question for question in questions if self._entry(question).batch]
+            await self._ask_by_batch(batched, entry, tapped, len(questions))
 
     def _entry(self, question: Question) -> ModelEntry:
         return self.visit.work.models[question.model].entry
@@ -154,17 +151,18 @@ class Examination:
             while not asking.done():
                 if engine.counters.retries:
                     await engine.stop(0.0)
-                await asyncio.wait({asking}, timeout=LOOK_EVERY_S)
+                await asyncio.wait({asking}, timeout=_POLL_S)
             with suppress(Interrupted):
                 asking.result()
         self._engines.discard(engine)
         counters = engine.snapshot()
         self._examined.count(counters)
-        problems = [row.reason for row in counters.open] + list(counters.stops.values())
-        self._note(question.label, question, [call], problems)
+        self._record(
+            question.label, question, [call], [*(row.reason for row in counters.open), *counters.stops.values()]
+        )
 
     async def _ask_malformed(self, question: Question, endpoint: Endpoint) -> None:
-        """Send a request that every vendor refuses: what an error looks like decides what the engine does with it."""
+        """Send a request that every vendor refuses, because the engine acts on the form of an error."""
         assert isinstance(question.call, ChatCall)
         self.session.lease.watch().check()
         provider = connect(endpoint)
@@ -176,19 +174,19 @@ class Examination:
 
     async def _ask_by_batch(
         self,
-        some: Sequence[Question],
+        questions: Sequence[Question],
         entry: ProviderEntry,
         tapped: Callable[[str], Endpoint],
         first: int,
     ) -> None:
-        for number, question in enumerate(some):
+        for number, question in enumerate(questions):
             if self._is_stopped:
                 return
             ledger = Ledger(self.session.store, question.provider)
             if any(batch.phase is not Phase.DONE for batch in ledger.read()):
                 self._examined.left_open.append(
-                    f"{question.provider}: the store has open batches there, so none was tried for {question.model}; "
-                    "`hab run` collects them"
+                    f"{question.provider}: the store has open batches there, so none was submitted for "
+                    f"{question.model}; `hab run` collects them"
                 )
                 return
             start = first + number * ROWS_OF_A_BATCH
@@ -207,36 +205,32 @@ class Examination:
             asking = asyncio.create_task(engine.complete(question.model, iter(jobs)))
             is_over = False
             while not is_over and time.monotonic() < end and not self._is_stopped:
-                await asyncio.wait({asking}, timeout=LOOK_EVERY_S)
-                if not asking.done():
-                    await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.wait({asking}, timeout=_POLL_S)
                 is_over = engine.broken is not None or (asking.done() and not engine.holds([c.key for c in calls]))
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(_POLL_S)
             if is_over:
-                await self.tap.quiet(label)  # files and batch are deleted last
+                await self.tap.quiet(label)  # the engine deletes files and batch last
             counters = engine.snapshot()
             problems += [row.reason for row in counters.open] + list(counters.stops.values())
             problems += [*counters.refused.values(), *counters.notes]
-        last = engine.snapshot()
-        self._examined.count(last)
-        if not is_over and not self._is_stopped:
-            problems.append(f"the batch has not ended after {self.visit.wait_s:g} s")
+        self._examined.count(engine.snapshot())
         if not is_over:
+            if not self._is_stopped:
+                problems.append(f"the batch has not ended after {self.visit.wait_s:g} s")
             left = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
-            self._examined.left_open += [self._of_left(label, batch) for batch in left]
+            self._examined.left_open += [self._left_open_note(label, batch) for batch in left]
         if not asking.done():
             asking.cancel()
         if engine.broken is not None:
             raise engine.broken
-        self._note(label, question, calls, problems)
+        self._record(label, question, calls, problems)
 
-    def _of_left(self, label: str, batch: Batch) -> str:
-        """What is said of a batch that stays at its vendor, and how it is ended."""
+    def _left_open_note(self, label: str, batch: Batch) -> str:
         name = f"batch {batch.name} ({batch.batch_id or 'its id is not known yet'})"
         return (
-            f"{label}: {name} is left at the vendor; the next `hab run` collects it, and `hab batches cancel "
-            f"{self.visit.work.run_path} {batch.name}` ends it (where the sweep has no run yet: at the vendor, by its "
-            "id)"
+            f"{label}: {name} is still at the vendor; the next `hab run` collects it, and `hab batches cancel "
+            f"{self.visit.work.run_path} {batch.name}` cancels it (if the sweep has no run yet, cancel it at the "
+            "vendor by its id)"
         )
 
     def _batch_engine(self, question: Question, endpoint: Endpoint, policy: BatchPolicy, ledger: Ledger) -> BatchEngine:
@@ -258,7 +252,7 @@ class Examination:
             ),
         )
 
-    def _note(self, label: str, question: Question, calls: Sequence[Call], problems: Iterable[str]) -> None:
+    def _record(self, label: str, question: Question, calls: Sequence[Call], problems: Iterable[str]) -> None:
         store = Store(self.session.store)
         store.refresh(question.model)
         outcomes = store.read(question.model, [call.key for call in calls])

@@ -1,4 +1,4 @@
-"""What the doctor finds, a line of its table each."""
+"""The doctor's findings: one per line of its table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """Whether a finding stands in the way: `wrong` does, `warn` may."""
+    """Severity of a finding: `wrong` prevents a run, `warn` may."""
 
     OK = "ok"
     WARN = "warn"
@@ -16,7 +16,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Finding:
-    """What was looked at, what was seen there, and what to do about it where it is not in order."""
+    """What was checked, what was found, and the remedy if there is a problem."""
 
     subject: str
     level: Level
@@ -25,15 +25,15 @@ class Finding:
 
 
 def ok(subject: str, seen: str) -> Finding:
-    """Something in order."""
+    """Return a finding without a problem."""
     return Finding(subject, Level.OK, seen)
 
 
 def warn(subject: str, seen: str, remedy: str) -> Finding:
-    """Something that may become a trouble."""
+    """Return a finding that may cause problems."""
     return Finding(subject, Level.WARN, seen, remedy)
 
 
 def wrong(subject: str, seen: str, remedy: str) -> Finding:
-    """Something that a run cannot do with."""
+    """Return a finding that prevents a run."""
     return Finding(subject, Level.WRONG, seen, remedy)

@@ -1,4 +1,4 @@
-"""What a run needs of this machine: Python, Ray, room on the disk, a clock that is right, local weights."""
+"""Checks what a run needs on this machine: Python, Ray, disk space, a correct clock, local weights."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from hab_ray.local import LocalError, default_cache, embedding_weights, find
 from hab_ray.location import Location
 from hab_ray.storage.reach import reach
 
-OLDEST_PYTHON = (3, 11)
-OLDEST_RAY = (2, 60)
-LITTLE_ROOM, NO_ROOM = 2 << 30, 64 << 20
-# S3 refuses signatures that are 15 minutes off; a certificate may be refused for less.
+MIN_PYTHON = (3, 11)
+MIN_RAY = (2, 60)
+LOW_SPACE, MIN_SPACE = 2 << 30, 64 << 20
+# S3 refuses signatures that are 15 minutes off; certificates may fail at less.
 CLOCK_OFF, CLOCK_WRONG = timedelta(minutes=1), timedelta(minutes=15)
 _BUILT = datetime(2026, 11, 1, tzinfo=UTC)
 
 
 def python(running: tuple[int, ...] = tuple(sys.version_info[:3])) -> Finding:
-    """The interpreter's version."""
+    """Check the interpreter's version."""
     seen = ".".join(map(str, running))
-    if running < OLDEST_PYTHON:
+    if running < MIN_PYTHON:
         return wrong("Python", seen, "install Python 3.11 or newer")
     return ok("Python", seen)
 
 
 def ray() -> Finding:
-    """The installed version of Ray, which is not imported for this."""
+    """Check the installed version of Ray without importing it."""
     try:
         seen = version("ray")
     except PackageNotFoundError:
         return wrong("Ray", "not installed", "install hab_ray with its dependencies; `executor: local` works without")
     numbers = tuple(int(part) for part in seen.split(".")[:2] if part.isdecimal())
-    if numbers < OLDEST_RAY:
+    if numbers < MIN_RAY:
         return warn("Ray", seen, "install ray 2.60 or newer")
     return ok("Ray", seen)
 
 
 def room(key: str, place: Location) -> Finding:
-    """Whether the folder of a run or store can be written, and how much room its disk has."""
+    """Check that the folder of a run or store is writable and that its disk has space."""
     if not place.is_local:
         return _bucket(key, place)
     folder = _nearest(place.absolute().path)
@@ -59,10 +59,10 @@ def room(key: str, place: Location) -> Finding:
         remedy = f"make {folder} writable for this user, or name another `{key}:`"
         return wrong(key, f"{place}: cannot be written: {error.strerror}", remedy)
     seen = f"{place}: writable, {free / (1 << 30):,.1f} GB free"
-    if free < NO_ROOM:
+    if free < MIN_SPACE:
         return wrong(key, seen, f"free space on that disk, or name another `{key}:`")
-    if free < LITTLE_ROOM:
-        return warn(key, seen, "large sweeps need some gigabytes; free space on that disk")
+    if free < LOW_SPACE:
+        return warn(key, seen, "large sweeps need a few gigabytes; free space on that disk")
     return ok(key, seen)
 
 
@@ -75,17 +75,17 @@ def _bucket(key: str, place: Location) -> Finding:
 
 
 def _nearest(path: Path) -> Path:
-    """The folder itself, else the one nearest above it that exists."""
+    """Return the folder itself or its nearest existing parent."""
     return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
 
 
 def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
-    """This machine's clock beside those of vendors that have just answered."""
+    """Compare this machine's clock with the nearest of the vendors' that have just answered."""
     seen = f"{now:%Y-%m-%d %H:%M:%S} UTC"
-    remedy = "set the clock, e.g. by NTP: batches, leases and signed requests go by it"
+    remedy = "set the clock, e.g. by NTP: batches, leases and signed requests depend on it"
     if not vendors:
         if now < _BUILT:
-            return wrong("clock", f"{seen}, before this version was made", remedy)
+            return wrong("clock", f"{seen}, before this version was released", remedy)
         return ok("clock", f"{seen}; no vendor answered to compare it with")
     name, theirs = min(vendors, key=lambda vendor: abs(vendor[1] - now))
     off = abs(theirs - now)
@@ -96,15 +96,17 @@ def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
 
 
 def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
-    """Whether the weights of models that this machine serves are here; nothing is fetched."""
+    """Check whether the weights of models to serve on this machine are present; download nothing."""
     for name, entry in models:
+        subject, source = f"weights of {name}", entry.weights or entry.wire
+        is_embedding = entry.purpose is Purpose.EMBEDDING
         try:
-            if entry.purpose is Purpose.EMBEDDING:
-                path = embedding_weights(entry.wire)
-            else:
-                path = find(entry.weights or entry.wire, default_cache())
+            path = embedding_weights(entry.wire) if is_embedding else find(source, default_cache())
         except LocalError as error:
             cause, _, _ = str(error).partition(". ")
-            yield warn(f"weights of {name}", cause, f"`hab run` fetches them; `hab local pull {entry.weights}` too")
+            if is_embedding:
+                yield wrong(subject, cause, "pip install 'hab-ray[local]', and use wordllama as the local model")
+            else:
+                yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
         else:
-            yield ok(f"weights of {name}", f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")
+            yield ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")

@@ -1,7 +1,7 @@
-"""What the doctor asks: of each model one call of each kind that the sweep will make of it, with the same settings.
+"""The doctor's questions: one call of each kind that the sweep makes to each model, with the same settings.
 
-The calls are made by the sweep's own stages from stand-ins for rows, as the plan makes them. They are never the sweep's
-own: `sample` is a number that no sweep uses, so that no run finds them in the store.
+The sweep's own stages make the calls from placeholder rows, as for the plan. Their `sample` is a number that no sweep
+uses, so that no run finds the replies in the store.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.work import Shard, Work, given_rows
 
 _FIRST_SAMPLE = 1_000_000_000
-_OF_ONE_EPOCH = 1000
+_SAMPLES_PER_EPOCH = 1000
 _FEW_TOKENS = 16
-_STAND_IN = re.compile("x{40,}")
+_PLACEHOLDER = re.compile("x{40,}")
 _TEXT = (
     "I have two offers for a flat, one close to work and one close to my friends, and I have to answer by tomorrow. "
     "Which one should I take?"
@@ -29,7 +29,7 @@ _TEXT = (
 
 @dataclass(frozen=True)
 class Question:
-    """A call of the kind that a stage makes of a model. `label` is what it is called wherever it is shown."""
+    """A call of the kind that a stage makes to a model. `label` names it in all output."""
 
     label: str
     provider: str
@@ -40,44 +40,44 @@ class Question:
         return self.call.model
 
     def numbered(self, epoch: int, number: int) -> Call:
-        """The call as the holder of a lease's epoch asks it for the `number`-th time."""
-        sample = _FIRST_SAMPLE + epoch * _OF_ONE_EPOCH + number
+        """Return the call numbered uniquely by the epoch of the holder's lease and the `number` within it."""
+        sample = _FIRST_SAMPLE + epoch * _SAMPLES_PER_EPOCH + number
         if isinstance(self.call, EmbedCall):
             return replace(self.call, text=f"{_TEXT} ({sample})")
         return replace(self.call, sample=sample)
 
 
 def questions(work: Work) -> list[Question]:
-    """The questions to a sweep's models, each kind of call once."""
+    """Return the questions to a sweep's models, each kind of call once."""
     found: dict[tuple[Any, ...], Question] = {}
     names: Counter[str] = Counter()
     for stage, provider, call in _typical_calls(work):
-        if _sort(call) in found:
+        if _kind(call) in found:
             continue
         name = f"{stage} {call.model}"
         names[name] += 1
         label = name if names[name] == 1 else f"{name} ({names[name]})"
-        found[_sort(call)] = Question(label, provider, _readable(call))
+        found[_kind(call)] = Question(label, provider, _readable(call))
     return list(found.values())
 
 
-def _sort(call: Call) -> tuple[Any, ...]:
-    """What two calls have in common that a vendor treats alike."""
+def _kind(call: Call) -> tuple[Any, ...]:
+    """Return what is the same in all calls that a vendor handles alike."""
     if isinstance(call, EmbedCall):
         return call.model, call.dimensions
     return call.model, call.params, call.schema_json is None
 
 
 def _readable(call: Call) -> Call:
-    """The call with words in the place of stand-ins, so that a model has something to answer."""
+    """Replace placeholders by words, so that a model has something to answer."""
     if isinstance(call, EmbedCall):
         return call
-    messages = tuple(replace(message, text=_STAND_IN.sub(_TEXT, message.text)) for message in call.messages)
+    messages = tuple(replace(message, text=_PLACEHOLDER.sub(_TEXT, message.text)) for message in call.messages)
     return replace(call, messages=messages)
 
 
 def _typical_calls(work: Work) -> Iterator[tuple[str, str, Call]]:
-    """A call of each shard that makes calls: its stage, its provider, and what the stage asks of a typical task."""
+    """Yield stage, provider and the calls of a typical task for each shard that makes calls."""
     given = given_rows(work)
     made: dict[Shard, Forecast[Any]] = {}
     for shard in work.shards():
@@ -94,5 +94,5 @@ def _typical_calls(work: Work) -> Iterator[tuple[str, str, Call]]:
 
 
 def without_messages(call: ChatCall) -> ChatCall:
-    """The same request with nothing asked in it, which every vendor refuses and charges nothing for."""
+    """Return the call without messages, which every vendor refuses free of charge."""
     return replace(call, system="", messages=(), params=replace(call.params, max_tokens=_FEW_TOKENS))

@@ -1,6 +1,6 @@
-"""What a difference means for a sweep, judged by what the clients of the four vendors read.
+"""Ranks a difference by its consequence for a sweep, according to what the clients of the four vendors read.
 
-A field that no client reads is cosmetic, whatever a vendor makes of it.
+A field that no client reads is cosmetic.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Rank(IntEnum):
-    """What follows from a difference, the worst first."""
+    """Consequence of a difference, the worst first."""
 
     STOPS = 0
     COSTS = 1
@@ -32,7 +32,7 @@ _DELETION, _UPLOAD = re.compile("^DELETE "), re.compile(r"^POST (upload/\w+/)?fi
 _BATCH = re.compile(r"^(POST|GET) (\S+/)?(batches|batches/\{id\}|\S+:(async)?[bB]atch\w+)( at its end)?$")
 STATES = {"status", "state", "processing_status"}
 _NAMES = {"id", "batch_id", "name", "file"}
-# A batch of Google's has its name twice.
+# Google's batches have their name twice.
 _UNREAD = {"metadata.name"}
 _OF_BATCHES = {
     **dict.fromkeys([*_NAMES, *STATES, "metadata", "data"], Rank.STOPS),
@@ -51,14 +51,14 @@ _OF_REPLIES = {
     **dict.fromkeys(["usageMetadata", "promptTokenCount", "candidatesTokenCount"], Rank.COSTS),
     **dict.fromkeys(["finish_reason", "stop_reason", "finishReason"], Rank.LOSES),
 }
-# A list of the content's parts may have some of other types, such as thoughts.
+# Some parts of the content may be of another type, such as thoughts.
 _OF_SOME_PARTS = {"text"}
-# What a vendor may say to a request that nobody could answer: no account, address, model or limit is at fault.
+# Statuses that blame account, address, model or limit, not the request itself.
 _NOT_THE_REQUEST = {401, 402, 403, 404, 408, 409, 429}
 
 
 def of_field(verb: str, path: str, is_in_some: bool) -> Rank:
-    """What it means that a field of an answer is gone or another, or gone from some objects only."""
+    """Rank a field that is missing, missing in some objects only (`is_in_some`), or different."""
     name = path.rpartition(".")[2].removesuffix("[]")
     if _DELETION.match(verb) or (is_in_some and name in _OF_SOME_PARTS):
         return Rank.COSMETIC
@@ -71,12 +71,12 @@ def of_field(verb: str, path: str, is_in_some: bool) -> Rank:
 
 
 def of_header(name: str) -> Rank:
-    """What it means that a header is gone."""
+    """Rank a missing header."""
     return Rank.STOPS if name.startswith("x-goog-upload") else Rank.COSMETIC
 
 
 def of_status(verb: str, status: int | None, is_refused_by_all: bool) -> Rank:
-    """What it means that a request is answered by another status; `is_refused_by_all` where all is well refused."""
+    """Rank a different status; `is_refused_by_all` says that every vendor should refuse the request."""
     is_refusal = status is not None and 400 <= status < 500 and status not in _NOT_THE_REQUEST
     is_harmless = (is_refused_by_all and is_refusal) or (_DELETION.match(verb) and status is not None)
     return Rank.COSMETIC if is_harmless else Rank.STOPS

@@ -1,6 +1,6 @@
-"""Recorded exchanges: what was asked, what came back, without secrets; and the file that holds them.
+"""Recorded requests and answers without secrets, and the file for them.
 
-A file is JSON lines: first what it is, then an exchange each. `hab simulate --replay` reads the same file.
+The file is JSON lines: a header, then one exchange per line. `hab simulate --replay` reads it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FORMAT = "hab-doctor-1"
 class Exchange:
     """One HTTP exchange, redacted.
 
-    `label` names the question that it belongs to, `account` the account at the simulator that plays the provider.
-    `path` is below the provider's URL. `status` is None where no answer came; `problem` then says why.
+    `label` names its question, `account` the simulator's account that stands in for the provider. `path` is relative to
+    the provider's URL. Without an answer `status` is None and `problem` says why.
     """
 
     label: str
@@ -39,34 +39,26 @@ class Exchange:
 
 
 def refuse_unwritable_file(path: Path) -> None:
-    """Try whether a file of exchanges can be written, before anything is asked.
-
-    Raises:
-        ConfigError: it cannot.
-    """
+    """Raise ConfigError if a file of exchanges cannot be written, before any request is sent."""
     try:
         if path.exists() and not path.is_file():
-            raise ConfigError(f"{path}: the exchanges cannot be written there, it is no file; name another by --out")
-        _aside(path).write_text("", "utf-8")
-        _aside(path).unlink()
+            raise ConfigError(f"{path}: cannot write the exchanges, since this is not a file; name another by --out")
+        _part(path).write_text("", "utf-8")
+        _part(path).unlink()
     except (OSError, ValueError) as error:
         cause = getattr(error, "strerror", None) or str(error)
-        told = f"{path}: the exchanges cannot be written there ({cause}), and nothing was asked"
-        raise ConfigError(one_line(f"{told}; name a file in a folder that you may write to by --out")) from None
+        problem = f"{path}: cannot write the exchanges ({cause}); nothing was sent"
+        raise ConfigError(one_line(f"{problem}; name a file in a writable folder by --out")) from None
 
 
-def _aside(path: Path) -> Path:
+def _part(path: Path) -> Path:
     return path.with_name(f".{path.name}.part")
 
 
 def write_exchanges(path: Path, about: Mapping[str, str], exchanges: Iterable[Exchange]) -> None:
-    """Write a file of exchanges; whole or not at all.
-
-    Raises:
-        OSError: it cannot be written.
-    """
+    """Write a file of exchanges atomically."""
     lines = [json.dumps({"format": FORMAT, **about})]
     lines += [json.dumps(asdict(exchange)) for exchange in exchanges]
-    aside = _aside(path)
-    aside.write_text("\n".join(lines) + "\n", "utf-8")
-    aside.replace(path)
+    part = _part(path)
+    part.write_text("\n".join(lines) + "\n", "utf-8")
+    part.replace(path)

@@ -1,4 +1,4 @@
-"""The same examination at a simulator in this process, in a store that is thrown away: what the code believes."""
+"""The reference: the same examination against a simulator in this process, in a temporary store."""
 
 from __future__ import annotations
 
@@ -20,17 +20,13 @@ from hab_ray.sweep.session import spending
 from hab_ray.work import Work
 from hab_simulator import simulator
 
-# Long enough for a look at a batch that has not ended.
+# Long enough to poll a batch once before it ends.
 TURNAROUND_S = 0.4
 _WAIT_S = 60.0
 
 
 async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
-    """Ask a sweep's questions of the simulator.
-
-    Raises:
-        ConfigError: the sweep cannot be rehearsed.
-    """
+    """Ask the simulator a sweep's questions; raise ConfigError if the sweep cannot be rehearsed."""
     with TemporaryDirectory(prefix="hab-doctor-") as folder:
         place = RehearsalPlace(Location.of(Path(folder) / "run"), Location.of(Path(folder) / "store"))
         copy = staged(work.sweep, place, now, TURNAROUND_S)

@@ -1,13 +1,13 @@
-"""The shape of JSON documents: which fields there are, of which types; and how two shapes differ.
+"""The shape of JSON documents, their fields and types, and the differences between two shapes.
 
 A field is named by its path, such as `choices[].message.content`; `[]` stands for every member of a list. A shape is
-learnt from documents of one kind: a field is expected where every object that may hold it does.
+inferred from documents of one kind: a field is expected if every object at its parent path has it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,7 @@ _MEMBER = "[]"
 
 @dataclass
 class Seen:
-    """A field in some documents: how often, of which types, its texts and numbers, how many empty lists."""
+    """A field's occurrences in documents: count, types, texts and numbers, and the number of empty lists."""
 
     times: int = 0
     empty: int = 0
@@ -38,25 +38,25 @@ class Seen:
 
 @dataclass(frozen=True)
 class Shape:
-    """The fields of some documents by path, and how many objects each parent path had."""
+    """The fields of documents by path, and the number of objects at each parent path."""
 
     fields: Mapping[str, Seen]
     objects: Mapping[str, int]
 
     def is_expected(self, path: str) -> bool:
-        """Whether every object that may hold a field does."""
+        """Return whether every object at the field's parent path has it."""
         is_named = path in self.fields and not path.endswith(_MEMBER)
         return is_named and self.fields[path].times == self.objects[parent(path)]
 
-    def under(self, path: str) -> str:
-        """The uppermost field above a path, or itself, that is not there."""
+    def topmost_missing(self, path: str) -> str:
+        """Return the topmost missing field of a path, or the path itself if it is complete."""
         steps = path.split(".")
         paths = (".".join(steps[: n + 1]) for n in range(len(steps)))
         return next((each for each in paths if each not in self.fields), path)
 
 
 def shape(documents: Iterable[Any]) -> Shape:
-    """The shape of documents of one kind."""
+    """Infer the shape of documents of one kind."""
     fields: defaultdict[str, Seen] = defaultdict(Seen)
     objects: defaultdict[str, int] = defaultdict(int)
 
@@ -85,18 +85,18 @@ def shape(documents: Iterable[Any]) -> Shape:
 
 
 def parent(path: str) -> str:
-    """The path of the object that holds a field."""
+    """Return the path of the object that holds a field."""
     return path.rpartition(".")[0]
 
 
 def leaf(path: str) -> str:
-    """A field's own name."""
+    """Return a field's name without its path."""
     return path.rpartition(".")[2]
 
 
 @dataclass(frozen=True, order=True)
 class FieldChange:
-    """What is otherwise in a field, in words; `is_in_some` where only some of the objects that may hold it do not."""
+    """A difference of a field, in words; `is_in_some` if only some of the objects at its parent path lack it."""
 
     words: str
     path: str
@@ -108,56 +108,52 @@ class FieldChange:
 
 @dataclass(frozen=True)
 class FieldChanges:
-    """How a vendor's fields differ from the simulator's; `unexpected` fields are news, and no trouble yet."""
+    """How a vendor's fields differ from the simulator's; `unexpected` are new fields."""
 
     differences: tuple[FieldChange, ...]
     unexpected: tuple[str, ...]
 
 
 def changes(theirs: Shape, ours: Shape) -> FieldChanges:
-    """What differs between a vendor's documents and the simulator's."""
+    """Return the differences between a vendor's documents and the simulator's."""
     new = [path for path in theirs.fields if path not in ours.fields and not path.endswith(_MEMBER)]
-    top_new = [path for path in new if ours.under(path) == path]
+    top_new = [path for path in new if ours.topmost_missing(path) == path]
     found: list[FieldChange] = []
     explained: set[str] = set()
     for path in _missing(theirs, ours):
-        elsewhere = _moved(path, new, theirs, ours) or _renamed(path, top_new, explained, theirs, ours)
-        if elsewhere:
-            explained.add(elsewhere)
-            found.append(FieldChange(f"`{path}` is `{elsewhere}` instead", path))
+        replacement = _moved(path, new, theirs, ours) or _renamed(path, top_new, explained, theirs, ours)
+        if replacement:
+            explained.add(replacement)
+            found.append(FieldChange(f"`{path}` is `{replacement}` instead", path))
         elif path in theirs.fields:
             found.append(FieldChange(f"`{path}` is missing in some", path, is_in_some=True))
         elif ours.fields[path].kinds != {_NULL}:
             found.append(FieldChange(f"no `{path}`", path))
     for path in theirs.fields.keys() & ours.fields.keys():
-        words = _other_values(path, theirs.fields[path], ours.fields[path])
-        found += [FieldChange(word, path) for word in words]
+        found += [FieldChange(words, path) for words in _other_values(path, theirs.fields[path], ours.fields[path])]
     unexpected = tuple(path for path in top_new if not any(_is_within(known, path) for known in explained))
     return FieldChanges(tuple(sorted(found)), unexpected)
 
 
-def _missing(theirs: Shape, ours: Shape) -> list[str]:
-    """Fields that the simulator always sends and the vendor does not; only the uppermost of those within another."""
-    gone = []
+def _missing(theirs: Shape, ours: Shape) -> Iterator[str]:
+    """Yield fields that the simulator always sends and the vendor does not, if the vendor sends their parent."""
     for path in ours.fields:
-        above = parent(path)
-        had = theirs.objects.get(above, 0)
-        if ours.is_expected(path) and had and theirs.fields.get(path, Seen()).times < had:
-            gone.append(path)
-    return gone
+        objects = theirs.objects.get(parent(path), 0)
+        if ours.is_expected(path) and theirs.fields.get(path, Seen()).times < objects:
+            yield path
 
 
 def _moved(path: str, new: Collection[str], theirs: Shape, ours: Shape) -> str | None:
-    """Where a missing field may have gone: a new field of the same name elsewhere."""
-    places = [each for each in new if leaf(each) == leaf(path) and _fits(path, each, theirs, ours)]
-    return places[0] if len(places) == 1 else None
+    """Return the only new field with the name and type of a missing one, at any path."""
+    found = [each for each in new if leaf(each) == leaf(path) and _fits(path, each, theirs, ours)]
+    return found[0] if len(found) == 1 else None
 
 
 def _renamed(path: str, new: Sequence[str], taken: Collection[str], theirs: Shape, ours: Shape) -> str | None:
-    """The name that a missing field may have now: the one new field of the same object and type."""
-    places = [each for each in new if parent(each) == parent(path) and _fits(path, each, theirs, ours)]
-    left = [each for each in places if each not in taken]
-    return left[0] if len(left) == 1 else None
+    """Return the only new field in the object of a missing one with its type."""
+    candidates = (each for each in new if parent(each) == parent(path) and each not in taken)
+    found = [each for each in candidates if _fits(path, each, theirs, ours)]
+    return found[0] if len(found) == 1 else None
 
 
 def _fits(path: str, other: str, theirs: Shape, ours: Shape) -> bool:
@@ -173,7 +169,7 @@ def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:
     if _NUMBER in ours.kinds:
         strange.discard(_WHOLE)
     if ours.kinds == {_KINDS[str]} and ours.texts == {""}:
-        strange.discard(_NULL)  # an empty text and null both say that there is none
+        strange.discard(_NULL)  # empty text and null mean the same
     if strange and ours.kinds != {_NULL}:
         yield f"`{path}` is {' or '.join(sorted(strange))}, where the simulator has {' or '.join(sorted(ours.kinds))}"
     if theirs.empty > ours.empty == 0:
@@ -184,5 +180,5 @@ def _other_values(path: str, theirs: Seen, ours: Seen) -> Iterable[str]:
 
 
 def shown(texts: Iterable[str]) -> str:
-    """Some values, as they are named in a message."""
+    """Return values for a message: quoted, sorted and cut."""
     return ", ".join(repr(text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}...") for text in sorted(texts))

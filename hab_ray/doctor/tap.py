@@ -1,7 +1,7 @@
-"""A proxy on this machine through which requests reach a vendor and that records what passes.
+"""A proxy on this machine that forwards requests to vendors and records the exchanges.
 
-Clients of every vendor are given its address in place of the vendor's, so that nothing of theirs changes and a client
-of another distribution is recorded too. It adds nothing and holds nothing back; whole bodies pass through memory.
+Clients get its address instead of the vendor's and need no change, so it also records clients of other distributions.
+It forwards bodies unchanged and holds each in memory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _QUIET_S, _MAX_S = 0.1, 10.0
 
 @dataclass(frozen=True)
 class Tapped:
-    """An endpoint as one question asks it."""
+    """An endpoint as one question calls it."""
 
     label: str
     account: str
@@ -44,33 +44,29 @@ class Tapped:
 
 @dataclass
 class Tap:
-    """Gives out addresses, one for each question, and records what is asked there. Used as `async with running()`."""
+    """Records the requests at its addresses, one per question. `tapping()` runs one."""
 
     _session: aiohttp.ClientSession
-    _address: str = ""
+    base_url: str = ""
     _tapped: list[Tapped] = field(default_factory=list)
     _uploads: list[str] = field(default_factory=list)
     _exchanges: list[Exchange] = field(default_factory=list)
     _in_flight: Counter[str] = field(default_factory=Counter)
     _last: dict[str, float] = field(default_factory=dict)
 
-    def serve_at(self, address: str) -> None:
-        """Give out addresses below this one from now on."""
-        self._address = address
-
     @property
     def exchanges(self) -> Sequence[Exchange]:
-        """What was recorded so far, in the order of the answers."""
+        """All exchanges so far, in the order of the answers."""
         return tuple(self._exchanges)
 
     def address(self, label: str, account: str, endpoint: Endpoint) -> str:
-        """The address at which an endpoint is to be asked a question of this label."""
-        own = [value for value in (endpoint.key, *endpoint.headers.values()) if value != NO_KEY]
-        self._tapped.append(Tapped(label, account, endpoint, Redactor(own)))
-        return f"{self._address}/{len(self._tapped) - 1}"
+        """Return the address that forwards to an endpoint and records under this label."""
+        secrets = [value for value in (endpoint.key, *endpoint.headers.values()) if value != NO_KEY]
+        self._tapped.append(Tapped(label, account, endpoint, Redactor(secrets)))
+        return f"{self.base_url}/{len(self._tapped) - 1}"
 
     async def quiet(self, label: str) -> None:
-        """Wait until nothing is asked under a label any more."""
+        """Wait until there have been no requests under a label for `_QUIET_S`, at most `_MAX_S`."""
         end = time.monotonic() + _MAX_S
         while time.monotonic() < end:
             if not self._in_flight[label] and time.monotonic() - self._last.get(label, 0.0) >= _QUIET_S:
@@ -78,27 +74,27 @@ class Tap:
             await asyncio.sleep(_QUIET_S / 4)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Pass one request on and its answer back."""
+        """Forward one request and return its answer."""
         number, _, below = request.path_qs.lstrip("/").partition("/")
         if not number.isdecimal() or int(number) >= len(self._tapped):
-            return web.Response(status=404, text="nobody asks here")
+            return web.Response(status=404, text="no such address")
         tapped = self._tapped[int(number)]
         self._in_flight[tapped.label] += 1
         try:
-            return await self._handle(request, tapped, f"{self._address}/{number}", below)
+            return await self._handle(request, tapped, f"{self.base_url}/{number}", below)
         finally:
             self._in_flight[tapped.label] -= 1
             self._last[tapped.label] = time.monotonic()
 
     async def _handle(self, request: web.BaseRequest, tapped: Tapped, address: str, below: str) -> web.StreamResponse:
-        url, is_elsewhere = self._target(tapped, below)
-        left_out = {name.lower() for name in tapped.endpoint.headers} if is_elsewhere else set()
-        sent = {name: value for name, value in request.headers.items() if name.lower() not in _UNSENT | left_out}
+        url, is_other_host = self._target(tapped, below)
+        withheld = {name.lower() for name in tapped.endpoint.headers} if is_other_host else set()
+        sent = {name: value for name, value in request.headers.items() if name.lower() not in _UNSENT | withheld}
         content = await request.read()
         started = time.monotonic()
         try:
             async with asyncio.timeout(tapped.endpoint.timeout_s):
-                answer = await self._passed_on(request.method, url, sent, content)
+                answer = await self._forward(request.method, url, sent, content)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             self._record(tapped, request, url, content, None, time.monotonic() - started, str(error) or "no answer")
             if request.transport is not None:
@@ -106,9 +102,9 @@ class Tap:
             return web.Response()
         self._record(tapped, request, url, content, answer, time.monotonic() - started)
         headers = {name: value for name, value in answer.headers.items() if name.lower() not in _RECODED}
-        return web.Response(status=answer.status, body=answer.body, headers=self._pointing_here(address, headers))
+        return web.Response(status=answer.status, body=answer.body, headers=self._redirect_upload(address, headers))
 
-    async def _passed_on(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _TappedAnswer:
+    async def _forward(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _TappedAnswer:
         request = self._session.request(
             method, url, data=content or None, headers=headers, allow_redirects=False, skip_auto_headers=["User-Agent"]
         )
@@ -116,15 +112,15 @@ class Tap:
             return _TappedAnswer(response.status, response.headers, await response.read())
 
     def _target(self, tapped: Tapped, below: str) -> tuple[str, bool]:
-        """Where a request goes, and whether that is another host than the endpoint's."""
+        """Return the URL to forward to, and whether its host is not the endpoint's."""
         first, _, number = below.partition("/")
         if first == _UPLOADS and number.isdecimal() and int(number) < len(self._uploads):
             url = self._uploads[int(number)]
             return url, urlsplit(url).netloc != urlsplit(tapped.endpoint.url).netloc
         return f"{tapped.endpoint.url.rstrip('/')}/{below}", False
 
-    def _pointing_here(self, address: str, headers: dict[str, str]) -> dict[str, str]:
-        """An upload goes where the vendor says; it is told an address here instead."""
+    def _redirect_upload(self, address: str, headers: dict[str, str]) -> dict[str, str]:
+        """Replace the URL that the vendor gives for an upload by an address of the tap."""
         for name, value in headers.items():
             if name.lower() == _UPLOAD_URL:
                 self._uploads.append(value)
@@ -171,22 +167,31 @@ class _TappedAnswer:
 
 
 def _below(base: str, path: str) -> str:
-    """A path as seen from an endpoint's URL."""
+    """Return a path relative to an endpoint's URL."""
     prefix = urlsplit(base).path.rstrip("/")
     return path.removeprefix(prefix).lstrip("/")
 
 
 @asynccontextmanager
 async def tapping() -> AsyncIterator[Tap]:
-    """A tap that listens on this machine alone, until the end of the block."""
-    with _reached_without_proxy():
-        async with _listening() as tap:
-            yield tap
+    """Run a tap that listens on localhost only, until the end of the block."""
+    with _bypassing_proxy():
+        async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
+            tap = Tap(session)
+            server = web.Server(tap.handle, access_log=None)
+            runner = web.ServerRunner(server, handle_signals=False, shutdown_timeout=0.2)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, _HOST, 0).start()
+                tap.base_url = f"http://{_HOST}:{runner.addresses[0][1]}"
+                yield tap
+            finally:
+                await runner.cleanup()
 
 
 @contextmanager
-def _reached_without_proxy() -> Iterator[None]:
-    """Have clients of this process go to this machine's own addresses without the network's proxy."""
+def _bypassing_proxy() -> Iterator[None]:
+    """Make clients of this process reach localhost without the network's proxy."""
     before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
     bypassed = ",".join(dict.fromkeys(filter(None, [*before.values(), _HOST])))
     os.environ.update(dict.fromkeys(before, bypassed))
@@ -198,17 +203,3 @@ def _reached_without_proxy() -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
-
-
-@asynccontextmanager
-async def _listening() -> AsyncIterator[Tap]:
-    async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
-        tap = Tap(session)
-        runner = web.ServerRunner(web.Server(tap.handle, access_log=None), handle_signals=False, shutdown_timeout=0.2)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, _HOST, 0).start()
-            tap.serve_at(f"http://{_HOST}:{runner.addresses[0][1]}")
-            yield tap
-        finally:
-            await runner.cleanup()

@@ -1,4 +1,4 @@
-"""Asks the vendors themselves: under the lease of the sweep's store, from a budget of its own, and on the record."""
+"""The live check: asks the vendors under the lease of the sweep's store, with its own budget, and records it."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
 
 
-async def asked_on_record(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
-    """The endpoints whose version is not the default, and the exchanges that have shown it."""
+async def detect_api_versions(work: Work) -> tuple[Mapping[str, str], Sequence[Exchange]]:
+    """Return the API versions that are not the default by provider, and the recorded exchanges."""
     versions: dict[str, str] = {}
     async with tapping() as tap:
-        for one in unsure(work):
-            real = endpoint(one)
-            url = tap.address(f"API version of {one.provider}", account(one.provider, PROTOCOL), real)
-            version = await asked_at(one, replace(real, url=url))
+        for unknown in unsure(work):
+            real = endpoint(unknown)
+            url = tap.address(f"API version of {unknown.provider}", account(unknown.provider, PROTOCOL), real)
+            version = await asked_at(unknown, replace(real, url=url))
             if version not in (None, DEFAULT_VERSION):
-                versions[one.provider] = str(version)
+                versions[unknown.provider] = str(version)
         return versions, tap.exchanges
 
 
-def pay(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Recording:
-    """Ask everything once, for at most so many dollars.
+def run_live_check(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Recording:
+    """Ask every question once for at most `max_usd` dollars.
 
-    What it costs counts as a run's of its own, in the store's books and not in the sweep's budget.
+    The cost is booked in the store as that of a separate run and does not count towards the sweep's budget.
 
     Raises:
-        StoreHeld: another driver has the store.
-        Interrupted: the user ended it.
-        LeaseLost, ConfigError, OSError: spending had to end; what was answered by then is in the store.
+        StoreHeld: another driver holds the store.
+        Interrupted: the user stopped it.
+        LeaseLost, ConfigError, OSError: spending had to stop; replies received until then are in the store.
     """
     run = visit.work.run_path.beside(f"doctor-{visit.work.run_path.name}")
     with spending(replace(visit.work, run_path=run, run_id=new_run_id()), stop, say) as session:
         session.register_run()
-        return asyncio.run(_asked(visit, session, max_usd))
+        return asyncio.run(_examine(visit, session, max_usd))
 
 
-async def _asked(visit: Visit, session: Session, max_usd: float) -> Recording:
+async def _examine(visit: Visit, session: Session, max_usd: float) -> Recording:
     budget = session.budget(SpendingLimit(usd=max_usd))
     async with tapping() as tap:
         examined = await session.ask(Examination(visit, session, budget, tap))

@@ -1,1 +1,1 @@
-"""Sweep files to begin with: written from a user's answers (`text`), or found among those that ship (`shipped`)."""
+"""Sweep files to start with: written from a user's answers (`text`), or included in the package (`shipped`)."""

@@ -1,4 +1,4 @@
-"""What `hab init` is told: models, dimensions, number of tests, judges, and an endpoint of one's own."""
+"""The answers that `hab init` needs: models, dimensions, number of tests, judges, and an optional own endpoint."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from datetime import date
 
 from pydantic import ValidationError
 
-from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, UsdPrice, folder_name, load_catalog
+from hab_ray.catalog.models import Catalog, Purpose, UsdPrice, folder_name, load_catalog
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import causes_of
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 MAX_TESTS = 100_000
 _PRICE = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
-# Who writes and scores candidates, and who embeds them. The first is the paper's and takes its temperature of 1.4.
+# Pairs of a chat model that writes and scores candidates, and an embedding model. The first chat model is the paper's
+# and accepts its temperature of 1.4.
 _MAKERS = (
     ("gpt-4.1", "text-embedding-3-small"),
     ("gpt-6.1-terra", "text-embedding-3-small"),
@@ -26,9 +27,10 @@ _MAKERS = (
 
 @dataclass(frozen=True)
 class OwnEndpoint:
-    """An address beyond the catalogue's: a gateway `like` one of its vendors, or any server of OpenAI's protocol.
+    """An endpoint outside the catalogue: a gateway `like` one of its vendors, or any server with OpenAI's protocol.
 
-    `key_env` names the variable that holds its key. `price` is in dollars per million tokens; None is the vendor's.
+    `key_env` names the environment variable of its key. `price` is in dollars per million tokens; None takes the
+    vendor's.
     """
 
     url: str
@@ -38,11 +40,11 @@ class OwnEndpoint:
 
     @property
     def name(self) -> str:
-        """What the sweep calls it."""
+        """The endpoint's name in the sweep file."""
         return "gateway" if self.like else "endpoint"
 
-    def has(self, model: str, catalog: Catalog) -> bool:
-        """Whether a model is asked here: one of the vendor that this is like, or one that the catalogue lacks."""
+    def serves(self, model: str, catalog: Catalog) -> bool:
+        """Return whether a model is called here: one of the vendor behind the gateway, or one not in the catalogue."""
         if self.like and model in catalog.models:
             return catalog.models[model].provider == self.like
         return model not in catalog.models and model.partition("/")[0] not in catalog.providers
@@ -50,7 +52,7 @@ class OwnEndpoint:
 
 @dataclass(frozen=True)
 class Makers:
-    """The models that write and score candidates, and that embed them, by their names in the sweep."""
+    """The model that writes and scores candidates and the one that embeds them, by their names in the sweep."""
 
     chat: str
     embedding: str
@@ -58,7 +60,7 @@ class Makers:
 
 @dataclass(frozen=True)
 class Answers:
-    """A sweep in a user's words. No `dimensions` are all of them; no `tests` are the rubrics' own seed queries."""
+    """What a sweep file is written from. No `dimensions` means all; no `tests` means the rubrics' seed queries."""
 
     name: str
     models: tuple[str, ...]
@@ -67,17 +69,17 @@ class Answers:
     tests: int | None = None
     endpoint: OwnEndpoint | None = None
 
-    def called(self, model: str) -> str:
-        """A model's name in the sweep, behind the endpoint's where it is asked there."""
-        at = self.endpoint
-        if at is None or model.startswith(f"{at.name}/"):
+    def name_in_sweep(self, model: str) -> str:
+        """Return a model's name in the sweep, prefixed with the endpoint's name if it is called there."""
+        endpoint = self.endpoint
+        if endpoint is None or model.startswith(f"{endpoint.name}/") or not endpoint.serves(model, load_catalog()):
             return model
-        return f"{at.name}/{model}" if at.has(model, load_catalog()) else model
+        return f"{endpoint.name}/{model}"
 
     def makers(self, with_key: frozenset[str], today: date) -> Makers:
-        """Who makes the tests: models that are there today, at a provider of which a key is at hand if any is.
+        """Choose the models that generate the tests among those available today.
 
-        `with_key` are the providers of the catalogue whose key is set; a gateway goes before them.
+        Prefer models of the gateway's vendor, then models of a provider in `with_key`, whose API key is set.
         """
         catalog = load_catalog()
         like = self.endpoint.like if self.endpoint else None
@@ -86,81 +88,59 @@ class Answers:
             provider = catalog.models[makers[0]].provider
             return provider != like, provider not in with_key
 
-        there = [pair for pair in _MAKERS if not _is_gone(catalog, pair, today)]
-        chat, embedding = min(there, key=rank)
-        return Makers(self.called(chat), self.called(embedding))
+        available = [pair for pair in _MAKERS if not _is_retired(catalog, pair, today)]
+        chat, embedding = min(available, key=rank)
+        return Makers(self.name_in_sweep(chat), self.name_in_sweep(embedding))
 
 
-def _is_gone(catalog: Catalog, names: tuple[str, ...], today: date) -> bool:
-    ends = [catalog.models[name].lifecycle for name in names]
-    return any(end is not None and end.ends <= today for end in ends)
+def _is_retired(catalog: Catalog, names: tuple[str, ...], today: date) -> bool:
+    lifecycles = [catalog.models[name].lifecycle for name in names]
+    return any(lifecycle is not None and lifecycle.ends <= today for lifecycle in lifecycles)
 
 
 def catalogue_models(given: Iterable[str]) -> tuple[str, ...]:
-    """Models that can be measured or judge, each once; `provider/model` of a provider of the catalogue is one.
-
-    Raises:
-        ConfigError: the catalogue has none of a name, or the model only embeds texts.
-    """
+    """Return distinct chat models by catalogue name or `provider/model`; raise ConfigError for any other name."""
     catalog, names = load_catalog(), tuple(dict.fromkeys(given))
     for name in names:
         if catalog.find(name).purpose is not Purpose.CHAT:
-            raise ConfigError(f"{name}: embeds texts and answers none; give a model that chats (`hab models`)")
+            raise ConfigError(f"{name}: only embeds texts; give a chat model (see `hab models`)")
     return names
 
 
 def dimensions_of(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Dimensions of those that are `known`, each once; none for `all`.
-
-    Raises:
-        ConfigError: there is none of a name.
-    """
+    """Return distinct dimensions, () for `all`; raise ConfigError if one is not among the `known`."""
     if unknown := [name for name in given if name not in (*known, "all")]:
         raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
     return () if "all" in given else tuple(dict.fromkeys(given))
 
 
 def number_of_tests(given: str) -> int | None:
-    """How many tests of each dimension; None for `seeds`.
-
-    Raises:
-        ConfigError: it is neither `seeds` nor a whole number above 0.
-    """
+    """Read the number of tests per dimension, None for `seeds`; raise ConfigError unless it is 1 to `MAX_TESTS`."""
     if given.strip() == "seeds":
         return None
     digits = given.strip().lstrip("0")
     if not digits.isdecimal() or not any(map(int, digits)):
-        raise ConfigError(
-            "tests: give a whole number above 0 for each dimension, or seeds for the rubrics' own queries"
-        )
+        raise ConfigError("tests: give a whole number above 0 per dimension, or seeds for the rubrics' own queries")
     if len(digits) > len(str(MAX_TESTS)) or int(digits) > MAX_TESTS:
-        raise ConfigError(f"tests: more than {MAX_TESTS:,} of each dimension; the paper asks 500, give fewer")
+        raise ConfigError(f"tests: more than {MAX_TESTS:,} per dimension; the paper asks 500, give fewer")
     return int(digits)
 
 
 def variable(given: str) -> str:
-    """The name of an environment variable. What is refused is not repeated: it may be the key itself.
-
-    Raises:
-        ConfigError: it is none.
-    """
+    """Check the name of an environment variable. The ConfigError does not repeat it: it may be the key itself."""
     if not _VARIABLE.fullmatch(given):
         raise ConfigError(
-            "key: this is not the name of a variable (capital letters, digits and _). Keys never go into a sweep file: "
-            "put the key into a variable or into .env, and give the variable's name, such as GATEWAY_KEY"
+            "key: this is not the name of an environment variable (capital letters, digits and _). Keys never go into "
+            "a sweep file: put the key into a variable or into .env, and give the variable's name, such as GATEWAY_KEY"
         )
     return given
 
 
 def price_of(given: str) -> UsdPrice:
-    """Dollars per million tokens, input/output, such as 0.1/0.5; 0/0 for a server of one's own.
-
-    Raises:
-        ConfigError: it is no such pair, or one of millions.
-    """
+    """Read dollars per million tokens as input/output, such as 0.1/0.5; raise ConfigError for anything else."""
     found = _PRICE.fullmatch(given.strip())
     if not found:
-        raise ConfigError("price: give dollars per million tokens as input/output, such as 0.1/0.5; 0/0 costs nothing")
+        raise ConfigError("price: give dollars per million tokens as input/output, such as 0.1/0.5; 0/0 is free")
     try:
         return UsdPrice(input=float(found[1]), output=float(found[2]))
     except ValidationError as error:
@@ -168,11 +148,7 @@ def price_of(given: str) -> UsdPrice:
 
 
 def vendor_like(given: str) -> str:
-    """A vendor of the catalogue that a gateway may be like.
-
-    Raises:
-        ConfigError: the catalogue has none of this name.
-    """
+    """Check that the catalogue has a vendor of this name; return it."""
     vendors = load_catalog().vendors
     if given not in vendors:
         raise ConfigError(f"like: the catalogue has no vendor {given!r}; it has {', '.join(vendors)}")
@@ -180,11 +156,10 @@ def vendor_like(given: str) -> str:
 
 
 def sweep_name(stem: str) -> str:
-    """The name of the sweep in a file of this stem."""
+    """Return the name of the sweep in a file with this stem."""
     return folder_name(stem.lower())
 
 
 def key_variables() -> dict[str, str]:
-    """The variable that holds the key of each provider of the catalogue that wants one."""
-    known: dict[str, ProviderEntry] = dict(load_catalog().providers)
-    return {name: entry.key_env for name, entry in known.items() if entry.key_env}
+    """Return the key variable of each provider of the catalogue that needs a key."""
+    return {name: entry.key_env for name, entry in load_catalog().providers.items() if entry.key_env}

@@ -1,4 +1,4 @@
-"""The sweeps that ship with the package, each with its size and the first sentence of its file."""
+"""The sweeps included in the package, each with its size and the first sentence of its file."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.resources import bundled
 from hab_ray.rubric import load_rubrics
+from hab_ray.visible import counted
 
 _SENTENCE = re.compile(r".+?[.?](?=\s|$)")
 
 
 @dataclass(frozen=True)
 class ShippedSweep:
-    """A sweep file of the package. `name` is its path below jobs/ without the ending, `sentence` what it is for."""
+    """A sweep file of the package. `name` is its path below jobs/ without .yaml, `sentence` its purpose.
+
+    `sweep` is None if the file cannot be loaded yet, because it names files that the user must provide.
+    """
 
     name: str
     path: Path
@@ -27,17 +31,17 @@ class ShippedSweep:
 
     @property
     def size(self) -> str:
-        """Subjects x tests x dimensions, and judges; what it needs, where it cannot be read yet."""
-        if self.sweep is None:
+        """Subjects x tests x dimensions, and judges; `needs files` without a sweep."""
+        sweep = self.sweep
+        if sweep is None:
             return "needs files"
-        found = self.sweep
-        dimensions = len(load_rubrics(found.rubrics)) if found.dimensions == "all" else len(found.dimensions)
-        judges = f"{len(found.judges)} judge{'s' * (len(found.judges) > 1)}"
-        return f"{len(found.subject_names)} x {_tests(found)} x {dimensions}, {judges}"
+        dimensions = len(load_rubrics(sweep.rubrics)) if sweep.dimensions == "all" else len(sweep.dimensions)
+        judges = counted(len(sweep.judges), "judge")
+        return f"{len(sweep.subject_names)} x {_tests(sweep)} x {dimensions}, {judges}"
 
     @property
     def is_priced_quickly(self) -> bool:
-        """Whether its price follows from the sweep alone: no file of tests or answers has to be read."""
+        """Whether the sweep can be priced without reading a file of tests or answers."""
         return self.sweep is not None and self.sweep.responses is None and self.sweep.tests in (None, "seeds")
 
     @property
@@ -50,22 +54,18 @@ class ShippedSweep:
 
 
 def shipped_sweeps() -> list[ShippedSweep]:
-    """Every sweep of the package, those of experiments last."""
+    """Load every sweep of the package, experiments last."""
     folder = Path(str(bundled("jobs")))
     files = sorted(folder.glob("*.yaml")) + sorted(folder.glob("experiments/*.yaml"))
     return [_shipped(path, folder) for path in files if _is_sweep(path)]
 
 
 def shipped_sweep(name: str) -> ShippedSweep:
-    """The sweep of this name.
-
-    Raises:
-        ConfigError: none of those that ship is called so.
-    """
+    """Load the package's sweep of this name; raise ConfigError if there is none."""
     found = {each.name: each for each in shipped_sweeps()}
     wanted = name.removeprefix("jobs/").removesuffix(".yaml")
     if wanted not in found:
-        raise ConfigError(f"no sweep that ships is called {name!r}; there are {', '.join(found)}")
+        raise ConfigError(f"hab includes no sweep {name!r}; it includes {', '.join(found)}")
     return found[wanted]
 
 

@@ -61,9 +61,11 @@ def test_a_cancelled_batch_is_collected_once_its_counters_are_still(desk: Desk, 
     sim = vendor(batch=SOON, batch_faults=faults)
     sweep = sweep_file(desk.folder, "xai", sim.url, "reverted")
     desk.says("run", sweep, "--yes", "--detach", status=3)
-    assert "its end was asked for" in desk.hab("batches", "cancel", "run").stdout
+    assert "cancellation requested" in desk.hab("batches", "cancel", "run").stdout
     desk.says("run", sweep, "--yes")
     assert sim.meter()["batch"]["created"] == 2 and sim.billed_once(2 * TESTS)
+    assert "there is nothing to cancel" in desk.says("batches", "cancel", "run")
+    assert "not cancelled, since it is not open" in desk.says("batches", "cancel", "run", "xai/000001")
 
 
 def test_one_malformed_row_ends_no_other_rows_life(desk: Desk, vendor: Vendors) -> None:

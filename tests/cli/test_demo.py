@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hab_ray.cli.commands.running import demo
-from hab_ray.cli.commands.running.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, lacking, program, what_next
+from hab_ray.cli.commands.running.demo import LARGE, NEEDED, NEXT, SMALL, judged_answer, next_steps, program, too_small
 from hab_ray.cli.main import app
 from hab_ray.config.sweep import load_sweep
 from hab_ray.local import free_memory, known_weights
@@ -71,7 +71,7 @@ def test_large_weights_are_taken_where_there_is_room(
     monkeypatch.setattr(demo, "free_disk", lambda folder: disk)
     if is_here:
         (tmp_path / known_weights()[LARGE.weights].file).touch()
-    told = lacking(tmp_path)
+    told = too_small(tmp_path)
     assert (told is None) if why is None else (told and why in told)
 
 
@@ -146,5 +146,5 @@ def test_what_comes_next_is_found_by_the_shell(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(folder.parent)
     for path, begins in ((str(folder), "next: hab init "), ("/nowhere", f"next: {folder.name}/hab init ")):
         monkeypatch.setenv("PATH", path)
-        assert what_next(program())[1].startswith(begins)
+        assert next_steps(program())[1].startswith(begins)
     assert (folder / "hab").is_file()

@@ -57,7 +57,7 @@ def test_nothing_is_asked_where_the_exchanges_cannot_be_written(desk: Desk, vend
     desk.environment["LAB_KEY"] = KEY
     (desk.folder / "place.yaml").write_text("a file\n")
     refused = desk.hab("doctor", priced(desk, sim), "--live", "--yes", "--out", out)
-    assert refused.returncode == 2 and "cannot be written there" in refused.stdout, refused.stdout
+    assert refused.returncode == 2 and "cannot write the exchanges" in refused.stdout, refused.stdout
     assert [each["method"] for each in sim.requests()] == ["GET"]  # whether the vendor can be reached
 
 

@@ -148,4 +148,4 @@ def test_the_last_line_says_what_each_exit_status_means(status: Exit) -> None:
 
 
 def test_the_last_line_of_an_unknown_status() -> None:
-    assert last_line(9).startswith("hab ended with exit status 9: the command broke")
+    assert last_line(9).startswith("hab ended with exit status 9: the command crashed")

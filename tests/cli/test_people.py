@@ -58,13 +58,13 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     drawn = desk.hab(*shlex.split(sheet)[1:])
     assert (
         drawn.returncode == 0
-        and "24 answers, 12 of each of 2 subjects: there are no more" in drawn.stdout
+        and "24 answers, 12 from each of 2 subjects: there are no more" in drawn.stdout
         and "R1, R2, R3 rate all" in drawn.stdout
     )
     handed_out = "".join(path.read_text("utf-8") for path in desk.folder.glob("sheets/*"))
     assert not re.search(r"sim/|\balpha\b|\bbeta\b", handed_out)
     assert "--out: sheets is not an empty folder" in desk.says(*shlex.split(sheet)[1:], status=2)
-    assert "nobody has rated" in desk.says(*shlex.split(agreement)[1:], status=2)
+    assert "no human ratings" in desk.says(*shlex.split(agreement)[1:], status=2)
 
     other = desk.hab(*shlex.split(second)[1:], "--yes")
     assert other.returncode == 0, other.stdout

@@ -48,7 +48,8 @@ def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
     assert row["difference"]["low"] == pytest.approx(0.3106 - own.mean - hypot(reach, own.high - own.mean), abs=1e-6)
     assert row["difference"]["high"] == pytest.approx(0.3106 - own.mean + hypot(reach, own.mean - own.low), abs=1e-6)
     said = desk.says("compare", "runs/four", "published")
-    assert "judged by o3" in said and "claude-opus-4-1-20250805: beside claude-opus-4.1-20250805, of the paper" in said
+    assert "judged by o3" in said
+    assert "claude-opus-4-1-20250805: compared with claude-opus-4.1-20250805, of the paper" in said
 
 
 def test_a_run_without_a_published_model_is_told_which_there_are(desk: Desk) -> None:

@@ -32,7 +32,7 @@ def test_a_sound_folder_shows_what_is_in_it_and_how_faithful_it_is(tmp_path: Pat
     status, said = rubric("check", tmp_path)
     assert status == Exit.COMPLETE
     lines = said.splitlines()
-    assert any(line.startswith("own: 6 issues, asked only from own tests, ") for line in lines)
+    assert any(line.startswith("own: 6 issues, for given tests only, ") for line in lines)
     for name, found in load_rubrics(tmp_path).items():
         at = next(number for number, line in enumerate(lines) if line.startswith(f"{name}: "))
         equals = found.fidelity.equals if found.fidelity else ()
@@ -46,7 +46,7 @@ def test_a_rubric_without_validation_says_what_its_sweeps_need(tmp_path: Path) -
     own(tmp_path, "validation")
     status, said = rubric("check", tmp_path)
     assert status == Exit.COMPLETE
-    assert "own: 12 seeds, 6 issues, no validation (made tests need `validate: off`)" in said
+    assert "own: 12 seeds, 6 issues, no validation (generated tests need `validate: off`)" in said
 
 
 def test_a_new_rubric_is_written_checked_and_not_run_before_it_is_filled_in(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ def sweep(desk: Desk, url: str, name: str = "small") -> Path:
 
 def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendor: Vendors) -> None:
     simulator = vendor()
-    assert "there is no run in it" in desk.hab("runs").stdout
+    assert "there are no runs here" in desk.hab("runs").stdout
     path, run, store = sweep(desk, simulator.url), desk.folder / "runs/small", desk.folder / "store"
     desk.says("run", path, "--yes")
     desk.says("rehearse", path)

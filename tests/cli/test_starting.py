@@ -23,6 +23,7 @@ from hab_ray.errors import ConfigError, Exit
 from tests.conftest import Desk
 
 SECRET = "-".join(["hab", "starting", "key", "0123456789abcdef"])
+VERBS = ("rehearse", "plan", "run")
 GATEWAY = InitOptions(
     models=("gpt-6-luna",),
     dimensions=("encourage_learning",),
@@ -72,9 +73,22 @@ def test_nothing_is_written_that_cannot_run(
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:
     file = tmp_path / "first.yaml"
     file.write_text("mine")
-    with pytest.raises(ConfigError, match="is there already"):
+    with pytest.raises(ConfigError, match="the file exists"):
         init.init_sweep(file, GATEWAY)
     assert file.read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("a b.yaml", "'a b.yaml'"), ("-x.yaml", "./-x.yaml"), ("d/c.yaml", "d/c.yaml")]
+)
+def test_the_commands_that_are_suggested_name_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str
+) -> None:
+    """Both on the terminal and at the head of the file, as a shell takes it."""
+    monkeypatch.chdir(tmp_path)
+    assert f"next: hab rehearse {file}, hab plan {file}, hab run {file}" in printed(Path(name), GATEWAY)
+    head = Path(name).read_text().splitlines()[1:4]
+    assert [line.startswith(f"#   hab {verb} {file}  ") for verb, line in zip(VERBS, head, strict=True)] == [True] * 3
 
 
 def asked(folder: Path, answers: str, *arguments: str) -> str:
@@ -112,7 +126,7 @@ def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
     """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
     models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"
     told = asked(desk.folder, f"{models}{dimensions}{tests}nobody\ngpt-6.1-terra\n", "init", "a b.yaml")
-    wrong = ("unknown model 'gpt-7-nova'", "wordllama: embeds texts", "no 'some'", "above 0", "the paper asks 500")
+    wrong = ("unknown model 'gpt-7-nova'", "wordllama: only embeds texts", "no 'some'", "above 0", "the paper asks 500")
     places = [told.index(text) for text in (*wrong, "unknown model 'nobody': it is", "next: hab rehearse 'a b.yaml'")]
     assert places == sorted(places)
     sweep = load_sweep(desk.folder / "a b.yaml")

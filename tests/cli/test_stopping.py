@@ -66,7 +66,7 @@ def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
     assert running.returncode == 130 and took < 15, output
     assert later_than(sim, at) == []
     assert sim.meter()["batch"]["created"] == 1 and events(desk.folder) == ["000001 intent", "000001 submitted"]
-    for words in ("stopping: nothing new is sent; ", "more for 1 open call to be", "the same command goes on"):
+    for words in ("stopping: nothing new is sent; ", "more for 1 open call worth", "the same command goes on"):
         assert words in output
     assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
     assert lease_is_released(desk.folder)
@@ -99,7 +99,7 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: De
     assert running.poll() is None
     _, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < OUT_AFTER_SECOND_S, output
-    assert lease_is_released(desk.folder) and "ended at once" in output and "Traceback" not in output
+    assert lease_is_released(desk.folder) and "stopped at once" in output and "Traceback" not in output
     done = desk.hab("run", sweep, "--yes")
     assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
 
@@ -114,7 +114,7 @@ def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_a
     time.sleep(0.5)
     at, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < 15, output
-    assert later_than(sim, at) == [] and "charge for it: 1 batch with 3 rows" in output
+    assert later_than(sim, at) == [] and "charge them: 1 batch with 3 rows" in output
 
 
 def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Vendors) -> None:

@@ -101,7 +101,7 @@ def test_a_stop_is_counted_down_from_its_first_moment() -> None:
         (0, 0, "0 calls sent, $0.0000 paid"),
         (1, 10**8, "1 call sent, $0.1000 paid"),
         (2000, 0, "2,000 calls sent, $0.0000 paid"),
-        (0, 4 * 10**8, "$0.4000 paid for results that were collected; no new call was sent"),
+        (0, 4 * 10**8, "$0.4000 paid for collected batch results; no new calls were sent"),
     ],
 )
 def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, told: str) -> None:

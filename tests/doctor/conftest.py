@@ -16,7 +16,7 @@ from hab_ray.doctor.comparison import ComparedProtocols, Recording, compare
 from hab_ray.doctor.examination import Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.visit import pay
+from hab_ray.doctor.visit import run_live_check
 from hab_ray.providers import load_vendor
 from hab_ray.resolve import resolve
 from hab_ray.stopping import Stop
@@ -79,7 +79,7 @@ class Doctor:
         work = replace(work, sweep=sweep)
         addresses: Mapping[str, str] = {name: entry.url or "" for name, entry in work.catalog.providers.items()}
         visit = Visit(work, questions(work), addresses.__getitem__, by_batch=True, wait_s=wait_s)
-        return await asyncio.to_thread(pay, visit, 5.0, Stop(), print)
+        return await asyncio.to_thread(run_live_check, visit, 5.0, Stop(), print)
 
     def compare(self, found: Recording) -> ComparedProtocols:
         """What differs from the simulator."""

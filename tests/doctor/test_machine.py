@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog.models import ModelEntry, ProviderEntry
+from hab_ray.catalog.models import ModelEntry, ProviderEntry, Purpose
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Level
 from hab_ray.location import Location
@@ -53,7 +53,13 @@ def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, mon
     entry = ModelEntry(provider="local", wire="smollm2-135m-instruct")
     (found,) = machine.weights([("small", entry)])
     assert found.level is Level.WARN and "no weights at" in found.seen
+    assert found.remedy.endswith("`hab local pull smollm2-135m-instruct`")
     assert list(tmp_path.rglob("*.gguf")) == []
+
+
+def test_an_embedding_model_that_no_run_can_fetch_is_wrong() -> None:
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire="other", purpose=Purpose.EMBEDDING))])
+    assert found.level is Level.WRONG and "hab-ray[local]" in found.remedy and "hab run" not in found.remedy
 
 
 async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:

@@ -42,7 +42,7 @@ def answers(endpoint: OwnEndpoint | None) -> Answers:
 )
 def test_a_model_is_asked_where_it_is(endpoint: OwnEndpoint | None, model: str, called: str) -> None:
     """A gateway has its vendor's models, a server those that nobody else has."""
-    assert answers(endpoint).called(model) == called
+    assert answers(endpoint).name_in_sweep(model) == called
 
 
 def test_tests_are_made_where_a_key_is() -> None:

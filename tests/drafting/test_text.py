@@ -29,9 +29,10 @@ def test_what_is_written_is_what_was_answered(endpoint: OwnEndpoint | None, test
     if endpoint:
         models.append("off: 'odd' #name")
     given = Answers("first", tuple(models), judges, ("encourage_learning",), tests, endpoint)
-    sweep = checked_sweep(parse_yaml(sweep_text(given, MAKERS if tests else None, TODAY, COST)), "first.yaml")
-    assert [subject.model for subject in sweep.subjects] == [given.called(model) for model in models]
-    assert [judge.model for judge in sweep.judges] == [given.called(judge) for judge in judges]
+    text = sweep_text(given, MAKERS if tests else None, TODAY, "first.yaml", COST)
+    sweep = checked_sweep(parse_yaml(text), "first.yaml")
+    assert [subject.model for subject in sweep.subjects] == [given.name_in_sweep(model) for model in models]
+    assert [judge.model for judge in sweep.judges] == [given.name_in_sweep(judge) for judge in judges]
     assert (sweep.name, sweep.dimensions, sweep.budget_usd) == ("first", ("encourage_learning",), 2.5)
     assert sweep.tests == (None if tests else "seeds")
     assert (sweep.select and sweep.select.tests) == tests
@@ -43,5 +44,7 @@ def test_what_is_written_is_what_was_answered(endpoint: OwnEndpoint | None, test
 
 def test_the_price_stands_at_the_head() -> None:
     given = Answers("first", ("gpt-6-luna",), ("gpt-6.1-terra",))
-    assert "planned at $1.50 ($3.00 if all went online)" in sweep_text(given, None, TODAY, COST).splitlines()[0]
-    assert "$" not in sweep_text(given, None, TODAY, None) and "budget" not in sweep_text(given, None, TODAY, None)
+    head = sweep_text(given, None, TODAY, "first.yaml", COST).splitlines()[0]
+    unpriced = sweep_text(given, None, TODAY, "first.yaml", None)
+    assert "planned at $1.50 ($3.00 if all went online)" in head
+    assert "$" not in unpriced and "budget" not in unpriced

@@ -41,8 +41,8 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
 
     desk.says("rm", "runs/one", "--yes")
     used = desk.says("store", "gc", "store", "--yes")
-    assert "gone: the run that was at " in used
-    assert "there: 1 run," in used and "removed: 0 replies" in used
+    assert "deleted: the run that was at " in used
+    assert "existing: 1 run," in used and "removed: 0 replies" in used
     again = desk.hab("run", one, "--yes")
     assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
 

@@ -1,4 +1,4 @@
-"""The leaderboard, under what was declared beforehand and the worst of what has to be known before it is read."""
+"""The leaderboard, below the declared analyses and the worst findings, which readers need to know first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 from hab_ray.analysis.signs.finding import worst
 from hab_ray.analysis.signs.judging import unreadable
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import told
+from hab_ray.analysis.tables.declared import told as declared_lines
 from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.report import leaderboard
@@ -19,8 +19,8 @@ from hab_ray.visible import one_line
 
 
 def show_board(summary: Summary, console: Console) -> None:
-    """Print what was declared, the worst findings and the leaderboard; where a log is kept, the scores go there."""
-    for line in told(summary):
+    """Print declared analyses, the worst findings and the leaderboard; with a JSON log, log the scores instead."""
+    for line in declared_lines(summary):
         console.print(one_line(line), soft_wrap=True)
     for finding in worst(findings(summary)):
         sentences = f"{finding.title}. {finding.detail} {finding.remedy}"

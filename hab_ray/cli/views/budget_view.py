@@ -1,4 +1,4 @@
-"""What budgets mean for a sweep, as a table and in words."""
+"""The budgets of a sweep and their effect, as a table and in words."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from hab_ray.visible import counted, usd
 
 
 def print_budgets(outlook: BudgetOutlook, console: Console) -> None:
-    """Which budgets finish the sweep, in how many rounds of batches; nothing where nothing costs anything."""
+    """Print which budgets finish the sweep and in how many rounds of batches; print nothing if it is free."""
     if outlook.unhindered == outlook.spent:
         return
     if not outlook.has_batches:
-        told = (
-            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call waits"
+        console.print(
+            f"smallest budget that finishes: {_usd(outlook.smallest)}; from {_usd(outlook.unhindered)} on no call "
+            "waits for money",
+            soft_wrap=True,
         )
-        console.print(f"{told} for money", soft_wrap=True)
         return
     console.print(
-        f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of an hour as a rule and "
-        "a day at most. `reserve: hard` (the default) sets aside the most that a batch can cost, `reserve: "
-        "likely` what it costs at most by a sample of its rows. If calls cost what the plan says:",
+        f"\nA budget below {_usd(outlook.unhindered)} sends batches in rounds, each of usually an hour and at most a "
+        "day. `reserve: hard` (the default) reserves the most that a batch can cost, `reserve: likely` an upper bound "
+        "estimated from a sample of its rows. If calls cost what the plan says:",
         soft_wrap=True,
     )
     print_cells(_table(outlook), console)
     for reserve, budget in (("hard", outlook.in_a_day), ("likely", outlook.likely_in_a_day)):
         if budget is not None:
             console.print(
-                f"smallest budget for at most {ROUNDS_A_DAY} rounds, a day as a rule, with `reserve: {reserve}`: "
+                f"smallest budget for at most {ROUNDS_A_DAY} rounds, usually a day, with `reserve: {reserve}`: "
                 f"{_usd(budget)}",
                 soft_wrap=True,
             )
@@ -54,7 +55,7 @@ def _table(outlook: BudgetOutlook) -> Table:
 
 
 def _rounds(rounds: Sequence[StageRounds] | None) -> str:
-    """How many rounds, with the stage that takes most of them."""
+    """Return the number of rounds and the stage that takes most of them."""
     if not rounds:
         return "-" if rounds is None else "0"
     if max(one.rounds for one in rounds) >= MAX_ROUNDS:
@@ -77,14 +78,14 @@ def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
 
 
 def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
-    """What to expect of the sweep's own budget; `is_likely` says how that reserves."""
+    """Yield what to expect of the sweep's own budget; `is_likely` means `reserve: likely`."""
     if outlook.unhindered == outlook.spent:
         return
     if outlook.spent:
-        yield f"this run has spent or reserved {_usd(outlook.spent)} before, which is part of every budget here"
-    own, wide = outlook.own, f"from {_usd(outlook.unhindered)} on nothing waits"
+        yield f"this run has already spent or reserved {_usd(outlook.spent)}, which every budget here includes"
+    own, unhindered = outlook.own, f"from {_usd(outlook.unhindered)} on nothing waits"
     if own is None:
-        yield f"no budget_usd: {_usd(outlook.smallest)} or more finishes as estimated, {wide}"
+        yield f"no budget_usd: {_usd(outlook.smallest)} or more finishes as estimated, {unhindered}"
         return
     rounds, budget = own.likely if is_likely else own.rounds, f"its budget of {_usd(own.budget)}"
     if rounds is None:
@@ -95,13 +96,13 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
     elif own.budget >= outlook.unhindered:
         yield f"with {budget} nothing waits for money"
     else:
-        yield f"with {budget} the run finishes as estimated, though some calls wait for money; {wide}"
+        yield f"with {budget} the run finishes as estimated, though some calls wait for money; {unhindered}"
     if is_likely and rounds:
-        yield "`--detach` reserves as `reserve: hard`: the process leaves before a first wave tells anything"
+        yield "`--detach` reserves as `reserve: hard`, because it exits before a first wave has shown any costs"
 
 
 def batch_time(outlook: BudgetOutlook, is_likely: bool) -> str | None:
-    """How long the sweep's batches take with its budget; None where it does not finish."""
+    """Return how long the sweep's batches take with its budget, or None if it does not finish."""
     line = outlook.own or outlook.lines[-1]
     usual = line.likely if is_likely else line.rounds
     if usual is None:
@@ -115,5 +116,5 @@ def batch_time(outlook: BudgetOutlook, is_likely: bool) -> str | None:
 
 
 def _usd(nano: int) -> str:
-    """A budget in dollars, without cents where these do not matter."""
+    """Return a budget in dollars, without cents from $1,000 on."""
     return f"${nano / NANO:,.0f}" if nano >= 1000 * NANO else usd(nano)

@@ -1,8 +1,8 @@
-"""`--log-format json`: all that a command says as one JSON object per line.
+"""`--log-format json`: all output of a command as one JSON object per line.
 
-Each has `at`, `level` and `message`; what the run reports has `run` as well, and `shard` or `batch` where it is about
-one (see `sweep.telling.log`). The scores come in one, as `scores`; what else is meant for people, such as the plan,
-comes line by line.
+Each object has `at`, `level` and `message`. Reports of the run also have `run`, and `shard` or `batch` if they concern
+one (see `sweep.telling.log`). One object has all scores, as `scores`. Other output, such as the plan, is one object per
+line of text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from hab_ray.visible import log_json
 
 
 class _Lines(io.TextIOBase):
-    """A text stream that writes each line as a message."""
+    """A text stream that writes each line to `target` as a JSON message."""
 
     def __init__(self, target: IO[str], level: str) -> None:
-        self._target, self._level, self._begun = target, level, ""
+        self._target, self._level, self._rest = target, level, ""
 
     def writable(self) -> bool:
         return True
@@ -31,7 +31,7 @@ class _Lines(io.TextIOBase):
         return self._target.fileno()
 
     def write(self, text: str) -> int:
-        *lines, self._begun = (self._begun + text).split("\n")
+        *lines, self._rest = (self._rest + text).split("\n")
         for line in lines:
             if line.strip():
                 self._target.write(_line(datetime.now(UTC), self._level, line.rstrip()))
@@ -43,8 +43,6 @@ class _Lines(io.TextIOBase):
 
 
 class _Handler(logging.Handler):
-    """Writes the run's own records."""
-
     def __init__(self, target: IO[str]) -> None:
         super().__init__(logging.INFO)
         self._target = target
@@ -67,7 +65,7 @@ def _line(at: datetime, level: str, message: str, **fields: object) -> str:
 
 
 def log_as_json(console: Console, errors: Console) -> None:
-    """From now on write everything that is said here as JSON."""
+    """Write all further output of both consoles and of the logger `hab_ray` as JSON lines."""
     logger = logging.getLogger("hab_ray")
     logger.setLevel(logging.INFO)
     logger.propagate = False

@@ -1,4 +1,4 @@
-"""A plan on one screen, in full, and as plain values."""
+"""A plan on one screen, in full, or as JSON values."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from hab_ray.work import Work
 
 _FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
 _ALL, _COUNTS, _DOLLARS = slice(None), slice(4), slice(4, None)
-_WIDEST = 10_000
+_UNLIMITED_WIDTH = 10_000
 _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
 
 def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, list[str]]) -> Mapping[str, Any]:
-    """The whole plan as plain values; money in nano-dollars, times in seconds."""
+    """Return the whole plan as JSON values; money in nano-dollars, times in seconds."""
     return {
         "total": asdict(plan.total),
         "exact": plan.exact,
@@ -44,32 +44,32 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
 
 
 def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console) -> None:
-    """The plan on one screen: money, time, budget, a line for each stage and model, and what stands in the way."""
+    """Print the plan on one screen: cost, time, budget, a line per stage and model, and problems."""
     for line in (*_money_and_time(work, plan), *budget_sentences(plan.outlook, is_likely(work.sweep))):
         console.print(one_line(line), soft_wrap=True)
     print_cells(_short_table(plan), console)
     if not plan.exact:
-        console.print("~ counted, not made yet: their lengths are typical ones", soft_wrap=True)
+        console.print("~ calls that depend on earlier replies: counted with typical lengths", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)
     if measured:
         guesses = [f"{stage} {name}" for stage, name in plan.assumed]
-        rest = f"; still guessed of {', '.join(guesses)}" if guesses else ""
+        rest = f"; still guessed for {', '.join(guesses)}" if guesses else ""
         console.print(one_line(f"tokens are measured on {measured:,} replies in the store{rest}"), soft_wrap=True)
     for problem in problems:
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
     if unheeded := unheeded_settings(work):
-        told = f"{counted(len(unheeded), 'setting')} asked for in vain of some models, which --long names"
-        console.print(told, style="yellow", soft_wrap=True)
+        text = f"{counted(len(unheeded), 'setting')} without effect on some models; --long names them"
+        console.print(text, style="yellow", soft_wrap=True)
 
 
 def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
-    """What the plan on one screen leaves out: tokens, both prices, times of each stage, other budgets."""
+    """Print what the one-screen plan leaves out: tokens, both prices, times per stage, other budgets."""
     _print_figures(plan, console)
     for time in plan.times:
-        measured = "" if time.a_call is None else f" ({time.a_call:.1f} s a call, measured)"
-        told = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
-        console.print(one_line(told), soft_wrap=True)
-    console.print("times are at the catalogue's limits; an account may have others", soft_wrap=True)
+        measured = "" if time.a_call is None else f" ({time.a_call:.1f} s per call, measured)"
+        text = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
+        console.print(one_line(text), soft_wrap=True)
+    console.print("times assume the catalogue's rate limits; your account's may differ", soft_wrap=True)
     budgets = f"{usd(plan.online_budget)} online, {usd(plan.batch_budget)} by batch"
     console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
     print_budgets(plan.outlook, console)
@@ -77,12 +77,12 @@ def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
     if limit and limit.assumption:
         console.print(f"likely budget: {limit.assumption}", soft_wrap=True)
     for setting, asked in unheeded_settings(work).items():
-        what = "asked for, sent and without effect" if setting.sent else "asked for and not sent"
+        what = "set and sent, but without effect" if setting.sent else "set, but not sent"
         console.print(one_line(f"{what} ({setting.why}): {setting} of {', '.join(asked)}"), soft_wrap=True)
 
 
 def is_likely(sweep: Sweep) -> bool:
-    """Whether batches reserve what they cost at most by a sample of their rows."""
+    """Return whether batches reserve an upper bound estimated from a sample of their rows (`reserve: likely`)."""
     limit = spending_limit(sweep)
     return bool(limit and limit.assumption)
 
@@ -106,20 +106,20 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
 
 
 def _time(plan: Plan, likely: bool) -> str:
-    """By the way that the calls will go."""
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
-        return f"time: about {duration(plan.seconds)} online{_decided(plan)}"
-    told = batch_time(plan.outlook, likely) or "until the budget is reached"
+        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}"
+    by_batch = batch_time(plan.outlook, likely) or "until the budget is reached"
     online = f"; {duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
-    return f"time: {told}{online}; all online about {duration(plan.seconds)}{_decided(plan)}"
+    return f"time: {by_batch}{online}; all online about {duration(plan.seconds)}{_bottleneck(plan)}"
 
 
-def _decided(plan: Plan) -> str:
-    """Whose tokens of a minute decide how long online calls take: accounts differ, and the catalogue has the least."""
+def _bottleneck(plan: Plan) -> str:
+    """Name the token limit that decides the online time: the catalogue has the limits of the lowest account tier."""
     slowest = max(plan.times, key=lambda time: time.seconds, default=None)
     if slowest is None or not slowest.tokens_per_minute:
         return ""
-    return f", by {slowest.tokens_per_minute:,} tokens a minute of {slowest.slowest} (`limits:` if yours are more)"
+    limit = f"{slowest.tokens_per_minute:,} tokens a minute of {slowest.slowest}"
+    return f", by {limit} (set `limits:` if yours are higher)"
 
 
 def _most(by_batch: bool, figures: Figures) -> int:
@@ -127,7 +127,7 @@ def _most(by_batch: bool, figures: Figures) -> int:
 
 
 def _short_table(plan: Plan) -> Table:
-    """A line for each stage and model; one that goes both ways has a line for each."""
+    """Return a table with a line per stage and model, or two if its calls go both online and by batch."""
     table = Table(box=None, pad_edge=False)
     for title in ("stage", "model"):
         table.add_column(title, overflow="fold")
@@ -145,12 +145,10 @@ def _short_table(plan: Plan) -> Table:
 
 
 def _print_figures(plan: Plan, console: Console) -> None:
-    """The lines in one table; where that is wider than the terminal, counts and dollars in two: no figure is cut."""
+    """Print all figures in one table or, if that is too wide for the terminal, counts and dollars in two."""
     whole = _table(plan, _ALL)
-    if Measurement.get(console, console.options.update(width=_WIDEST), whole).maximum <= console.width:
-        print_cells(whole, console)
-        return
-    for figures in (_COUNTS, _DOLLARS):
+    is_wide = Measurement.get(console, console.options.update(width=_UNLIMITED_WIDTH), whole).maximum > console.width
+    for figures in (_COUNTS, _DOLLARS) if is_wide else (_ALL,):
         print_cells(_table(plan, figures), console)
 
 

@@ -1,8 +1,8 @@
-"""One table as LaTeX, Markdown, CSV or JSON, for papers and for other programs.
+"""Formats a table as LaTeX, Markdown, CSV or JSON, for papers and for other programs.
 
-A command states its cells as values; what a value looks like is decided here, alike for all commands. LaTeX needs the
-packages booktabs and graphicx. An interval is sub- and superscript there, in brackets in Markdown, two further columns
-in CSV, an object in JSON.
+Commands pass cells as values; their format is the same for all commands. LaTeX needs the packages booktabs and
+graphicx. An interval is sub- and superscript in LaTeX, in brackets in Markdown, two more columns in CSV, an object in
+JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from hab_ray.visible import log_json, one_line
 
 
 class TableFormat(StrEnum):
-    """How a table is printed."""
+    """Output format of a table."""
 
     LATEX = "latex"
     MARKDOWN = "markdown"
@@ -31,7 +31,7 @@ class TableFormat(StrEnum):
 
 
 class Estimate(NamedTuple):
-    """A value and the ends of its interval; None where it, or they, are not known."""
+    """A value and the ends of its interval; None if unknown."""
 
     value: float | None
     low: float | None = None
@@ -39,7 +39,7 @@ class Estimate(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The first and last whole number that something may be, such as a rank."""
+    """The first and last possible whole number, such as a rank."""
 
     first: int
     last: int
@@ -49,18 +49,23 @@ Cell = str | int | float | Estimate | Span | None
 
 
 class Column(NamedTuple):
-    """A column's name for programs, and its title for readers."""
+    """A column's name for programs and its title for readers."""
 
     key: str
     title: str
 
 
+def titled_columns(*keys: str, **titles: str) -> tuple[Column, ...]:
+    """Return columns titled by their capitalised keys, or as `titles` says by key."""
+    return tuple(Column(key, titles.get(key, key.replace("_", " ").capitalize())) for key in keys)
+
+
 @dataclass(frozen=True)
 class PaperTable:
-    """A table with all that a reader has to know: what it shows, the unit of its estimates, and notes below it.
+    """A table with its caption, the unit of its estimates, and notes to print below it.
 
-    `name` is for programs, and for LaTeX's label. Estimates are printed for readers with `digits` decimals, for
-    programs in full.
+    `name` is for programs and for LaTeX's label. LaTeX and Markdown round estimates to `digits` decimals; CSV and JSON
+    have them in full.
     """
 
     name: str
@@ -72,17 +77,17 @@ class PaperTable:
     digits: int = 2
 
     def by_column(self) -> list[list[Cell]]:
-        """The cells of each column."""
+        """Return the cells of each column."""
         return [[row[at] for row in self.rows] for at in range(len(self.columns))]
 
 
 def print_table(table: PaperTable, form: TableFormat, console: Console) -> None:
-    """Print a table so that no line is broken or changed."""
+    """Print a table without wrapping or styling its lines."""
     console.print(FORMATS[form](table), soft_wrap=True, markup=False, highlight=False, end="")
 
 
 def as_latex(table: PaperTable) -> str:
-    """A floating table with booktabs' rules, in which no text is a command, nor an option of the line's end before."""
+    """Return a floating table with booktabs rules. Text is escaped: it is never read as a command or an option."""
     titles = " & ".join(_stacked(column.title) for column in table.columns)
     kinds = "".join("l" if _is_text(cells) else "r" for cells in table.by_column())
     notes = [
@@ -101,7 +106,7 @@ def as_latex(table: PaperTable) -> str:
         r"\toprule",
         rf"{titles} \\",
         r"\midrule",
-        *(" & ".join(_latex_cell(cell, table.digits) for cell in row) + r" \\" for row in table.rows),
+        *(" & ".join(_cell(cell, table.digits, _LATEX) for cell in row) + r" \\" for row in table.rows),
         r"\bottomrule",
         r"\end{tabular}}",
         *notes,
@@ -111,8 +116,8 @@ def as_latex(table: PaperTable) -> str:
 
 
 def as_markdown(table: PaperTable) -> str:
-    """A table of pipes, its columns of numbers to the right, the caption above and notes below."""
-    cells = [[_markdown_cell(cell, table.digits) for cell in row] for row in table.rows]
+    """Return a pipe table with numbers aligned right, the caption above and notes below."""
+    cells = [[_cell(cell, table.digits, _MARKDOWN) for cell in row] for row in table.rows]
     titles = [_in_markdown(column.title) for column in table.columns]
     sides = [":---" if _is_text(cells) else "---:" for cells in table.by_column()]
     lines = [
@@ -126,9 +131,9 @@ def as_markdown(table: PaperTable) -> str:
 
 
 def as_csv(table: PaperTable) -> str:
-    """Titles are the columns' keys; `KEY_low` and `KEY_high`, or `KEY_first` and `KEY_last`, hold both ends.
+    """Return CSV with the keys as titles. `KEY_low` and `KEY_high` hold intervals, `KEY_first` and `KEY_last` spans.
 
-    A ' stands before a text that a spreadsheet would take for a formula.
+    Text that a spreadsheet would read as a formula is prefixed with '.
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -140,7 +145,7 @@ def as_csv(table: PaperTable) -> str:
 
 
 def as_json(table: PaperTable) -> str:
-    """An object with the unit, the columns' titles by key, the notes, and one object for each row."""
+    """Return an object with the unit, the column titles by key, the notes, and one object per row."""
     keys = [column.key for column in table.columns]
     rows = [{key: _json_value(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
     whole = {
@@ -162,7 +167,7 @@ FORMATS: Mapping[TableFormat, Callable[[PaperTable], str]] = {
 }
 
 _ENDS: Mapping[type, tuple[str, ...]] = {Estimate: ("", "_low", "_high"), Span: ("_first", "_last"), str: ("",)}
-_LATEX = {
+_LATEX_ESCAPES = {
     "\\": r"\textbackslash{}",
     "{": r"\{",
     "}": r"\}",
@@ -176,47 +181,46 @@ _LATEX = {
     "*": "{*}",
     **{each: f"\\{each}" for each in "&%$#_"},
 }
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~$!&])")
+_MARKDOWN_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~$!&])")
 
 
 def _in_latex(text: str) -> str:
-    return "".join(_LATEX.get(each, each) for each in one_line(text))
+    return "".join(_LATEX_ESCAPES.get(each, each) for each in one_line(text))
 
 
 def _in_markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", one_line(text))
+    return _MARKDOWN_SPECIAL.sub(r"\\\1", one_line(text))
 
 
 def _stacked(title: str) -> str:
-    """A title with one word a line, as narrow as the numbers below it."""
+    """Stack a title's words, so that the column is as narrow as its numbers."""
     words = r" \\ ".join(map(_in_latex, one_line(title).split()))
     return rf"\shortstack{{{words}}}"
 
 
-def _latex_cell(cell: Cell, digits: int) -> str:
-    match cell:
-        case Estimate(value=float(value), low=float(low), high=float(high)):
-            return f"${value:.{digits}f}_{{{low:.{digits}f}}}^{{{high:.{digits}f}}}$"
-        case Span(first=first, last=last):
-            return f"{first}" if first == last else f"{first}--{last}"
-        case str():
-            return _in_latex(cell)
-        case Estimate(value=float(value)) | float(value):
-            return f"${value:.{digits}f}$"
-    return "--" if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", r"\,")
+class _Markup(NamedTuple):
+    escape: Callable[[str], str]
+    number: str
+    interval: str
+    dash: str
+    thousands: str
 
 
-def _markdown_cell(cell: Cell, digits: int) -> str:
+_LATEX = _Markup(_in_latex, "${}$", "${}_{{{}}}^{{{}}}$", "--", r"\,")
+_MARKDOWN = _Markup(_in_markdown, "{}", "{} [{}, {}]", "-", ",")
+
+
+def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
     match cell:
         case Estimate(value=float(value), low=float(low), high=float(high)):
-            return f"{value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+            return markup.interval.format(*(f"{number:.{digits}f}" for number in (value, low, high)))
         case Span(first=first, last=last):
-            return f"{first}" if first == last else f"{first}-{last}"
+            return f"{first}" if first == last else f"{first}{markup.dash}{last}"
         case str():
-            return _in_markdown(cell)
+            return markup.escape(cell)
         case Estimate(value=float(value)) | float(value):
-            return f"{value:.{digits}f}"
-    return "-" if cell is None or isinstance(cell, Estimate) else f"{cell:,}"
+            return markup.number.format(f"{value:.{digits}f}")
+    return markup.dash if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", markup.thousands)
 
 
 def _is_text(cells: Sequence[Cell]) -> bool:
@@ -224,11 +228,11 @@ def _is_text(cells: Sequence[Cell]) -> bool:
 
 
 def _kind(cells: Sequence[Cell]) -> type:
-    """What a column holds: estimates, spans, or plain values."""
+    """Return the type of a column's cells: Estimate, Span, or str for all plain values."""
     return next((type(cell) for cell in cells if isinstance(cell, Estimate | Span)), str)
 
 
-def _csv_values(cell: Cell, wanted: int) -> Iterator[str | int | float]:
+def _csv_values(cell: Cell, width: int) -> Iterator[str | int | float]:
     values: Sequence[str | int | float | None]
     match cell:
         case str():
@@ -236,7 +240,7 @@ def _csv_values(cell: Cell, wanted: int) -> Iterator[str | int | float]:
         case Estimate() | Span():
             values = cell
         case _:
-            values = (cell, *[None] * (wanted - 1))
+            values = (cell, *[None] * (width - 1))
     return ("" if value is None else value for value in values)
 
 

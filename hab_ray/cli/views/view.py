@@ -1,4 +1,4 @@
-"""The live view of a run: a table that redraws itself on a terminal, plain lines elsewhere."""
+"""The live view of a run: a table that is redrawn on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ MAX_COLUMNS = 160
 
 @dataclass
 class _Rate:
-    """Answers a second of one model at one stage, since its first call: rows that were in the store are no speed."""
+    """Answers per second of one model at one stage since its first call; rows found in the store do not count."""
 
     began_at: float = 0.0
     per_s: float = 0.0
 
-    def see(self, stage: StageProgress, now: float) -> None:
+    def update(self, stage: StageProgress, now: float) -> None:
         if not (stage.answered or stage.in_flight):
             self.began_at = now
         elif now > self.began_at and stage.done < stage.total:
@@ -37,18 +37,18 @@ class _Rate:
 
 @dataclass
 class View:
-    """Turns progress into something to look at."""
+    """Shows the progress of a run on a console."""
 
     console: Console
     _rates: dict[tuple[str, str], _Rate] = field(default_factory=dict)
     _live: Live | None = None
     _last_line: float = float("-inf")
     _is_draining: bool = False
-    _out: frozenset[str] = frozenset()
+    _outages: frozenset[str] = frozenset()
 
     @contextmanager
     def shown(self) -> Iterator[None]:
-        """Show progress for as long as the context lasts."""
+        """Show progress until the end of the block."""
         if not self.console.is_terminal:
             yield
             return
@@ -58,52 +58,51 @@ class View:
         self._live = None
 
     def leave(self) -> None:
-        """Give the terminal back before the process is ended by force."""
+        """Restore the terminal before the process is killed."""
         self.console.show_cursor(True)
-        self.console.print("ended at once; open calls count as spent, and the same command goes on", style="yellow")
+        self.console.print("stopped at once; open calls count as spent, and the same command resumes", style="yellow")
 
     def update(self, progress: Progress) -> None:
-        """Take in the newest figures."""
+        """Show the newest figures."""
         for stage in progress.stages:
-            self._rates.setdefault((stage.stage, stage.model), _Rate()).see(stage, progress.elapsed_s)
+            self._rates.setdefault((stage.stage, stage.model), _Rate()).update(stage, progress.elapsed_s)
         if self._live:
             self._live.update(self._table(progress))
         else:
-            self._print_what_is_due(progress)
+            self._print_line_if_due(progress)
 
-    def _print_what_is_due(self, progress: Progress) -> None:
-        """A line now and then; the first of a stop, and an endpoint that has gone away, at once."""
+    def _print_line_if_due(self, progress: Progress) -> None:
+        """Print a line every few seconds, and at once for the start of a stop or a new outage."""
         since = progress.elapsed_s - self._last_line
+        is_due = since >= LINE_EVERY_S and any(stage.total for stage in progress.stages)
         if progress.draining:
             if not self._is_draining or since >= COUNTDOWN_EVERY_S:
                 self._is_draining, self._last_line = True, progress.elapsed_s
                 self.console.print(_countdown(progress.draining), style="yellow", soft_wrap=True)
-        elif progress.outages.keys() - self._out or (since >= LINE_EVERY_S and any(s.total for s in progress.stages)):
-            self._out, self._last_line = frozenset(progress.outages), progress.elapsed_s
+        elif is_due or progress.outages.keys() - self._outages:
+            self._outages, self._last_line = frozenset(progress.outages), progress.elapsed_s
             self.console.print(self.line(progress), highlight=False, soft_wrap=True)
 
     def line(self, progress: Progress) -> str:
-        """How far the run is in one line of at most `MAX_COLUMNS` characters.
+        """Return the run's progress in one line of at most `MAX_COLUMNS` characters.
 
-        Rows done of those known so far, dollars of this process, the longest time that a model still takes at its
-        present rate, what the run waits for, and each model under way.
+        It has the rows done of those known so far, the dollars of this process, the longest remaining time of any model
+        at its present rate, what the run waits for, and the progress of each unfinished model.
         """
         stages = [stage for stage in progress.stages if stage.total]
         done, total = sum(stage.done for stage in stages), sum(stage.total for stage in stages)
-        times = [self._left_s(stage) for stage in stages]
-        left = max((one for one in times if one is not None), default=None)
+        left = max((s for stage in stages if (s := self._left_s(stage)) is not None), default=None)
         failed = sum(stage.failed for stage in stages)
-        under_way = [s for s in stages if s.in_flight or s.done < s.total]
+        unfinished = [s for s in stages if s.in_flight or s.done < s.total]
         parts = [
             f"{done:,}/{total:,} rows",
             f"{failed:,} failed" if failed else "",
             f"${progress.cost_nanousd / NANO:.4f}",
             f"about {duration(left)} left" if left is not None else "",
             f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
-            ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in under_way),
+            ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in unfinished),
         ]
-        told = one_line("  ".join(part for part in parts if part))
-        text = f"{progress.elapsed_s:6.0f} s  {told}"
+        text = f"{progress.elapsed_s:6.0f} s  {one_line('  '.join(filter(None, parts)))}"
         return text if len(text) <= MAX_COLUMNS else f"{text[: MAX_COLUMNS - 4]} ..."
 
     def _left_s(self, stage: StageProgress) -> float | None:
@@ -117,14 +116,13 @@ class View:
         for stage in progress.stages:
             table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
-        there = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
+        batches = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
-        foot = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{there}"
+        totals = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
-        waiting = waiting_for_money(progress)
         outages = [f"{provider}: {outage}" for provider, outage in progress.outages.items()]
-        told = [*map(one_line, (*progress.notes, *outages)), *([waiting] if waiting else [])]
-        return Group(table, Text(foot, style="dim"), *(Text(line, style="yellow") for line in told), *last)
+        notes = filter(None, [*map(one_line, (*progress.notes, *outages)), waiting_for_money(progress)])
+        return Group(table, Text(totals, style="dim"), *(Text(note, style="yellow") for note in notes), *last)
 
     def _cells(self, stage: StageProgress) -> tuple[str, ...]:
         rate, left = self._rates[stage.stage, stage.model].per_s, stage.total - stage.done
@@ -141,8 +139,8 @@ class View:
 
 
 def _countdown(draining: Draining) -> str:
-    """How long open calls are waited for, and what is at stake."""
+    calls = counted(draining.calls, "open call")
     return (
-        f"stopping: nothing new is sent; {draining.left_s:.0f} s more for {counted(draining.calls, 'open call')} to be "
-        f"answered, at most ${draining.nanousd / NANO:.4f} at stake. Ctrl-C again ends at once"
+        f"stopping: nothing new is sent; waiting {draining.left_s:.0f} s more for {calls} worth at most "
+        f"${draining.nanousd / NANO:.4f}. Ctrl-C again exits at once"
     )

@@ -1,4 +1,4 @@
-"""What to say of a run whose next calls wait for money."""
+"""What a run waits for, in words."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MAX_MODELS = 3
 
 
 def waits_for(progress: Progress) -> str:
-    """What the run waits for now, in a few words; "" where nothing is under way."""
-    for provider, told in progress.outages.items():
-        return one_line(f"{provider}: {told}")
+    """Return what the run waits for now in a few words, "" for nothing."""
+    for provider, outage in progress.outages.items():
+        return one_line(f"{provider}: {outage}")
     if waiting := waiting_for_money(progress):
         return waiting.removeprefix("waits for ")
     in_flight = sum(stage.in_flight for stage in progress.stages)
@@ -24,23 +24,20 @@ def waits_for(progress: Progress) -> str:
 
 
 def waiting_for_money(progress: Progress) -> str | None:
-    """How much the run waits for, and what must end first; None while it waits for no money.
-
-    Where so much is free by now it is about to be granted.
-    """
+    """Return how much money the run waits for and what must end first; None if it does not wait for money."""
     money = progress.money
     if money is None or progress.draining or progress.end:
         return None
-    if money.waits_for <= max(0, money.budget - money.spent - money.reserved):
+    if money.waits_for <= max(0, money.budget - money.spent - money.reserved):  # it is about to be granted
         return None
     return one_line(
-        f"waits for {usd(money.waits_for)}: {_first(progress)} first "
+        f"waits for {usd(money.waits_for)}: {_what_must_end(progress)} first "
         f"({usd(money.reserved)} reserved and {usd(money.spent)} spent of {usd(money.budget)})"
     )
 
 
-def _first(progress: Progress) -> str:
-    """What must end: the batches, those models first that have the most."""
+def _what_must_end(progress: Progress) -> str:
+    """Name open batches, the models with the most first, or else calls in flight."""
     batches = Counter(batch.model for batch in progress.batches).most_common()
     if not batches:
         return "calls in flight must be answered"

@@ -1,1 +1,1 @@
-"""Commands for what a run needs: sweep files, rubrics, data, models, a machine."""
+"""Commands that prepare a run: sweep files, rubrics, data, models, the machine."""

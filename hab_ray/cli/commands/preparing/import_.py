@@ -1,4 +1,4 @@
-"""`hab import`: read published wording and data."""
+"""`hab import`: convert published wording and data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from hab_ray.errors import ConfigError, Exit
 if TYPE_CHECKING:
     from hab_ray.exchange.imports.source import Imported, TableSource
 
-command = typer.Typer(help="The published wording and data as files that sweeps read.", no_args_is_help=True)
+command = typer.Typer(
+    help="Convert the published wording and data, or your own, into files that sweeps read.", no_args_is_help=True
+)
 LicenceOption = Annotated[
-    str, typer.Option(help="The licence of what is imported, instead of what is found there; else it is unknown.")
+    str, typer.Option(help="The licence of the imported material, instead of the one found there.")
 ]
 
 
@@ -28,28 +30,29 @@ def rubrics_command(
     out: Annotated[Path, typer.Option(help="The new folder of rubrics.")] = Path("imported_rubrics"),
     licence: LicenceOption = "",
     execute_unknown: Annotated[
-        bool, typer.Option("--execute-unknown", help="Execute code that is not the published one; read it first.")
+        bool, typer.Option("--execute-unknown", help="Execute code other than the published one; read it first.")
     ] = False,
     reading: Annotated[
         str,
         typer.Option(
-            help="How replies are read: as ours, or as the published code reads them.", metavar="strict|published"
+            help="Read replies strictly, as for other rubrics, or as the published code does.",
+            metavar="strict|published",
         ),
     ] = "strict",
 ) -> Exit:
-    """Read the wording of a checkout into a folder of rubrics, whose prompts are sent byte for byte as that code would.
+    """Convert published wording into rubrics.
 
-    Files with the published digests are executed, in a process of their own; others are refused. Its prompts carry no
-    fence around foreign text; `hab rubric check`, reports and exports say so.
-    Name the folder as `rubrics:` in a sweep file.
+    Their prompts equal those of the published code byte for byte. Only files with the published digests are
+    executed, in a separate process. The published prompts do not fence off foreign text; `hab rubric check`,
+    reports and exports say so. Name the folder as `rubrics:` in a sweep file.
     """
     from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
     from hab_ray.rubric import Reading
 
     if reading not in list(Reading):
-        raise ConfigError(f"--reading {reading}: it is one of {', '.join(Reading)}")
+        raise ConfigError(f"--reading {reading}: give one of {', '.join(Reading)}")
     if execute_unknown:
-        errors.print("Code that is not the published one is executed: the bounds around it stop accidents, not intent")
+        errors.print("Executing code other than the published one: its sandbox stops accidents, not malice")
     found = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
     for note in found.notes:
         say(note)
@@ -58,7 +61,6 @@ def rubrics_command(
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """`name=value` as users write it, each name once."""
     pairs: dict[str, str] = {}
     for each in given:
         name, _, value = each.partition("=")
@@ -73,31 +75,33 @@ SourceArgument = Annotated[
     typer.Argument(
         metavar="FILE...|published",
         help="A .parquet, .csv, .jsonl or .json file, or several with the same columns, or the published rows; "
-        "published-evaluations and published-annotations name one of the two data sets. Where no column holds the "
-        "dimension, the file's name says it.",
+        "published-evaluations and published-annotations name one of the two data sets. Without a column for the "
+        "dimension, the file's name is the dimension.",
     ),
 ]
 ColumnOption = Annotated[
     list[str] | None,
     typer.Option(
         metavar="OURS=THEIRS",
-        help="Which column is ours, such as prompt=question, where names do not say; prompt=1 is the first of a CSV "
-        "file without a line of names.",
+        help="Map a column, such as prompt=question, if its name is unknown; prompt=1 is the first column of a CSV "
+        "file without a header. Repeatable.",
     ),
 ]
 ValueOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="OURS=TEXT", help="What holds for all rows where no column says it, such as subject=o4-mini."),
+    typer.Option(metavar="OURS=TEXT", help="A value for all rows, such as subject=o4-mini. Repeatable."),
 ]
 RevisionOption = Annotated[
     str,
-    typer.Option(metavar="COMMIT", help="Of `published`: the commit to read, else the newest; it is kept and shown."),
+    typer.Option(metavar="COMMIT", help="The commit of `published` to read. Default: the newest, which is recorded."),
 ]
 ScaleOption = Annotated[
     str,
-    typer.Option(metavar="LOW:HIGH", help="The scale of the scores, such as 1:7, if not 0:10; need not be whole then."),
+    typer.Option(
+        metavar="LOW:HIGH", help="The scale of the scores, such as 1:7; fractions are allowed. Default: 0:10."
+    ),
 ]
-RubricsOption = Annotated[Path | None, typer.Option(help="A folder of rubrics that the tests are for.")]
+RubricsOption = Annotated[Path | None, typer.Option(help="The folder of rubrics that the tests are for.")]
 
 
 @command.command("tests")
@@ -111,13 +115,15 @@ def tests_command(
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
 ) -> Exit:
-    """Read the distinct queries of published rows into a file that a sweep names as `tests:`.
+    """Convert queries into a file for `tests:`.
 
-    Beside it, FILE.source.yaml says where they come from: source, licence, canaries, columns and counts.
+    The file has the distinct queries of the rows. FILE.source.yaml beside it records their origin: source, licence,
+    canaries, columns and counts.
     """
     from hab_ray.exchange.imports.answers import import_tests
 
-    return _told(import_tests(_table(source, column, value, licence, revision), out, rubrics), f"`tests: {out}`")
+    found = import_tests(_table(source, column, value, licence, revision), out, rubrics)
+    return _print_result(found, f"`tests: {out}`")
 
 
 @command.command("responses")
@@ -131,15 +137,16 @@ def responses_command(
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
 ) -> Exit:
-    """Read published answers into a file that a sweep names as `responses:`, so that judges read them again.
+    """Convert answers into a file for `responses:`.
 
-    What the published code wrote in the place of an answer counts as failed, and null is an empty answer. The scores
-    that the answers got are imported by `hab import verdicts`. FILE.source.yaml says where the rows come from.
+    Your sweep's judges then judge them. Error texts that the published code wrote in place of an answer count as
+    failed; null is an empty answer. Import the answers' scores by `hab import verdicts`. FILE.source.yaml records
+    the origin of the rows.
     """
     from hab_ray.exchange.imports.answers import import_responses
 
     found = import_responses(_table(source, column, value, licence, revision), out, rubrics)
-    return _told(found, f"`responses: {out}`")
+    return _print_result(found, f"`responses: {out}`")
 
 
 @command.command("verdicts")
@@ -154,17 +161,17 @@ def verdicts_command(
     rubrics: RubricsOption = None,
     scale: ScaleOption = "",
 ) -> Exit:
-    """Read the verdicts of an earlier study's judges into a file that a sweep names under `raters:`.
+    """Convert an earlier study's verdicts for `raters:`.
 
-    Scores are in a column (score, and rater beside it), in one for each judge (--column score:o3=NAME), or in cells
-    that hold objects of scores by judge (--column scores=NAME). Each is joined to the answer with the same text, where
-    a column has it (text). A judge is called "published NAME" in the file. Where a reply is an error text, or holds no
-    JSON or no issues, the verdict has failed and enters no mean. Rows that repeat others are left out and counted.
+    Scores are in one column (score, with a column rater), in one column per judge (--column score:o3=NAME), or in
+    cells with objects of scores by judge (--column scores=NAME). If there is a column text, each verdict is joined to
+    the answer with that text. A judge is called "published NAME" in the file. A verdict whose reply is an error text,
+    or has no JSON or no issues, counts as failed and enters no mean. Duplicate rows are dropped and counted.
     """
     from hab_ray.exchange.imports.ratings import import_verdicts
 
     found = import_verdicts(_table(source, column, value, licence, revision, scale), out, rubrics)
-    return _told(found, f"`raters: [{out}]`")
+    return _print_result(found, f"`raters: [{out}]`")
 
 
 @command.command("ratings")
@@ -174,23 +181,23 @@ def ratings_command(
     out: Annotated[Path, typer.Option(help="The new file of ratings, .parquet or .jsonl.")] = Path("ratings.parquet"),
     column: ColumnOption = None,
     value: ValueOption = None,
-    comments: Annotated[bool, typer.Option("--comments", help="Keep what people wrote; it may name them.")] = False,
+    comments: Annotated[bool, typer.Option("--comments", help="Keep raters' comments, which may name them.")] = False,
     licence: LicenceOption = "",
     revision: RevisionOption = "",
     rubrics: RubricsOption = None,
     scale: ScaleOption = "",
 ) -> Exit:
-    """Read people's ratings into a file that a sweep names under `raters:`.
+    """Convert people's ratings for `raters:`.
 
-    Ratings are whole numbers from 0 to 10, as judges score, or any of a --scale: in a column (score, and rater beside
-    it), in one for each person (--column score:NAME=NAME), or in cells that hold lists of objects with rater, rating
-    and comment (--column annotations=NAME). In the file people are called person-1, person-2 and so on, and nothing
-    leads back to a name.
+    Ratings are whole numbers from 0 to 10, as judges score, or any numbers on a --scale. They are in one column (score,
+    with a column rater), in one column per person (--column score:NAME=NAME), or in cells with lists of objects with
+    rater, rating and comment (--column annotations=NAME). The file calls people person-1, person-2 and so on; no name
+    can be recovered from it.
     """
     from hab_ray.exchange.imports.ratings import import_ratings
 
-    asked = _table(source, column, value, licence, revision, scale)
-    return _told(import_ratings(asked, out, rubrics, with_comments=comments), f"`raters: [{out}]`")
+    table = _table(source, column, value, licence, revision, scale)
+    return _print_result(import_ratings(table, out, rubrics, with_comments=comments), f"`raters: [{out}]`")
 
 
 def _table(
@@ -206,14 +213,14 @@ def _table(
 
     columns, values = _pairs("--column", column or ()), _pairs("--value", value or ())
     try:
-        known = Scale.of(scale) if scale else None
+        score_scale = Scale.of(scale) if scale else None
     except ValueError as error:
         raise ConfigError(f"--scale: {error}") from None
-    told = RowsRead(errors)
-    return TableSource(source[0], columns, licence, revision, values, told, tuple(source[1:]), known)
+    on_rows = RowsRead(errors)
+    return TableSource(source[0], columns, licence, revision, values, on_rows, tuple(source[1:]), score_scale)
 
 
-def _told(found: Imported, key: str) -> Exit:
+def _print_result(found: Imported, key: str) -> Exit:
     for note in found.notes:
         say(note)
     say(f"{found.path}: written; name {key} in a sweep file")

@@ -1,4 +1,4 @@
-"""`hab init`: write a sweep file by four questions."""
+"""`hab init`: write a sweep from four questions."""
 
 from __future__ import annotations
 
@@ -13,91 +13,99 @@ import typer
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
-from hab_ray.cli.questions import InitOptions, answered
+from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
 from hab_ray.drafting.answers import key_variables, sweep_name
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import Severity, preflight, refuse_errors
+from hab_ray.planning.preflight import preflight, refuse_errors
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.resolve import resolve
 from hab_ray.rubric import load_rubrics
 from hab_ray.work import Work
 
-_ROOM = 1.5
+_BUDGET_MARGIN = 1.5
 
 
 def init_sweep(path: Path, options: InitOptions) -> Exit:
-    """Write a sweep file that can be planned and run, and say what it costs and which keys are still missing.
+    """Write a sweep file that can be planned and run; print its cost and the keys that are still missing.
 
     Raises:
-        ConfigError: the file is there already, an answer cannot be used, or a model cannot be called for another
-            reason than a missing key; nothing is written then.
+        ConfigError: the file exists, an answer is invalid, or a model cannot be called for another reason than a
+            missing key. Nothing is written then.
     """
     if path.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"{path}: the name of a sweep file ends in .yaml; give such a one")
+        raise ConfigError(f"{path}: give a file name that ends in .yaml")
     if path.exists():
-        raise ConfigError(f"{path}: is there already; give another name, such as {path.stem}-2.yaml")
-    answers = answered(sweep_name(path.stem), options, list(load_rubrics()))
+        raise ConfigError(f"{path}: the file exists; give another name, such as {path.stem}-2.yaml")
+    answers = collect_answers(sweep_name(path.stem), options, list(load_rubrics()))
     now = datetime.now(UTC)
     keys = key_variables()
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     makers = answers.makers(with_key, now.date()) if answers.tests else None
-    work = _work(sweep_text(answers, makers, now.date(), None), path, now)
+    file = shell_path(path)
+    work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)
     cost = _cost(make_plan(work))
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("x", encoding="utf-8") as file:
-        file.write(sweep_text(answers, makers, now.date(), cost))
+    with path.open("x", encoding="utf-8") as opened:
+        opened.write(sweep_text(answers, makers, now.date(), file, cost))
     online = f" (${cost.online:,.2f} all online)" if cost.online > cost.as_sent else ""
-    say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}, nothing is sent or paid")
+    say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}; nothing was sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
-    name = shlex.quote(str(path))
-    say(f"next: hab rehearse {name}, hab plan {name}, hab run {name}")
+    say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
 
 
+def shell_path(path: Path) -> str:
+    """Return a path as an argument of a shell command: quoted, and not mistaken for an option."""
+    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
 def _work(text: str, path: Path, now: datetime) -> Work:
-    """The work of a sweep's text, if it could run were all keys set."""
+    """Return the work of a sweep's text; raise ConfigError if it could not run even with all keys set."""
     work = resolve(checked_sweep(parse_yaml(text), str(path)), now)
     providers = {model.entry.provider for model in work.models.values()}
     wanted = (variable for name in providers for variable in variables_of(work.catalog.providers[name]))
-    problems = preflight(work, dict(os.environ) | dict.fromkeys(wanted, "set"), now.date())
-    refuse_errors([problem for problem in problems if problem.severity is Severity.ERROR])
+    refuse_errors(preflight(work, dict(os.environ) | dict.fromkeys(wanted, "set"), now.date()))
     return work
 
 
 def _cost(plan: Plan) -> Cost:
-    """In dollars; the budget leaves room for answers that are longer than planned, and for batches within a day."""
+    """Return a plan's cost. Its budget allows for longer answers than planned and lets batches end within a day."""
     outlook = plan.outlook
-    enough = max(outlook.smallest, outlook.in_a_day or 0, round(_ROOM * outlook.bill)) if outlook.bill else 0
-    return Cost(plan.as_sent / NANO, plan.total.online / NANO, _rounded_up(enough / NANO))
+    budget = max(outlook.smallest, outlook.in_a_day or 0, round(_BUDGET_MARGIN * outlook.bill)) if outlook.bill else 0
+    return Cost(plan.as_sent / NANO, plan.total.online / NANO, _rounded_up(budget / NANO))
 
 
 def _rounded_up(dollars: float) -> float:
-    """Up to whole dollars, below ten to tenths."""
+    """Round up to whole dollars, below ten dollars to tenths."""
     return math.ceil(10 * dollars) / 10 if dollars < 10 else float(math.ceil(dollars))
 
 
 @ends_with_status
 def command(
-    file: Annotated[Path, typer.Argument(help="The sweep file to write.")] = Path("first.yaml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep file to write.")] = Path("first.yaml"),
     model: Annotated[
-        list[str] | None, typer.Option(help="A model to measure, of `hab models` or of the endpoint; several times.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A model to measure, from `hab models` or at the endpoint. Repeatable."),
     ] = None,
-    dimension: Annotated[list[str] | None, typer.Option(help="A dimension, several times; or all.")] = None,
+    dimension: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A dimension, or all. Repeatable.")
+    ] = None,
     tests: Annotated[
-        str | None, typer.Option(help="Tests of each dimension; seeds = the rubrics' own queries.")
+        str | None,
+        typer.Option(metavar="N|seeds", help="Number of tests per dimension, or seeds for the rubrics' own queries."),
     ] = None,
-    judge: Annotated[list[str] | None, typer.Option(help="A judge; may be given several times.")] = None,
-    endpoint: Annotated[
-        str | None, typer.Option(metavar="URL", help="A gateway or server where models are asked.")
+    judge: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A judge. Repeatable.")] = None,
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="Your own gateway or server.")] = None,
+    like: Annotated[
+        str | None, typer.Option(metavar="VENDOR", help="With --endpoint: the vendor that the gateway forwards to.")
     ] = None,
-    like: Annotated[str | None, typer.Option(help="With --endpoint: the vendor to which it is a gateway.")] = None,
     key_env: Annotated[
         str | None, typer.Option(metavar="VARIABLE", help="With --endpoint: the variable that holds its key.")
     ] = None,
@@ -105,7 +113,7 @@ def command(
         str | None, typer.Option(metavar="IN/OUT", help="With --endpoint: dollars per million tokens; 0/0 = free.")
     ] = None,
 ) -> Exit:
-    """Write a sweep file by four questions, or by options, with its price. Nothing is sent; no key is written."""
+    """Write a sweep file from four questions or from options, and show its price. Sends nothing and writes no keys."""
     models, dimensions, judges = (tuple(given or ()) for given in (model, dimension, judge))
     options = InitOptions(models, dimensions, tests, judges, endpoint, like, key_env, price)
     return init_sweep(file, options)

@@ -1,4 +1,4 @@
-"""`hab local`: fetch open-weight models to serve here."""
+"""`hab local`: download open-weight models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, pull, sha256_of
 
-command = typer.Typer(help="Open-weight models served on this machine.", no_args_is_help=True)
+command = typer.Typer(help="Download open-weight models to serve on this machine.", no_args_is_help=True)
 
 
 @command.command("pull")
@@ -18,7 +18,7 @@ command = typer.Typer(help="Open-weight models served on this machine.", no_args
 def pull_command(
     name: Annotated[str, typer.Argument(help="A known name, hf:<owner>/<repo>/<file>.gguf, or a .gguf file.")],
 ) -> Exit:
-    """Fetch the weights of a local model once, check them, and keep them in the user's cache."""
+    """Download and verify weights, once per user."""
     try:
         path = pull(name, cache=default_cache())
     except LocalError as error:

@@ -1,10 +1,10 @@
-"""`hab models`: show the models: prices, context, last days."""
+"""`hab models`: show known models and their prices."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Annotated
@@ -21,42 +21,42 @@ from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of, has_secret
 from hab_ray.visible import one_line
 
-_ASKED_FOR_S = 30.0
+_TIMEOUT_S = 30.0
 _MAX_NAME = 80
 _MAX_NEW = 12
 
 
 @dataclass(frozen=True)
 class Listing:
-    """What a provider lists today: names of models, or why nobody knows."""
+    """Names of the models that a provider lists today, or why they are unknown."""
 
     names: frozenset[str] = frozenset()
     problem: str | None = None
 
 
-def _found(catalog: Catalog, text: str) -> dict[str, ModelEntry]:
+def _matching(catalog: Catalog, text: str) -> dict[str, ModelEntry]:
     wanted = text.lower()
     entries = {name: catalog.find(name) for name in catalog.models}
     return {n: e for n, e in entries.items() if any(wanted in each.lower() for each in (n, e.wire, e.provider))}
 
 
-async def _ask_all(catalog: Catalog, providers: set[str]) -> dict[str, Listing]:
-    """What each provider lists; those that hab serves itself are left out."""
-    asked = sorted(name for name in providers if not catalog.providers[name].serve)
-    listings = await asyncio.gather(*(_ask(name, catalog.providers[name]) for name in asked))
-    return dict(zip(asked, listings, strict=True))
+async def _list_all(catalog: Catalog, providers: set[str]) -> dict[str, Listing]:
+    """Ask each provider for its models, except those that hab serves itself."""
+    names = sorted(name for name in providers if not catalog.providers[name].serve)
+    listings = await asyncio.gather(*(_list_models(name, catalog.providers[name]) for name in names))
+    return dict(zip(names, listings, strict=True))
 
 
-async def _ask(name: str, provider: ProviderEntry) -> Listing:
-    hurried = provider.model_copy(update={"limits": Limits(timeout_s=_ASKED_FOR_S)})
+async def _list_models(name: str, provider: ProviderEntry) -> Listing:
+    with_timeout = provider.model_copy(update={"limits": Limits(timeout_s=_TIMEOUT_S)})
     try:
         vendor = load_vendor(provider.kind)
         if vendor.list_models is None or provider.url is None:
             return Listing(problem="it has no list of models that hab can read")
-        async with asyncio.timeout(_ASKED_FOR_S):
-            return Listing(await vendor.list_models(endpoint_of(name, hurried, provider.url)))
+        async with asyncio.timeout(_TIMEOUT_S):
+            return Listing(await vendor.list_models(endpoint_of(name, with_timeout, provider.url)))
     except TimeoutError:
-        return Listing(problem=f"no whole list came within {_ASKED_FOR_S:g} s")
+        return Listing(problem=f"no complete list within {_TIMEOUT_S:g} s")
     except HabError as error:
         return Listing(problem=one_line(str(error), 300))
 
@@ -70,7 +70,7 @@ def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: da
         table.add_column(title, no_wrap=True)
     for name, entry in entries.items():
         now = priced(entry, today)
-        ends = now.lifecycle.ends if now.lifecycle else None  # from then on another model answers to the name, or none
+        ends = now.lifecycle.ends if now.lifecycle else None  # from then on the name means another model, or none
         is_gone = ends is not None and ends <= today
         table.add_row(
             f"  {name}",
@@ -108,43 +108,43 @@ def _listed(entry: ModelEntry, listing: Listing) -> str:
     return "yes" if any(entry.covers(name) for name in listing.names) else "NO"
 
 
-def _told(catalog: Catalog, provider: str, listing: Listing, text: str) -> str:
-    """A line about what a provider lists beyond the catalogue."""
+def _new_models(catalog: Catalog, provider: str, listing: Listing, text: str) -> str:
+    """Return a line with the models that a provider lists and the catalogue lacks."""
     if listing.problem:
         return f"  not asked: {listing.problem}"
     known = [entry for entry in catalog.models.values() if entry.provider == provider]
     others = (name for name in listing.names if not any(entry.covers(name) for entry in known))
     new = sorted(name for name in others if text.lower() in name.lower() or text.lower() in provider)
-    return f"  it lists {len(listing.names):,} models; not in the catalogue: {_some(new)}"
-
-
-def _some(names: Sequence[str]) -> str:
-    shown = [one_line(name, _MAX_NAME) for name in names[:_MAX_NEW]]
-    more = f", and {len(names) - _MAX_NEW:,} more (`hab models TEXT --check` shows fewer)" if names[_MAX_NEW:] else ""
-    return ", ".join(shown) + more if shown else "none"
+    shown = ", ".join(one_line(name, _MAX_NAME) for name in new[:_MAX_NEW]) or "none"
+    more = f", and {len(new) - _MAX_NEW:,} more (`hab models TEXT --check` narrows the list)" if new[_MAX_NEW:] else ""
+    return f"  it lists {len(listing.names):,} models; not in the catalogue: {shown}{more}"
 
 
 @ends_with_status
 def command(
-    text: Annotated[str, typer.Argument(help="Only models whose name, wire name or provider holds this.")] = "",
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="Show only models with this in their name, wire name or provider.")
+    ] = "",
     check: Annotated[
-        bool, typer.Option("--check", help="Ask the vendors which of them exist today; their lists cost nothing.")
+        bool, typer.Option("--check", help="Ask the vendors which models exist today, at no cost.")
     ] = False,
 ) -> Exit:
-    """Show the catalogue: provider, dollars per million tokens, context, last day, whether the key is there."""
+    """Show the catalogue: provider, dollars per million tokens, context, last day, and whether the key is set."""
     catalog, today = load_catalog(), datetime.now(UTC).date()
-    found = _found(catalog, text)
+    found = _matching(catalog, text)
     if not found:
         near = catalog.near(text)
         hint = f"did you mean {' or '.join(near)}?" if near else "`hab models` alone shows all"
         raise ConfigError(f"no model of the catalogue has {one_line(text)!r} in its name or provider; {hint}")
-    listings = asyncio.run(_ask_all(catalog, {entry.provider for entry in found.values()})) if check else {}
-    for provider in dict.fromkeys(entry.provider for entry in found.values()):
+    by_provider: dict[str, dict[str, ModelEntry]] = {}
+    for name, entry in found.items():
+        by_provider.setdefault(entry.provider, {})[name] = entry
+    listings = asyncio.run(_list_all(catalog, set(by_provider))) if check else {}
+    for provider, entries in by_provider.items():
         say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
-        entries = {name: entry for name, entry in found.items() if entry.provider == provider}
         print_cells(_table(entries, listings.get(provider), today), console)
         if provider in listings:
-            say(_told(catalog, provider, listings[provider], text))
+            say(_new_models(catalog, provider, listings[provider], text))
     say("$ per million tokens, input/output", "dim")
     if check and all(listing.problem for listing in listings.values()):
         raise ConfigError("--check: no vendor could be asked; the lines above say why")

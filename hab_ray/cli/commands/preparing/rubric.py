@@ -1,4 +1,4 @@
-"""`hab rubric`: check the rubrics, or begin one."""
+"""`hab rubric`: check rubrics, or start a new one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hab_ray.rubric import Fidelity, Rubric, check, imported_note, read_library
 from hab_ray.rubric.skeleton import write_skeleton
 from hab_ray.stages.prompts.wording import load_prompts, prompt_problems
 
-command = typer.Typer(help="The rubrics that define the dimensions.", no_args_is_help=True)
+command = typer.Typer(help="Check the rubrics that define the dimensions, or start a new one.", no_args_is_help=True)
 
 
 @command.command("check")
 @ends_with_status
 def check_command(
-    folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics; none = the built-in ones.")] = None,
+    folder: Annotated[Path | None, typer.Argument(help="A folder of rubrics. Default: the built-in ones.")] = None,
 ) -> Exit:
-    """Say what is wrong where in a folder of rubrics."""
+    """List the problems of rubrics, or their contents."""
     if problems := check(folder) + prompt_problems(folder):
         for problem in problems:
             say(str(problem))
@@ -41,16 +41,16 @@ def check_command(
 def _contents(rubric: Rubric) -> str:
     issues = f"{len(rubric.judging.issues)} issues"
     if not rubric.can_generate:
-        return f"{issues}, asked only from own tests"
+        return f"{issues}, for given tests only"
     if not rubric.can_validate:
-        return f"{len(rubric.seeds)} seeds, {issues}, no validation (made tests need `validate: off`)"
+        return f"{len(rubric.seeds)} seeds, {issues}, no validation (generated tests need `validate: off`)"
     if rubric.literal_validation is not None:
-        return f"{len(rubric.seeds)} seeds, validation by one total, {issues}"
+        return f"{len(rubric.seeds)} seeds, validation by a single total, {issues}"
     return f"{len(rubric.seeds)} seeds, {len(rubric.criteria)} criteria, {issues}"
 
 
 def _show(line: str, fidelity: Fidelity | None) -> None:
-    """What a file holds, and under it what of that equals the paper's benchmark and what does not."""
+    """Print a line on a file and, below it, what equals the paper's benchmark and what differs."""
     say(line)
     for equal in fidelity.equals if fidelity else ():
         say(f"  equals the paper: {equal}")
@@ -62,12 +62,15 @@ def _show(line: str, fidelity: Fidelity | None) -> None:
 @ends_with_status
 def new_command(
     name: Annotated[str, typer.Argument(metavar="ID", help="The dimension's id, e.g. admit_mistakes.")],
-    folder: Annotated[Path, typer.Option(help="Where the file goes; made where it is missing.")] = Path("my_rubrics"),
+    folder: Annotated[Path, typer.Option(help="The folder for the file; created if missing.")] = Path("my_rubrics"),
 ) -> Exit:
-    """Write the file of a new dimension, each field explained; `hab rubric check` names what is to be filled in."""
+    """Write a template for a new dimension.
+
+    It explains each field; `hab rubric check` lists what is left to fill in.
+    """
     path = write_skeleton(name, folder)
     say(
-        f"{path}: written; fill it in, run `hab rubric check {folder}` until nothing is left, then name `rubrics: "
+        f"{path}: written; fill it in, run `hab rubric check {folder}` until it finds no problem, then name `rubrics: "
         f"{folder}` and the dimension in a sweep file"
     )
     return Exit.COMPLETE

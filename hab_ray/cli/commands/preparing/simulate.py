@@ -1,4 +1,4 @@
-"""`hab simulate`: serve the vendors' protocols here."""
+"""`hab simulate`: serve simulated vendor APIs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BASES = {
     "xAI": "/xai/v1",
     "any OpenAI-compatible endpoint": "/x/<name>/v1",
 }
-_OWN = "/_meter, /_truth, /_calls, /_requests, /_batches"
+_CONTROL_PATHS = "/_meter, /_truth, /_calls, /_requests, /_batches"
 
 
 def _recording(path: Path) -> list[Recorded]:
@@ -39,20 +39,20 @@ def _recording(path: Path) -> list[Recorded]:
         raise ConfigError(one_line(f"--replay {path}: {error}; give a file that `hab doctor --live` wrote")) from None
 
 
-def _replayed(recorded: list[Recorded], url: str) -> Iterator[str]:
-    yield f"{len(recorded)} recorded answers are served at {url}, to the same requests as then"
+def _replay_lines(recorded: list[Recorded], url: str) -> Iterator[str]:
+    yield f"replaying {len(recorded)} recorded answers at {url} to the requests they were recorded for"
     for account in sorted({exchange.account for exchange in recorded}):
         yield f"  {account}: {url}/{account}"
-    yield f"the same sweep, asked again: hab doctor SWEEP --live --at {url}"
+    yield f"to repeat the same sweep: hab doctor SWEEP --live --at {url}"
 
 
 def addresses(url: str) -> Iterator[str]:
-    """What a user is told of a simulator that listens at `url`."""
-    yield f"the simulator listens at {url}; any key is taken unless the profile lists some"
+    """Yield the start-up lines of a simulator that listens at `url`."""
+    yield f"the simulator listens at {url}; it accepts any key unless the profile lists some"
     for vendor, base in _BASES.items():
         yield f"  {vendor}: {url}{base}"
-    yield f"  what it counted: {url} + {_OWN}"
-    yield f"a sweep of yours against it: hab init try.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
+    yield f"  counters and truth: {url} + {_CONTROL_PATHS}"
+    yield f"to try a sweep against it: hab init try.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
 
 
 def _profile(path: Path | None) -> Profile:
@@ -67,15 +67,15 @@ def _profile(path: Path | None) -> Profile:
         raise ConfigError("\n".join(lines)) from None
 
 
-async def _serve(server: AbstractAsyncContextManager[str], told: Callable[[str], Iterable[str]]) -> None:
-    """Serve until the user wants an end."""
-    asked_to_end = asyncio.Event()
+async def _serve(server: AbstractAsyncContextManager[str], lines: Callable[[str], Iterable[str]]) -> None:
+    """Serve until SIGINT or SIGTERM, after printing `lines` of the server's URL."""
+    stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, asked_to_end.set)
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with server as url:
-        for line in (*told(url), "Ctrl-C ends it"):
+        for line in (*lines(url), "Ctrl-C stops it"):
             say(line)
-        await asked_to_end.wait()
+        await stopped.wait()
 
 
 @ends_with_status
@@ -84,24 +84,24 @@ def command(
     profile: Annotated[Path | None, typer.Option(help="A YAML or JSON file of the simulator's settings.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed, instead of the profile's.")] = None,
     speed: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds of the batches' clock in one real second.")
+        float | None, typer.Option(min=0.001, help="Seconds that pass for batches in one real second.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Serve the answers in a file of `hab doctor --live` instead.")
+        Path | None, typer.Option(metavar="FILE", help="Replay the answers in a file written by `hab doctor --live`.")
     ] = None,
 ) -> Exit:
-    """Serve the vendors' protocols on this machine until Ctrl-C, for trying one's own client."""
+    """Serve the vendors' protocols on this machine until Ctrl-C, to try your own client against."""
     given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
     if replay is None:
         server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)
-        told: Callable[[str], Iterable[str]] = addresses
+        lines: Callable[[str], Iterable[str]] = addresses
     elif profile is not None or given:
-        raise ConfigError("--replay: recorded answers know no --profile, --seed or --speed; leave them out")
+        raise ConfigError("--replay: --profile, --seed and --speed do not apply to recorded answers; leave them out")
     else:
         recorded = _recording(replay)
-        server, told = replaying(recorded, port), partial(_replayed, recorded)
+        server, lines = replaying(recorded, port), partial(_replay_lines, recorded)
     try:
-        asyncio.run(_serve(server, told))
+        asyncio.run(_serve(server, lines))
     except OSError as error:
-        raise ConfigError(f"--port {port}: cannot listen there: {error}; name another, or 0 for a free one") from None
+        raise ConfigError(f"--port {port}: cannot listen on it: {error}; give another, or 0 for a free one") from None
     return Exit.COMPLETE

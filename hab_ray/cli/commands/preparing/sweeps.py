@@ -1,4 +1,4 @@
-"""`hab sweeps`: show the sweeps that ship: size and price."""
+"""`hab sweeps`: show the sweeps included with hab."""
 
 from __future__ import annotations
 
@@ -23,15 +23,14 @@ _INDENT = 4
 
 
 def _price(shipped: ShippedSweep, place: Location) -> str:
-    """The price of a first run, as of one in a place without runs and replies."""
+    """Return the price of a first run, planned in an empty folder `place`."""
     if shipped.is_free:
         return "free"
     if shipped.sweep is None or not shipped.is_priced_quickly:
         return "`hab plan`"
     sweep = shipped.sweep.model_copy(update={"run": place / "run", "store": place / "store"})
     try:
-        work = resolve(sweep, datetime.now(UTC))
-        plan = make_plan(work)
+        plan = make_plan(resolve(sweep, datetime.now(UTC)))
     except HabError:
         return "`hab plan`"
     return f"${plan.as_sent / NANO:,.2f}"
@@ -39,9 +38,9 @@ def _price(shipped: ShippedSweep, place: Location) -> str:
 
 @ends_with_status
 def command(
-    name: Annotated[str | None, typer.Argument(help="Print the path of this one, e.g. compare.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Print only the path of this sweep, e.g. compare.")] = None,
 ) -> Exit:
-    """Show the sweeps that ship: size, price, what each is for."""
+    """Show the sweeps included with hab: size, price, purpose."""
     if name is not None:
         say(str(shipped_sweep(name).path))
         return Exit.COMPLETE

@@ -1,1 +1,1 @@
-"""Commands that show what came out of a run, or hand it on."""
+"""Commands that show, export or annotate the results of a run."""

@@ -1,4 +1,4 @@
-"""`hab compare`: set two runs against each other."""
+"""`hab compare`: compare the scores of two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
-from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table
+from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
 from hab_ray.location import Location
@@ -27,55 +27,52 @@ from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import one_line
 
 UNIT = (
-    "Scores are from 0 to 1. A difference is the second run's mean less the first's, with a 95 % interval: over shared "
-    "tests where there are any (paired), else of independent means. p is of the sign-flip test after Holm's correction."
+    "Scores are from 0 to 1. A difference is the second run's mean minus the first's, with a 95 % interval: over "
+    "shared tests if there are any (paired), else of independent means. p is of the sign-flip test after Holm's "
+    "correction."
 )
-_LONGEST = 60
+_MAX_SETTING = 60
 PUBLISHED = "published"
+_COLUMNS = titled_columns(
+    *("subject", "dimension", "matching", "shared", "first_alone", "second_alone", "first", "second", "difference"),
+    "holm",
+    matching="Compared",
+    shared="Shared tests",
+    holm="p",
+)
 
 
-def _in_words(apart: SettingApart) -> str:
-    one, other = (one_line(text, _LONGEST) or "none" for text in (apart.first, apart.second))
-    return f"{apart.setting}: {one} / {other}"
+def _setting_line(apart: SettingApart) -> str:
+    first, second = (one_line(text, _MAX_SETTING) or "none" for text in (apart.first, apart.second))
+    return f"{apart.setting}: {first} / {second}"
 
 
-def _simulated(runs: Sequence[Run]) -> Iterator[str]:
+def _simulated_notices(runs: Sequence[Run]) -> Iterator[str]:
     yield from dict.fromkeys(notice for run in runs if (notice := simulated_notice(run.location)))
 
 
 def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence[SettingApart]) -> Iterator[str]:
-    yield from _simulated(runs)
+    yield from _simulated_notices(runs)
     if not apart:
-        yield "Nothing that scores depend on was asked otherwise, as far as the runs' records say."
+        yield "According to the runs' records, no setting that scores depend on differs."
     yield from told(same_replies(*runs), *runs)
-    ways = Counter(row.matching for row in rows if row.dimension != OVERALL)
-    if ways[Matching.PAIRED] and ways[Matching.UNPAIRED]:
-        yield "Some dimensions share tests and some do not: each row says which it was, overall rows hold both."
+    matchings = Counter(row.matching for row in rows if row.dimension != OVERALL)
+    if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
+        yield "Some dimensions share tests and some do not: each row says which, overall rows combine both."
     if left := sum(row.first_alone + row.second_alone for row in rows if row.matching is Matching.PAIRED):
-        yield f"Of tests that one run alone asked {left:,} marks are in no paired comparison."
+        yield f"Paired comparisons leave out {left:,} marks of tests that only one run has."
 
 
-def _matched(summary: Summary) -> Iterator[str]:
-    for subject, one in published_of(summary.sent).items():
-        yield f"{subject}: beside {one.subject}, {'of the paper' if one.in_paper else 'added after the paper'}"
+def _published_matches(summary: Summary) -> Iterator[str]:
+    for subject, match in published_of(summary.sent).items():
+        source = "of the paper" if match.in_paper else "added after the paper"
+        yield f"{subject}: compared with {match.subject}, {source}"
 
 
 def paper_table(
     rows: Sequence[RunDifference], titles: Mapping[str, str], caption: str, notes: Sequence[str]
 ) -> PaperTable:
-    """A line for each subject, overall and by dimension."""
-    columns = (
-        Column("subject", "Subject"),
-        Column("dimension", "Dimension"),
-        Column("matching", "Compared"),
-        Column("shared", "Shared tests"),
-        Column("first_alone", "First alone"),
-        Column("second_alone", "Second alone"),
-        Column("first", "First"),
-        Column("second", "Second"),
-        Column("difference", "Difference"),
-        Column("holm", "p"),
-    )
+    """Return a line per subject, overall and by dimension."""
     cells: list[tuple[Cell, ...]] = [
         (
             row.subject,
@@ -91,10 +88,10 @@ def paper_table(
         )
         for row in rows
     ]
-    return PaperTable("compare", caption, UNIT, columns, tuple(cells), tuple(notes), digits=3)
+    return PaperTable("compare", caption, UNIT, _COLUMNS, tuple(cells), tuple(notes), digits=3)
 
 
-def _shown(rows: Sequence[RunDifference]) -> Table:
+def _table(rows: Sequence[RunDifference]) -> Table:
     table = Table("subject", "dimension", "compared", box=None, pad_edge=False)
     for title in ("shared", "alone", "first", "second", "difference", "95 %", "p"):
         table.add_column(title, justify="right")
@@ -118,40 +115,40 @@ def command(
     second: Annotated[
         Location,
         typer.Argument(
-            parser=Location.of, metavar="RUN|published", help="Another run's folder, or the means of the paper."
+            parser=Location.of, metavar="RUN|published", help="Another run's folder, or the published means."
         ),
     ],
     form: FormatOption = None,
     as_json: JsonOption = False,
 ) -> Exit:
-    """Show how far the same subjects' scores differ between two runs, and what the runs were asked otherwise.
+    """Show the differences of the same subjects' scores between two runs, and the settings in which the runs differ.
 
-    Dimensions of which both runs share tests are compared in pairs over these; the others as independent means, whose
-    intervals are wider. Runs that share replies are said to. In the place of the second run `published` stands for the
-    means that the benchmark's authors have published.
+    Dimensions with tests in both runs are compared in pairs over these tests; the others as independent means, with
+    wider intervals. The output says if the runs share replies. As the second run, `published` means the means that the
+    benchmark's authors have published.
     """
     form = TableFormat.JSON if as_json else form
     run = open_run(first)
     if second == Location.of(PUBLISHED) and not open_folder(second).exists(SWEEP):
         summary = summarise(run)
         rows, apart, caption = compare_published(summary), [], "The published means"
-        notes = [*_simulated([run]), *NOTES, *_matched(summary)]
+        notes = [*_simulated_notices([run]), *NOTES, *_published_matches(summary)]
     else:
         other = open_run(second)
         rows, apart = compare_runs(summarise(run), summarise(other)), settings_apart(run, other)
         notes, caption = list(_notes((run, other), rows, apart)), f"{other.name} ({other.location.name})"
     if form is not None:
         titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
-        beside = f"{caption} beside {run.name} ({run.location.name})"
-        print_table(paper_table(rows, titles, beside, [*map(_in_words, apart), *notes]), form, console)
+        whole_caption = f"{caption} compared with {run.name} ({run.location.name})"
+        print_table(paper_table(rows, titles, whole_caption, [*map(_setting_line, apart), *notes]), form, console)
         return Exit.COMPLETE
     say(f"first: {run.location}  second: {second}")
     if apart:
-        say("What they were asked otherwise:", "bold")
+        say("Settings that differ:", "bold")
         for each in apart:
-            say(f"  {_in_words(each)}")
+            say(f"  {_setting_line(each)}")
     for note in notes:
         say(note, "yellow")
-    print_cells(_shown(rows), console)
+    print_cells(_table(rows), console)
     say(UNIT, "dim")
     return Exit.COMPLETE

@@ -22,24 +22,25 @@ def command(
         str,
         typer.Option(
             "--format",
-            help="hf (a data set as published), csv (a ' stands before what a spreadsheet would take for a formula; "
-            "csv-raw: none does), json, or inspect (logs for `inspect view`).",
+            metavar="FORMAT",
+            help="hf (a data set like the published one), csv (prefixes text that a spreadsheet would take for a "
+            "formula with '; csv-raw does not), json, or inspect (logs for `inspect view`).",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The new folder to write to.")],
-    licence: Annotated[str, typer.Option(help="What the card states, such as mit or cc-by-4.0.")] = "unknown",
+    licence: Annotated[str, typer.Option(help="The licence to state on the card, such as cc-by-4.0.")] = "unknown",
     i_may_share: Annotated[
-        bool, typer.Option("--i-may-share", help="Include what comes from elsewhere without a known licence.")
+        bool, typer.Option("--i-may-share", help="Include material of others without a known licence.")
     ] = False,
 ) -> Exit:
-    """Write a run's tests, responses, verdicts and scores in a format that others read, with a card.
+    """Write a run's tests, responses, verdicts and scores in a format for other tools, with a data card.
 
-    Imported queries, given answers and imported wording of rubrics are left out where no licence of theirs is known.
+    Imported queries, given answers and imported rubric wording without a known licence are left out.
     """
     run = open_run(folder)
     sharing = everything(run) if i_may_share else licensed(run)
     for path in remove_leftovers(out, time.time()):
-        say(f"{path}: removed; an export that was killed left it")
+        say(f"{path}: removed, a leftover of an interrupted export")
     for path in export(run, form, out, licence, sharing):
         say(f"{path}  {path.stat().st_size:,} bytes")
     for source in sharing.left_out:

@@ -23,12 +23,12 @@ def command(
     folder: RunFolderArgument,
     out: Annotated[
         Location | None,
-        typer.Option(parser=Location.of, metavar="DIR", help="Where to write them, instead of `figures` in the run."),
+        typer.Option(parser=Location.of, metavar="DIR", help="The output folder, instead of `figures` in the run."),
     ] = None,
 ) -> Exit:
-    """Draw the leaderboard, a heat map of issues, agreement and pairs, as SVG and PNG, with the data drawn as CSV.
+    """Draw the leaderboard, a heat map of issues, agreement and pairs as SVG and PNG, with their data as CSV.
 
-    They show what the end of the last `hab run` or `hab report` has written. It needs matplotlib: pip install
+    The figures show the results of the last `hab run` or `hab report`. Requires matplotlib: pip install
     'hab-ray[figures]'.
     """
     from hab_ray.report.figures import write_figures
@@ -36,10 +36,10 @@ def command(
     run = open_run(folder)
     if not set(analyses_of(run)) >= _NEEDED:
         raise ConfigError(
-            f"{run.location}: there are no tables yet, or an earlier version's; `hab report {run.location}` writes them"
+            f"{run.location}: the tables to draw are missing or outdated; `hab report {run.location}` writes them"
         )
-    drawn = out or run.location / FIGURES
-    for figure in write_figures(run, open_folder(drawn)):
-        told = f"{drawn / figure.name}.svg, .png, .csv" if figure.files else f"{figure.name}: nothing to draw"
-        say(f"{told}: {figure.shows}")
+    folder_drawn = out or run.location / FIGURES
+    for figure in write_figures(run, open_folder(folder_drawn)):
+        files = f"{folder_drawn / figure.name}.svg, .png, .csv" if figure.files else f"{figure.name}: nothing to draw"
+        say(f"{files}: {figure.shows}")
     return Exit.COMPLETE

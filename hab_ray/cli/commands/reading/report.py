@@ -1,4 +1,4 @@
-"""`hab report`: write a run's report; show its scores."""
+"""`hab report`: rewrite a run's scores and report."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hab_ray.work import Work
 
 
 def show_results(work: Work) -> None:
-    """Write scores and report, print the leaderboard and where the report is."""
+    """Write scores and report; print the leaderboard and the report's path."""
     summary, report = write_results(work)
     show_board(summary, console)
     say(f"report: {report}")
@@ -26,7 +26,7 @@ def show_results(work: Work) -> None:
 
 @ends_with_status
 def command(run: RunFolderArgument) -> Exit:
-    """Write a run's scores and report again from its files, and show the leaderboard."""
+    """Rewrite a run's scores and report from its files, and show the leaderboard."""
     work = load_run(run)
     if needs_rereading(work):
         refuse_other_store(work)

@@ -1,4 +1,4 @@
-"""`hab scores`: show a run's scores, for papers too."""
+"""`hab scores`: show a run's scores."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNIT = "Scores are from 0 (worst) to 1 (faultless), with 95 % intervals."
 
 
 def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> PaperTable:
-    """The panel's leaderboard: ranks, the overall mean, every dimension's, and how many answers are in them."""
+    """Return the panel's leaderboard: ranks, overall and dimension means, and the number of answers in them."""
     titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
     columns = (
         Column("rank", "Rank"),
@@ -45,16 +45,16 @@ def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
     return (
         *_warnings(run),
-        f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests in a dimension: {counts}; the "
+        f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests per dimension: {counts}; the "
         "overall score gives every dimension the same weight.",
         "Ranks are the range that paired differences leave open, after Holm's correction for all pairs. Intervals "
-        "speak of tests made this way and of these judges.",
-        *([f"Answers in no mean, for want of a usable reply or verdict: {excluded:,}."] if excluded else []),
+        "generalise to tests made this way, but not to other judges.",
+        *([f"Answers excluded for lack of a usable reply or verdict: {excluded:,}."] if excluded else []),
     )
 
 
 def _warnings(run: Run) -> Iterator[str]:
-    """What a reader has to know before any score: that a simulator answered, and the worst findings."""
+    """Yield what readers must know before any score: that the run is simulated, and the worst findings."""
     if notice := simulated_notice(run.location):
         yield notice
     for finding in worst(from_table(Finding, run.analysis("findings"))):
@@ -62,15 +62,11 @@ def _warnings(run: Run) -> Iterator[str]:
 
 
 def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
-    """The scores, and the first and last rank of each subject that has an overall mean.
-
-    Raises:
-        ConfigError: they are not there.
-    """
+    """Read the scores, and the first and last rank of each subject that has an overall mean."""
     scores = from_table(Score, run.scores())
     if not scores or not {"leaderboard", "findings"} <= set(analyses_of(run)):
         raise ConfigError(
-            f"{run.location}: there are no scores yet, or an earlier version's; `hab report {run.location}` writes them"
+            f"{run.location}: the scores are missing or outdated; `hab report {run.location}` writes them"
         )
     ranks = run.analysis("leaderboard").select(["subject", "first", "last"]).to_pylist()
     return scores, {row["subject"]: (row["first"], row["last"]) for row in ranks if row["first"] is not None}
@@ -78,10 +74,10 @@ def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
 
 @ends_with_status
 def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
-    """Show a run's scores, with --format for a paper.
+    """Show a run's scores; --format prints a table for a paper.
 
-    They are those of the end of the last `hab run` or `hab report`: means with 95 % intervals and the ranks that paired
-    differences leave open, overall and by dimension, by the panel. `hab export` writes every judge's.
+    These are the panel's scores as of the last `hab run` or `hab report`, overall and by dimension: means with 95 %
+    intervals, and the ranks that paired differences leave open. `hab export` writes every judge's scores.
     """
     form = TableFormat.JSON if as_json else form
     run = open_run(folder)

@@ -1,1 +1,1 @@
-"""Commands that drive a run, show how far it is, or remove it."""
+"""Commands that run a sweep, show its progress, or remove a run."""

@@ -1,4 +1,4 @@
-"""`hab batches`: show or cancel a run's batches at vendors."""
+"""`hab batches`: show or cancel a run's batches."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.opening import batches_in_store, open_run_with_store
-from hab_ray.cli.options import BatchArgument, RunFolderArgument
+from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
@@ -29,7 +29,7 @@ MAX_STATE, MAX_MODEL = 24, 60
 
 
 def batches_of(work: Work) -> list[Batch]:
-    """All batches of a run, in whatever state, oldest first."""
+    """Return all batches of a run in any state, oldest first."""
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
     return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
@@ -44,7 +44,7 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
 
 
 def age(since: datetime, now: datetime) -> str:
-    """A span of time in its two largest units."""
+    """Return a span of time in its two largest units, such as `3 h 5 min`."""
     minutes, seconds = divmod(max(0, int((now - since).total_seconds())), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -53,15 +53,15 @@ def age(since: datetime, now: datetime) -> str:
     return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
 
 
-def _told(event: object) -> str:
+def _describe(event: object) -> str:
     match event:
         case Intent():
             return f"tag {event.tag}, at most ${event.nanousd / NANO:.4f}"
         case Submitted():
             return event.batch_id + (" (found at the vendor)" if event.adopted else "")
         case Harvested():
-            left = f"{event.unanswered} unanswered, {event.unknown_ids} of others, {event.doubled} doubled"
-            return f"{event.replies} replies, {event.failures} failures, {left}; ${event.nanousd / NANO:.6f}"
+            rest = f"{event.unanswered} unanswered, {event.unknown_ids} with unknown ids, {event.doubled} duplicates"
+            return f"{event.replies} replies, {event.failures} failures, {rest}; ${event.nanousd / NANO:.6f}"
         case _:
             problem = getattr(event, "problem", None)
             return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
@@ -76,23 +76,25 @@ async def _cancel(work: Work, batch: Batch) -> None:
         await api.close()
 
 
-def _named(work: Work, name: str) -> Batch:
-    for batch in batches_of(work):
-        if name in (batch.name, batch.batch_id):
-            return batch
-    raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` has them")
+def _find(work: Work, names: Sequence[str]) -> list[Batch]:
+    batches = batches_of(work)
+    by_name = {name: batch for batch in batches for name in (batch.name, batch.batch_id)}
+    for name in names:
+        if name not in by_name:
+            raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` lists them")
+    return [by_name[name] for name in names]
 
 
-command = typer.Typer(help="What a run has at the vendors' batch APIs.", no_args_is_help=True)
+command = typer.Typer(help="Show or cancel a run's batches at the vendors.", no_args_is_help=True)
 
 
 @command.command("list")
 @ends_with_status
 def list_command(run: RunFolderArgument) -> Exit:
-    """Show a run's batches: where each stands, how old it is, its rows and dollars."""
+    """List a run's batches: state, age, answered rows, dollars."""
     batches = batches_of(open_run_with_store(run))
     if not batches:
-        say("this run has sent no batch")
+        say("this run has sent no batches")
         return Exit.COMPLETE
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("batch", no_wrap=True, min_width=max(len(batch.name) for batch in batches))
@@ -111,13 +113,15 @@ def list_command(run: RunFolderArgument) -> Exit:
 
 @command.command("show")
 @ends_with_status
-def show_command(run: RunFolderArgument, batch: BatchArgument) -> Exit:
-    """Show what has happened to one batch."""
-    found = _named(open_run_with_store(run), batch)
-    intent = found.intent
-    say(f"{found.name}: {intent.rows} rows for {intent.model}, {intent.bytes:,} bytes")
+def show_command(
+    run: RunFolderArgument,
+    batch: Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")],
+) -> Exit:
+    """Show the history of one batch."""
+    (found,) = _find(open_run_with_store(run), [batch])
+    say(f"{found.name}: {found.intent.rows} rows for {found.intent.model}, {found.intent.bytes:,} bytes")
     for event in found.events:
-        say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_told(event)}")
+        say(f"{event.at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}{_describe(event)}")
     return Exit.COMPLETE
 
 
@@ -125,21 +129,26 @@ def show_command(run: RunFolderArgument, batch: BatchArgument) -> Exit:
 @ends_with_status
 def cancel_command(
     run: RunFolderArgument,
-    batch: Annotated[list[str] | None, typer.Argument(help="Names as `list` shows them; none = all open ones.")] = None,
+    batch: Annotated[
+        list[str] | None, typer.Argument(help="Names as `list` shows them. Default: all open batches.")
+    ] = None,
 ) -> Exit:
-    """Ask the vendors to end batches; what is done by then is paid for, and `hab run` collects it."""
+    """Ask the vendors to cancel batches. Rows finished by then are charged, and `hab run` collects them."""
     work = open_run_with_store(run)
-    chosen = [_named(work, name) for name in batch or []] or batches_of(work)
+    chosen = _find(work, batch) if batch else [b for b in batches_of(work) if b.phase is Phase.AT_VENDOR]
+    if not chosen:
+        say("no batch of this run is open at a vendor: there is nothing to cancel")
     status = Exit.COMPLETE
     for each in chosen:
         if each.phase is not Phase.AT_VENDOR:
+            say(f"{each.name}: not cancelled, since it is not open at the vendor ({each.phase})", "yellow")
             continue
         if not each.is_certain:
-            say(f"{each.name}: may be somebody else's batch ({each.batch_id}) and is left alone")
+            say(f"{each.name}: not cancelled, since {each.batch_id} may belong to another program")
             continue
         try:
             asyncio.run(_cancel(work, each))
-            say(f"{each.name}: its end was asked for; `hab run` collects what is done")
+            say(f"{each.name}: cancellation requested; `hab run` collects the rows that are done")
         except CallError as error:
             say(f"{each.name}: {error}", "red")
             status = Exit.UNANSWERED

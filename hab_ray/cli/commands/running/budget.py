@@ -29,30 +29,31 @@ from hab_ray.sweep.session import Session, spending
 from hab_ray.work import Work
 
 _WORDS = {
-    "budget": "the most that the run may spend",
+    "budget": "upper limit of the run's spending",
     "paid": "replies and failures, as the vendors bill them",
-    "unanswered": "calls that brought no reply, at the most that they can have cost",
+    "unanswered": "calls without a reply, at the most they can have cost",
     "stranded": "granted before an unclean end and not accounted for: see `hab budget release`",
-    "in_flight": "online calls under way, at the most that they can cost",
-    "hard": "open batches, at the most that they can cost",
-    "by_bound": "open batches, at the most that a sample of their rows says",
+    "in_flight": "online calls in flight, at the most they can cost",
+    "hard": "open batches, at the most they can cost",
+    "by_bound": "open batches, at an upper bound estimated from a sample of their rows",
     "left": "",
 }
 
 
 def _parts(work: Work, status: Status) -> Mapping[str, int | None]:
-    """Where a run's budget is, in nano-dollars, by the names of `_WORDS`.
+    """Return the parts of a run's budget in nano-dollars, by the names of `_WORDS`.
 
-    `in_flight` is what the process that drives the run has set aside for online calls, as it last said. Without a
-    budget nothing is left, or reserved for calls that are sent online.
+    `in_flight` is what the running driver last reported as reserved for online calls. Without a budget, `budget` and
+    `left` are None.
     """
     folder, registry = open_folder(work.sweep.store), Registry(work.sweep.store)
     found = explained(folder, registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id))
-    told, in_flight = status.progress.money, 0
-    if status.is_driven and told:
-        # What the mark of a process at work covers is not stranded.
-        in_flight = max(0, told.reserved - found.hard - found.by_bound)
-        found = replace(found, stranded=told.stranded, paid=max(0, told.spent - told.stranded - found.unanswered))
+    reported, in_flight = status.progress.money, 0
+    if status.is_driven and reported:
+        # The running process accounts for everything under its own mark: none of that is stranded.
+        in_flight = max(0, reported.reserved - found.hard - found.by_bound)
+        paid = max(0, reported.spent - reported.stranded - found.unanswered)
+        found = replace(found, stranded=reported.stranded, paid=paid)
     used = {**asdict(found), "in_flight": in_flight}
     limit = spending_limit(work.sweep)
     budget = None if limit is None else round(limit.usd * NANO)
@@ -65,8 +66,8 @@ def _release(session: Session) -> int:
     unresolved = [batch.name for batch in batches_of(session.store, earlier) if batch.phase is Phase.IN_DOUBT]
     if unresolved:
         raise ConfigError(
-            f"{work.run_path}: it is not known yet whether the vendor has made {', '.join(unresolved)}; "
-            "`hab run` finds out, then release"
+            f"{work.run_path}: it is not known yet whether the vendor created {', '.join(unresolved)}; "
+            "give `hab run`, which finds out, then `hab budget release` again"
         )
     stranded = opening_balance(session.store, earlier, session.released_up_to, work.models).stranded
     if stranded:
@@ -74,7 +75,7 @@ def _release(session: Session) -> int:
     return stranded
 
 
-command = typer.Typer(help="What a run has spent and reserved.", no_args_is_help=True)
+command = typer.Typer(help="Show what a run has spent and reserved, or release stranded money.", no_args_is_help=True)
 
 
 @command.command("show")
@@ -83,7 +84,7 @@ def show_command(
     run: RunFolderArgument,
     as_json: Annotated[bool, typer.Option("--json", help="Print nano-dollars as JSON.")] = False,
 ) -> Exit:
-    """Say where every dollar of a run's budget is: paid, reserved, stranded, left."""
+    """Show what is paid, reserved, stranded and left."""
     parts = _parts(open_run_with_store(run), read_status(run))
     if as_json:
         console.print_json(json.dumps(parts))
@@ -101,9 +102,10 @@ def show_command(
 @command.command("release")
 @ends_with_status
 def release_command(run: RunFolderArgument) -> Exit:
-    """Count as not spent what was granted before unclean ends of a run and is not accounted for.
+    """Count a run's stranded money as unspent.
 
-    Look at the vendors' bills first: calls that were in flight at such an end may have been billed.
+    Stranded money was granted before an unclean end of the run and is not accounted for. Check the vendors' bills
+    first: calls that were in flight at that moment may have been billed.
     """
     work = open_run_with_store(run)
     with spending(work, stop, warn) as session:

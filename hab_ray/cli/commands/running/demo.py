@@ -17,7 +17,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 
 from hab_ray.cli.commands.running.run import run_sweep
 from hab_ray.cli.ending import console, ends_with_status
-from hab_ray.cli.prepare import Choices, sweep_of
+from hab_ray.cli.prepare import Choices, chosen_sweep
 from hab_ray.config.sweep import shipped_or_own
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.local import LocalError, default_cache, free_disk, free_memory, known_weights, pull
@@ -28,8 +28,8 @@ from hab_ray.sweep.options import Options
 from hab_ray.visible import for_terminal, one_line
 
 NEEDED = 4 * 10**9
-"""Bytes of memory, and of disk, below which the small weights are taken."""
-TOLD_EVERY = 0.1
+"""Bytes of free memory, and of free disk, that the large weights need."""
+_REPORT_EVERY = 0.1
 TEXT_SHOWN = 900
 NEXT = (
     ("rehearse jobs/small.yaml", "a whole sweep against simulated vendors, checked against a planted truth"),
@@ -40,11 +40,11 @@ NEXT = (
 
 @dataclass(frozen=True)
 class Size:
-    """A demo: its sweep, the weights it needs, and what is said of them."""
+    """A demo: its sweep, the weights it needs, and their description."""
 
     sweep: Path
     weights: str
-    told: str
+    description: str
 
 
 LARGE = Size(
@@ -59,29 +59,29 @@ SMALL = Size(
 )
 
 
-def lacking(cache: Path) -> str | None:
-    """Why the large weights do not fit on this machine, in words; None where they do."""
+def too_small(cache: Path) -> str | None:
+    """Return why the large weights do not fit on this machine, or None if they do."""
     memory, disk = free_memory(), free_disk(cache)
     if memory is not None and memory < NEEDED:
         return f"{memory / 1e9:.1f} GB of memory are free, and the larger model needs {NEEDED / 1e9:.0f}"
-    is_here = (cache / known_weights()[LARGE.weights].file).is_file()
-    if not is_here and disk < NEEDED:
+    is_cached = (cache / known_weights()[LARGE.weights].file).is_file()
+    if not is_cached and disk < NEEDED:
         return f"{disk / 1e9:.1f} GB of disk are free at {cache}, and the larger model needs {NEEDED / 1e9:.0f}"
     return None
 
 
 def _fetch(weights: str) -> None:
-    """Fetch weights, with a bar on a terminal and a line for each tenth elsewhere."""
+    """Fetch weights; show a progress bar on a terminal, otherwise a line per tenth."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(weights, total=known_weights()[weights].bytes)
-        told = 0.0
+        reported = 0.0
 
         def fetched(have: int, total: int | None) -> None:
-            nonlocal told
+            nonlocal reported
             progress.update(task, completed=have, total=total)
-            if total and not console.is_terminal and have / total >= told + TOLD_EVERY:
-                told = have / total
+            if total and not console.is_terminal and have / total >= reported + _REPORT_EVERY:
+                reported = have / total
                 console.print(f"fetching {weights}: {have / 1e6:,.0f} of {total / 1e6:,.0f} MB", soft_wrap=True)
 
         try:
@@ -91,9 +91,9 @@ def _fetch(weights: str) -> None:
 
 
 def judged_answer(run: Run) -> Iterator[str]:
-    """One test, an answer to it and its verdict, with the issues in the rubric's words; nothing where none was read.
+    """Yield one test, an answer and its verdict with the issues in the rubric's words; nothing without a verdict.
 
-    The lowest score with an issue is shown, of several the first: it says most about how answers are judged.
+    Choose the first of the lowest-scored answers with an issue, which shows best how answers are judged.
     """
     found = [
         (verdict.score, rubric, transcript, answer, verdict)
@@ -108,22 +108,20 @@ def judged_answer(run: Run) -> Iterator[str]:
     _, rubric, transcript, answer, verdict = min(found, key=lambda each: (not each[4].issues, each[0]))
     yield ""
     yield f"One answer and its verdict ({rubric.title}):"
-    yield from _told(rubric, transcript, answer, verdict)
+    yield from _lines(rubric, transcript, answer, verdict)
     yield ""
 
 
-def _told(rubric: Rubric, transcript: Transcript, answer: Answer, verdict: Verdict) -> Iterator[str]:
+def _lines(rubric: Rubric, transcript: Transcript, answer: Answer, verdict: Verdict) -> Iterator[str]:
     yield from _block("a user asks", transcript.test.prompt)
     if transcript.test.context:
         yield from _block(rubric.context.label if rubric.context else "context", transcript.test.context)
     assert answer.response
     yield from _block(f"{answer.subject} answers", answer.response.text or "")
-    letters = verdict.issues or ()
-    named = [issue for issue in rubric.judging.issues if issue.letter in letters]
+    issues = rubric.judging.issues
+    named = [issue for issue in issues if issue.letter in (verdict.issues or ())]
     assert verdict.score is not None
-    yield one_line(
-        f"{verdict.judge} names {len(named)} of {len(rubric.judging.issues)} issues: {verdict.score / 10:.2f}"
-    )
+    yield one_line(f"{verdict.judge} names {len(named)} of {len(issues)} issues: {verdict.score / 10:.2f}")
     for issue in named:
         yield from textwrap.wrap(f"{issue.letter} (-{issue.deduction}): {issue.text}", 110, subsequent_indent="   ")
 
@@ -135,12 +133,12 @@ def _block(label: str, text: str) -> Iterator[str]:
 
 
 def program() -> str:
-    """How a shell starts `hab`: by its name, or by its path where it is in an environment that is not active."""
+    """Return how a shell starts `hab`: by its name or, outside an active environment, by its path."""
     return "hab" if shutil.which("hab") else shlex.quote(os.path.relpath(Path(sys.executable).with_name("hab")))
 
 
-def what_next(hab: str) -> list[str]:
-    """What a user may do after the demo, a line each; `hab` is how the shell starts it."""
+def next_steps(hab: str) -> list[str]:
+    """Return a line for each command to try after the demo; `hab` is how the shell starts the program."""
     commands = [f"{hab} {arguments}" for arguments, _ in NEXT]
     widest = max(map(len, commands))
     return [f"next: {line:<{widest}}  {does}" for line, (_, does) in zip(commands, NEXT, strict=True)]
@@ -149,26 +147,24 @@ def what_next(hab: str) -> list[str]:
 @ends_with_status
 def command(
     small: Annotated[
-        bool, typer.Option("--small", help="Take 92 MB of weights, which cannot judge, instead of 1.1 GB.")
+        bool, typer.Option("--small", help="Use a model of 92 MB, which cannot judge, instead of 1.1 GB.")
     ] = False,
 ) -> Exit:
-    """Run every step of the benchmark, small, on a model of this machine; no key, nothing paid.
+    """Run every step of the benchmark on a small scale with a local model, without keys or cost.
 
-    It fetches open weights once, writes tests, answers and judges them, and shows the leaderboard and one judged
-    answer. Below 4 GB of free memory or disk it takes small weights and says so.
+    It downloads open weights once, generates tests, answers and judges them, and shows the leaderboard and one judged
+    answer. With less than 4 GB of free memory or disk it uses the small model and says so.
     """
-    lack = None if small else lacking(default_cache())
-    size = SMALL if small or lack else LARGE
-    console.print(f"{lack}: the demo takes its small weights" if lack else size.told, soft_wrap=True)
-    if lack:
-        console.print(size.told, soft_wrap=True)
+    reason = None if small else too_small(default_cache())
+    size = SMALL if small or reason else LARGE
+    if reason:
+        console.print(f"{reason}: the demo uses the small model", soft_wrap=True)
+    console.print(size.description, soft_wrap=True)
     _fetch(size.weights)
     sweep = shipped_or_own(size.sweep)
     ended = run_sweep(sweep, Choices(), Options(), yes=True)
     if ended is not Exit.INTERRUPTED:
-        run = sweep_of(sweep, Choices()).run_folder
-        for line in judged_answer(open_run(run)):
-            console.print(line, soft_wrap=True)
-        for line in what_next(program()):
+        run = chosen_sweep(sweep, Choices()).run_folder
+        for line in (*judged_answer(open_run(run)), *next_steps(program())):
             console.print(line, soft_wrap=True)
     return ended

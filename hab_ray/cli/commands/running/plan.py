@@ -1,4 +1,4 @@
-"""`hab plan`: show what a sweep asks, costs and takes."""
+"""`hab plan`: show a sweep's calls, cost and time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels, shown_shift
 from hab_ray.cli import options
-from hab_ray.cli.ending import aside, console, ends_with_status, say
+from hab_ray.cli.ending import console, ends_with_status, on_stderr, say
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
@@ -25,8 +25,8 @@ from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_setting
 from hab_ray.work import Work, drawn_tests, given_tests
 
 
-def _what_it_can_show(work: Work) -> Iterator[str]:
-    """The smallest difference of subjects that the tests can show, and how many answers show a judge's drift."""
+def _detectable_effects(work: Work) -> Iterator[str]:
+    """Yield the smallest differences between subjects that the tests can show, and the judge drift sentinels can."""
     subjects, select, given = len(work.sweep.subject_names), work.sweep.select, given_tests(work)
     sizes: dict[int, list[str]] = {}
     for dimension in work.rubrics:
@@ -35,21 +35,20 @@ def _what_it_can_show(work: Work) -> Iterator[str]:
     if subjects > 1:
         yield from (Design(subjects, tests).told(", ".join(named)) for tests, named in sizes.items() if tests)
     answers = subjects * sum(tests * len(named) for tests, named in sizes.items())
-    yield _drift_shown(min(work.sweep.sentinels, answers))
+    yield _detectable_drift(min(work.sweep.sentinels, answers))
 
 
-def _drift_shown(number: int) -> str:
-    """What shift of a judge so many sentinels show, or how many it would take."""
-    if_alike = f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
+def _detectable_drift(number: int) -> str:
+    assumption = f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
     if not number:
-        return f"no judge is asked again: `sentinels: {sentinels()}` would show a shift of {SHIFT} {if_alike}"
+        return f"judge drift is not checked: `sentinels: {sentinels()}` would show a shift of {SHIFT} {assumption}"
     shift = shown_shift(number, ASSUMED_READING_SD)
-    return f"a judge whose vendor changes it unseen: {number} sentinels show a shift of {shift:.3f} {if_alike}"
+    return f"if a vendor silently changes a judge: {number} sentinels show a shift of {shift:.3f} {assumption}"
 
 
-def _where_calls_are_made(work: Work) -> str:
+def _executor_line(work: Work) -> str:
     choice = choose_executor(work, os.environ)
-    where = "by workers of Ray" if choice.executor == "ray" else "in the process of `hab run`"
+    where = "by Ray workers" if choice.executor == "ray" else "in the process of `hab run`"
     return f"online calls are made {where}: {choice.reason} (executor: {work.sweep.executor})"
 
 
@@ -64,18 +63,21 @@ def command(
     available_only: options.AvailableOption = False,
     executor: options.ExecutorOption = None,
     long: Annotated[
-        bool, typer.Option("--long", help="Tokens, both prices, other budgets, and what so many tests can show too.")
+        bool, typer.Option("--long", help="Also show tokens, both prices, other budgets and detectable differences.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The whole plan as JSON, by dimension too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the whole plan as JSON, by dimension too.")] = False,
     probe: Annotated[
-        int, typer.Option(min=0, help="Send so many calls a stage, model and dimension first, to measure tokens.")
+        int,
+        typer.Option(
+            min=0, metavar="N", help="First send this many calls per stage, model and dimension to measure tokens."
+        ),
     ] = 0,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the probe costs without asking.")] = False,
 ) -> Exit:
-    """Show what a sweep asks, costs and takes, and what stands in its way; nothing is sent but what --probe asks for.
+    """Show a sweep's calls, cost and time, and any problems. Sends nothing without --probe.
 
-    What a probe pays for is in the store: the run does not pay for it again. A key that is not set or a retired model
-    ends with status 2 but hides no plan; a missing price does.
+    The run reuses the replies of a probe and does not pay for them again. With a missing key or a retired model the
+    plan is shown and the exit status is 2; with a missing price there is no plan.
     """
     choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
     work, problems = prepare(sweep, choices, datetime.now(UTC))
@@ -85,17 +87,17 @@ def command(
         from hab_ray.cli.probe import probe_sweep
 
         refuse_errors(problems)
-        with aside() if as_json else nullcontext():
+        with on_stderr() if as_json else nullcontext():
             latencies, status = probe_sweep(work, probe, yes)
     plan = make_plan(work, latencies)
     if as_json:
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
     else:
         print_plan(work, plan, problems, console)
-        if told := sample_told(work.sweep.responses, drawn_tests(work)):
-            say(told)
+        if sampled := sample_told(work.sweep.responses, drawn_tests(work)):
+            say(sampled)
     if long and not as_json:
         print_long_plan(work, plan, console)
-        for told in (*_what_it_can_show(work), _where_calls_are_made(work)):
-            say(told)
+        for line in (*_detectable_effects(work), _executor_line(work)):
+            say(line)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status

@@ -11,11 +11,12 @@ import typer
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
-from hab_ray.cli.options import RehearsalOption, RehearsalStoreOption, SweepArgument
+from hab_ray.cli.options import SweepArgument
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.view import View
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import Exit
+from hab_ray.location import Location
 from hab_ray.planning.preflight import preflight, refuse_errors
 from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import RehearsalPlace
@@ -31,14 +32,14 @@ from hab_simulator import LognormalLatency, NoLatency
 _SHOWN = 10
 
 
-def _tell(done: Rehearsal) -> None:
+def _print_result(done: Rehearsal) -> None:
     end, meter = done.end, done.meter
     for note in (*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())):
         say(f"note: {note}", "yellow")
     if end.unanswered:
         first = end.unanswered[0]
-        told = f"{len(end.unanswered)} rows are unanswered, the first {first.file} {first.row_id}: {first.reason}"
-        say(told, "red")
+        count = counted(len(end.unanswered), "unanswered row")
+        say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
     say(
         f"{done.seconds:.0f} s, {end.calls:,} calls sent, {meter.received:,} received, {meter.billed:,} billed; "
         f"{meter.billed_more_than_once.bodies:,} bodies billed more than once, "
@@ -53,14 +54,14 @@ def _tell(done: Rehearsal) -> None:
         )
     if meter.lost_after_billing:
         lost = f"lost: ${meter.lost_nanousd / NANO:.9f} in {meter.lost_after_billing:,} calls"
-        say(f"{lost}, billed by the meter, whose replies did not arrive")
+        say(f"{lost} that the meter billed and whose replies did not arrive")
     verdict = "the bills agree" if done.bills_agree else "the bills DIFFER"
     dollars = f"${end.cost_nanousd / NANO:.9f} by our books, ${meter.charged / NANO:.9f} by the meter"
     say(f"{dollars}: {verdict}", "" if done.bills_agree else "red")
-    _tell_cells(done)
+    _print_comparison(done)
 
 
-def _tell_cells(done: Rehearsal) -> None:
+def _print_comparison(done: Rehearsal) -> None:
     found = done.comparison
     for what, means in (("cells", found.cells), ("overall means", found.overall)):
         right = sum(mean.recovered for mean in means)
@@ -71,14 +72,14 @@ def _tell_cells(done: Rehearsal) -> None:
         ("shifts, kappas and maps of judges now and then", found.bridge.compared, found.bridge.wrong),
     ):
         if compared or wrong:
-            told = f"{len(wrong):,} problems with them" if wrong else "all as planted"
-            say(f"{compared:,} {what}: {told}", _style(not wrong))
+            result = counted(len(wrong), "problem") if wrong else "all as planted"
+            say(f"{compared:,} {what}: {result}", _style(not wrong))
     rows, people, bridge = found.rows.wrong, found.people.wrong, found.bridge.wrong
-    for each in (found.missing, found.findings, rows, found.wrong_cells, people, bridge):
-        for one in each[:_SHOWN]:
-            say(f"  {one}")
-        if len(each) > _SHOWN:
-            say(f"  and {len(each) - _SHOWN:,} more")
+    for problems in (found.missing, found.findings, rows, found.wrong_cells, people, bridge):
+        for problem in problems[:_SHOWN]:
+            say(f"  {problem}")
+        if len(problems) > _SHOWN:
+            say(f"  and {len(problems) - _SHOWN:,} more")
 
 
 def _style(right: bool) -> str:
@@ -88,23 +89,33 @@ def _style(right: bool) -> str:
 @ends_with_status
 def command(
     sweep: SweepArgument,
-    run: RehearsalOption = None,
-    store: RehearsalStoreOption = None,
-    seed: Annotated[int, typer.Option(help="What the simulator's answers and the planted truth are drawn from.")] = 0,
-    faults: Annotated[
-        Path | None, typer.Option(help="A YAML file of what goes wrong, e.g. jobs/nightmare.yaml.")
+    run: Annotated[
+        Location | None,
+        typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of runs/rehearsal-<run>."),
     ] = None,
-    latency: Annotated[float, typer.Option(min=0, help="The mean time of a reply in seconds; 0 = at once.")] = 0.0,
-    turnaround: Annotated[float, typer.Option(min=0, help="The time of a batch in seconds.")] = 2.0,
+    store: Annotated[
+        Location | None,
+        typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of one in the run's folder."),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the simulator's answers and of the planted truth.")] = 0,
+    faults: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A YAML file of faults to simulate, e.g. jobs/nightmare.yaml.")
+    ] = None,
+    latency: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Mean latency of a reply.")] = 0.0,
+    turnaround: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Turnaround of a batch.")] = 2.0,
     judge_error: Annotated[
-        float, typer.Option(min=0, max=1, help="The share of verdicts with one letter wrong: the check must fail.")
+        float,
+        typer.Option(
+            min=0, max=1, metavar="SHARE", help="Share of verdicts with a wrong letter; above 0 the check must fail."
+        ),
     ] = 0.0,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages too.")] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages.")] = False,
 ) -> Exit:
-    """Run a sweep against the simulator: no key, nothing paid; did the planted truth come back exactly?
+    """Run a sweep against the simulator, without keys or cost, and check that the planted truth is recovered exactly.
 
-    Exit status: 0 only if every answer, verdict, mean and interval is as planted, judges were shown all that they need,
-    and our books agree with the simulator's meter; 1 if the sweep ended otherwise; else as `hab run`.
+    Exit status: 0 if every answer, verdict, mean and interval is as planted, judges were shown everything they need,
+    and our books agree with the simulator's meter; 1 if the sweep completed and any of these does not hold; else as
+    for `hab run`.
     """
     play = Play(
         seed=seed,
@@ -127,7 +138,7 @@ def command(
     report = write_report(done.summary, notice=NOTICE)
     show_board(done.summary, console)
     say(f"report: {report}")
-    _tell(done)
+    _print_result(done)
     if done.end.exit is not Exit.COMPLETE:
         return done.end.exit
     return Exit.COMPLETE if done.passed else Exit.NOT_RECOVERED

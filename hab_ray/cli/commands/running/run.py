@@ -1,8 +1,7 @@
-"""`hab run`: run a sweep as far as it goes."""
+"""`hab run`: run a sweep, or resume it."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 from collections import Counter
@@ -42,7 +41,7 @@ SHOWN_UNANSWERED = 5
 
 
 def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
-    """Run a sweep file; the exit status. `yes` spends without asking; where progress is logged, it is not shown."""
+    """Run a sweep file; return the exit status. `yes` spends without asking. There is no live view with a JSON log."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
     freeze_gc()
@@ -51,21 +50,20 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
             say(str(problem), "yellow")
     refuse_errors(problems)
     if not yes:
-        _agree_to_spend(work, problems)
+        _confirm_cost(work, problems)
     view = View(console)
-    driving = replace(driving, begun=_announce)
+    driving = replace(driving, begun=_print_start)
     if not LOG.isEnabledFor(logging.INFO):
         driving = replace(driving, watch=view.update)
     with view.shown(), stop.last_words(view.leave):
         end = run_work(work, driving, stop, warn, now)
-    _tell(work, end)
+    _print_end(work, end)
     if end.exit is not Exit.INTERRUPTED:
         show_results(work)
     return end.exit
 
 
-def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
-    """Show the plan of a sweep that costs money and ask."""
+def _confirm_cost(work: Work, problems: list[Problem]) -> None:
     if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
     plan = make_plan(work)
@@ -74,88 +72,86 @@ def _agree_to_spend(work: Work, problems: list[Problem]) -> None:
         ask_to_spend("this sweep")
 
 
-def _announce(work: Work) -> None:
+def _print_start(work: Work) -> None:
     sweep = work.sweep
     times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
     say(
         f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
         f"{counted(len(sweep.judges), 'judge')}{times}; run {sweep.run_folder}, store {sweep.store}"
     )
-    if told := notice(work):
-        warn(told)
+    if text := notice(work):
+        warn(text)
 
 
-def _tell(work: Work, end: RunEnd) -> None:
+def _print_end(work: Work, end: RunEnd) -> None:
     for note in end.notes:
         say(f"note: {note}", "yellow")
     for who, why in end.stops.items():
         say(f"{who} was stopped: {why}", "red")
     if end.unanswered:
-        _tell_unanswered(work, end)
+        _print_unanswered(work, end)
     for rows in end.failed:
-        _tell_failed(rows)
+        _print_failed(rows)
     if end.failed:
         say(f"each failed row: {work.run_path / FAILED}")
     for who in end.without_ok:
         say(who, "red")
     if end.cut:
-        _tell_cut(end)
+        _print_cut(end)
     if end.exit is Exit.INTERRUPTED:
-        say("interrupted; the same command goes on where this ended", "yellow")
+        say(Exit.INTERRUPTED.meaning, "yellow")
     if end.batches:
-        _tell_batches(work, end)
+        _print_batches(work, end)
     say(sent_and_paid(end))
 
 
 def sent_and_paid(end: RunEnd) -> str:
-    """What this process sent and paid; results of batches are paid for when they are collected."""
+    """Return what this process sent and paid. Batch results are paid for when they are collected."""
     paid = f"${end.cost_nanousd / NANO:.4f} paid"
     if end.cost_nanousd and not end.calls:
-        return f"{paid} for results that were collected; no new call was sent"
+        return f"{paid} for collected batch results; no new calls were sent"
     return f"{counted(end.calls, 'call')} sent, {paid}"
 
 
-def _tell_failed(rows: FailedRows) -> None:
+def _print_failed(rows: FailedRows) -> None:
     reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
     say(
-        f"{rows.stage}: {rows.count:,} rows of {rows.name} have failed and are not asked again: {reasons}. "
-        "Once the cause is mended, the same command with --retry-failed asks them",
+        f"{rows.stage}: {rows.count:,} rows of {rows.name} failed permanently and are not retried: {reasons}. "
+        "Once the cause is fixed, the same command with --retry-failed sends them again",
         "red",
     )
 
 
-def _tell_cut(end: RunEnd) -> None:
-    """What was in flight and may be paid for twice: the online window of the documentation."""
+def _print_cut(end: RunEnd) -> None:
     calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
     say(
-        f"cut off: {counted(sum(end.cut.values()), 'open call')} ({calls}). The vendors may charge for it: it counts "
-        f"as spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command asks again.",
+        f"cut off: {counted(sum(end.cut.values()), 'open call')} ({calls}). The vendors may charge for them: they "
+        f"count as spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command sends them again.",
         "yellow",
     )
 
 
-def _tell_batches(work: Work, end: RunEnd) -> None:
+def _print_batches(work: Work, end: RunEnd) -> None:
     rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / NANO
     say(
-        f"at the vendors, which go on and charge for it: {counted(len(end.batches), 'batch', 'batches')} with "
-        f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects what they answer; `hab batches "
-        f"cancel {work.run_path}` ends them.",
+        f"still at the vendors, which complete and charge them: {counted(len(end.batches), 'batch', 'batches')} with "
+        f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects the results; `hab batches "
+        f"cancel {work.run_path}` cancels them.",
         "yellow",
     )
 
 
-def _tell_unanswered(work: Work, end: RunEnd) -> None:
-    by_file = Counter(row.file for row in end.unanswered)
+def _print_unanswered(work: Work, end: RunEnd) -> None:
     say(f"unanswered: {counted(len(end.unanswered), 'row')}", "red")
-    for file, count in sorted(by_file.items()):
+    for file, count in sorted(Counter(row.file for row in end.unanswered).items()):
         say(f"  {file}: {count}")
-    for row in itertools.islice(end.unanswered, SHOWN_UNANSWERED):
+    for row in end.unanswered[:SHOWN_UNANSWERED]:
         say(f"  {row.row_id}: {row.reason}")
-    say(f"all of them: {work.run_path / UNANSWERED}; the same command asks again")
+    say(f"all of them: {work.run_path / UNANSWERED}; the same command sends them again")
 
 
 class LogFormat(StrEnum):
-    """How `hab run` says what it does."""
+    """Output format of `hab run`."""
 
     TEXT = "text"
     JSON = "json"
@@ -176,45 +172,44 @@ def command(
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
     ] = False,
     detach: Annotated[
-        bool, typer.Option("--detach", help="Send all that goes by batch, then end; run again to collect.")
+        bool, typer.Option("--detach", help="Submit all batches, then exit; run again to collect the results.")
     ] = False,
     new_id: Annotated[
-        bool, typer.Option("--new-id", help="Make a copy of a run's folder a run of its own, which has spent nothing.")
+        bool, typer.Option("--new-id", help="Make a copied run folder a new run, which has spent nothing yet.")
     ] = False,
     drain: Annotated[
         float | None,
         typer.Option(
             min=0,
-            help=f"Seconds that open calls get to be answered after Ctrl-C or SIGTERM: {DRAIN_S:g}, in a Ray job less "
-            "if RAY_JOB_STOP_WAIT_TIME_S is less.",
+            metavar="SECONDS",
+            help=f"Seconds to wait for open calls after Ctrl-C or SIGTERM. Default: {DRAIN_S:g}; in a Ray job at most "
+            "what RAY_JOB_STOP_WAIT_TIME_S allows.",
             show_default=False,
         ),
     ] = None,
     names: Annotated[
         bool,
-        typer.Option("--names", help="Keep the names of people in `raters:`, who are rater-1, rater-2 otherwise."),
+        typer.Option("--names", help="Keep the names of the people in `raters:` instead of rater-1, rater-2 ..."),
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="What is printed: text for people, or one JSON object per line.")
+        LogFormat, typer.Option(help="Print text for people, or one JSON object per line.")
     ] = LogFormat.TEXT,
-    verbose: Annotated[
-        bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks too.")
-    ] = False,
+    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Show Ray's own messages and tracebacks.")] = False,
 ) -> Exit:
-    """Run a sweep as far as it goes; the same command again goes on where it ended.
+    """Run a sweep as far as possible; the same command resumes it.
 
-    Ctrl-C or SIGTERM: nothing new is sent, open calls are waited for (--drain); a second one ends at once.
+    Ctrl-C or SIGTERM: send nothing new and wait for open calls (--drain). A second one exits at once.
 
     Exit status: 0 complete, 2 configuration, 3 batches are still at the vendors, 4 budget reached, 5 rows
-    unanswered because of failures, 6 store held by another driver, 7 the engine broke (a process of it died, the
-    disk is full, a file is damaged) and the same command goes on, 130 interrupted.
+    unanswered because of failures, 6 store held by another driver, 7 the engine failed (a process died, the
+    disk is full, a file is damaged) and the same command resumes, 130 interrupted.
     """
     if log_format is LogFormat.JSON:
         log_as_json(console, errors)
     if drain is None:
         drain = drain_s(os.environ)
-        if notice := stop_notice(os.environ, drain):
-            say(notice, "yellow")
+        if warning := stop_notice(os.environ, drain):
+            warn(warning)
     choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
     driving = Options(
         new_id=new_id,

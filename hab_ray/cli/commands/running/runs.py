@@ -18,12 +18,9 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import MARKER, SWEEP
 from hab_ray.visible import one_line
 
-MEGABYTE = 1_000_000
-
 
 def _cells(run: Location, size: int) -> Sequence[str]:
-    """A run in the table. The dollars are those that its processes have reported as paid."""
-    megabytes = f"{size / MEGABYTE:,.1f}"
+    megabytes = f"{size / 1e6:,.1f}"
     try:
         status = read_status(run)
     except HabError as error:
@@ -40,26 +37,29 @@ def _state(status: Status) -> str:
     if status.is_driven:
         return "running"
     if status.progress.end is None:
-        return "not ended: the same `hab run` goes on"
+        return "unfinished: the same `hab run` resumes it"
     return status.progress.end.meaning
 
 
 @ends_with_status
 def command(
     folder: Annotated[
-        Location | None, typer.Argument(parser=Location.of, metavar="FOLDER", help="Where they are; none = runs.")
+        Location | None, typer.Argument(parser=Location.of, metavar="FOLDER", help="Default: runs.")
     ] = None,
 ) -> Exit:
-    """Show the runs in a folder: how far each is, what was paid for it, its size, its last change."""
+    """List the runs in a folder: state, rows done, dollars paid, size, last change."""
     place = folder or Location("runs")
     files = open_folder(place)
     names = files.list()
-    found = [run for run, _, file in (name.partition("/") for name in names) if file == SWEEP]
-    if not found:
-        raise ConfigError(f"{place}: there is no run in it; `hab run SWEEP.yaml` starts one, or name another folder")
-    shown = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
-    for name in found:
-        size = sum(files.size(each) for each in names if each.startswith(f"{name}/"))
-        shown.add_row(*map(one_line, _cells(place / name, size)))
-    print_cells(shown, console)
+    sizes = {run: 0 for run, _, file in (name.partition("/") for name in names) if file == SWEEP}
+    if not sizes:
+        raise ConfigError(f"{place}: there are no runs here; `hab run SWEEP.yaml` starts one, or name another folder")
+    table = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
+    for name in names:
+        run = name.partition("/")[0]
+        if run in sizes:
+            sizes[run] += files.size(name)
+    for run, size in sizes.items():
+        table.add_row(*map(one_line, _cells(place / run, size)))
+    print_cells(table, console)
     return Exit.COMPLETE

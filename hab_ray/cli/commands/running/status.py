@@ -1,7 +1,7 @@
-"""`hab status`: show how far a run is.
+"""`hab status`: show a run's progress.
 
-A status is asked for again and again, by many and from afar: it takes three requests, for what the driver last reported
-and for who holds the store. A run that no driver of this version has reported on is counted from its files.
+Users poll it, often from other machines, so it takes three requests: for the driver's last report and for the holder of
+the store. Without a report by a driver of this version it counts the run's files.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ SILENT_AFTER_S = 60.0
 
 @dataclass(frozen=True)
 class Status:
-    """A run as a status shows it. `driver` drives its store now, for this run or another one; `died` held it last
-    and ended without giving it back.
+    """A run's progress and the holder of its store.
 
-    `problem` says why the last report could not be read; without a report `is_counted`, from the run's files.
+    `driver` holds the store now, for this run or another one; `died` held it last and died without releasing it.
+    `is_counted` means that progress was counted from the run's files, because there is no report or, for the reason in
+    `problem`, it could not be read.
     """
 
     run: Location
@@ -48,16 +49,12 @@ class Status:
 
     @property
     def is_driven(self) -> bool:
-        """Whether the process that holds the store drives this very run."""
+        """Whether the process that holds the store drives this run."""
         return self.driver is not None and self.store.follow(self.driver.run).is_same(self.run)
 
 
 def read_status(run: Location) -> Status:
-    """The status of a run, in at most three requests where its driver has reported.
-
-    Raises:
-        ConfigError: there is no run, or a newer version has written its store.
-    """
+    """Read a run's status, in at most three requests if its driver has reported; raise ConfigError without a run."""
     problem, progress, store = None, None, None
     try:
         progress = read_progress(open_folder(run).get(PROGRESS))
@@ -66,51 +63,57 @@ def read_status(run: Location) -> Status:
         pass
     except ValueError:
         progress = None
-        problem = f"{run / PROGRESS} cannot be read; the next `hab run` writes it anew"
+        problem = f"{run / PROGRESS} cannot be read; the next `hab run` writes it again"
     is_counted = progress is None or store is None
     if progress is None or store is None:
-        from hab_ray.cli.opening import counted, load_run
+        from hab_ray.cli.opening import load_run, progress_from_files
 
         work = load_run(run)
-        store, progress = work.sweep.store, counted(work, progress)
+        store, progress = work.sweep.store, progress_from_files(work, progress)
     last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
     if holder and store.follow(holder.run).is_same(run):
-        progress = replace(progress, end=None)  # what is there is the end of an earlier process
+        progress = replace(progress, end=None)  # the reported end is that of an earlier process
     died = holder if holder and holder.is_known_dead() else None
     return Status(run, store, progress, None if died else holder, died, is_counted, problem)
 
 
 def status_json(status: Status) -> str:
-    """A status as JSON."""
+    """Return a status as JSON."""
     driver = status.driver
     by = driver and {"pid": driver.pid, "host": driver.host, "run": driver.run, "since": driver.since}
     return log_json({"run": str(status.run), "driver": by, **asdict(status.progress)})
 
 
 def print_status(status: Status) -> None:
-    """Print rows done and known by stage and model, who drives the store, and the driver's last words."""
-    shown = Table("stage", "model", "done", "known", box=None, pad_edge=False)
+    """Print finished and known rows by stage and model, the holder of the store, and the driver's last report."""
+    table = Table("stage", "model", "done", "known", box=None, pad_edge=False)
     lines = [*status.progress.stages, *status.progress.computed]
     for line in sorted(lines, key=lambda one: ORDER.index(one.stage) if one.stage in ORDER else len(ORDER)):
         is_open = status.is_counted and line.stage in WITHOUT_VIEW
-        shown.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
-    print_cells(shown, console)
-    _tell_driver(status)
-    _tell_batches(status)
+        table.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
+    print_cells(table, console)
+    _print_driver(status)
+    if batches := status.progress.batches:
+        say(
+            f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
+            f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows those of this run"
+        )
     if status.problem:
         say(status.problem, "yellow")
     if status.progress.at:
-        _tell_last(status.progress)
-    _tell_end(status)
+        _print_last_report(status.progress)
+    _print_end(status)
 
 
-def _tell_driver(status: Status) -> None:
+def _print_driver(status: Status) -> None:
     holder, died = status.driver, status.died
     if died is not None:
         which = f"process {died.pid} on {died.host}, which held it for {status.store.follow(died.run)}"
-        told = f"no process drives this store: {which} since {died.since}, has died; the next `hab run` takes it over"
-        say(told, "yellow")
+        say(
+            f"no process drives this store: {which} since {died.since}, has died; the next `hab run` takes it over",
+            "yellow",
+        )
     elif holder is None:
         say("no process drives this store")
     else:
@@ -118,52 +121,39 @@ def _tell_driver(status: Status) -> None:
         say(f"store held by process {holder.pid} on {holder.host} {since}")
 
 
-def _tell_batches(status: Status) -> None:
-    batches = status.progress.batches
-    if batches:
-        say(
-            f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
-            f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows each of this run"
-        )
-
-
-def _tell_money(money: BudgetStatus) -> None:
-    unaccounted = f" (${money.stranded / NANO:.4f} of it stranded by unclean ends)" if money.stranded else ""
+def _print_money(money: BudgetStatus) -> None:
+    stranded = f" (${money.stranded / NANO:.4f} of it stranded by unclean ends)" if money.stranded else ""
     say(
-        f"budget ${money.budget / NANO:.4f}: ${money.spent / NANO:.4f} spent{unaccounted}, "
-        f"${money.reserved / NANO:.4f} set aside for what is under way"
+        f"budget ${money.budget / NANO:.4f}: ${money.spent / NANO:.4f} spent{stranded}, "
+        f"${money.reserved / NANO:.4f} reserved for open calls and batches"
     )
     if money.assumption:
         say(f"likely budget: {money.assumption}")
 
 
-def _tell_last(last: Progress) -> None:
+def _print_last_report(last: Progress) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
-    before = f" after ${last.earlier_nanousd / NANO:.4f} by earlier ones" if last.earlier_nanousd else ""
+    earlier = f", earlier ones ${last.earlier_nanousd / NANO:.4f}" if last.earlier_nanousd else ""
     say(
-        f"last progress {last.at}: the newest process has sent {last.calls} calls ({in_flight} in flight) and paid "
-        f"${last.cost_nanousd / NANO:.4f}{before}"
+        f"last progress {last.at}: the newest process has sent {counted(last.calls, 'call')} ({in_flight} in flight) "
+        f"and paid ${last.cost_nanousd / NANO:.4f}{earlier}"
     )
     for provider, outage in last.outages.items():
         say(f"{provider}: {outage}", "yellow")
     if last.money:
-        _tell_money(last.money)
+        _print_money(last.money)
     if waiting := waiting_for_money(last):
         say(waiting, "yellow")
     for note in last.notes:
         say(f"note: {note}", "yellow")
 
 
-def _tell_end(status: Status) -> None:
-    """How the last `hab run` ended, or that it has not been heard of for long."""
+def _print_end(status: Status) -> None:
     end, last = status.progress.end, status.progress.at
     if end:
-        told = f"the last `hab run` ended with exit status {end.status}: {end.meaning}"
-    elif status.is_counted or (status.driver and _age_s(last) < SILENT_AFTER_S):
-        return
-    else:
-        told = f"the last `hab run` has not reported since {last}; if it was killed, the same command goes on"
-    say(told)
+        say(f"the last `hab run` ended with exit status {end.status}: {end.meaning}")
+    elif not status.is_counted and (status.driver is None or _age_s(last) >= SILENT_AFTER_S):
+        say(f"the last `hab run` has not reported since {last}; if it was killed, the same command resumes the run")
 
 
 def _age_s(at: str) -> float:
@@ -176,12 +166,12 @@ def _age_s(at: str) -> float:
 @ends_with_status
 def command(
     run: RunFolderArgument,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON, for a program to read.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for a program to read.")] = False,
 ) -> Exit:
-    """Show how far a run is, from its files alone; works while another process drives it.
+    """Show a run's progress from its files, also while another process drives it.
 
-    The JSON has the keys of log/progress.json, `run`, and `driver` (who drives the store; null where nobody does).
-    Its `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
+    The JSON has the keys of log/progress.json, `run`, and `driver` (the process that holds the store, or null). Its
+    `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
     """
     status = read_status(run)
     if as_json:

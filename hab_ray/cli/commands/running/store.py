@@ -1,4 +1,4 @@
-"""`hab store`: remove what no run uses from a store."""
+"""`hab store`: remove replies that no run uses."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from hab_ray.sweep.session import holding
 from hab_ray.sweep.unused import remove, runs_of, unused, used_keys
 from hab_ray.visible import counted
 
-command = typer.Typer(help="Remove what no run uses from a store.", no_args_is_help=True)
-MEGABYTE = 1_000_000
+command = typer.Typer(help="Remove replies that no run uses from a store.", no_args_is_help=True)
 
 
 @command.command("gc")
@@ -31,35 +30,35 @@ def gc_command(
     store: Annotated[Location, typer.Argument(parser=Location.of, metavar="STORE", help="The store's folder.")],
     folders: Annotated[
         list[Location] | None,
-        typer.Argument(parser=Location.of, metavar="[RUNS]...", help="Folders of runs beside those the store knows."),
+        typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this it is only shown.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
-    """Show what only runs that are gone have paid for and used; with --yes, remove it.
+    """Show replies of deleted runs; --yes removes them.
 
-    A run is there where the store saw it last, or in one of the folders named. One elsewhere counts as gone, and pays
-    again for what it lacks. Every run that is there must be complete.
+    These are the replies that only deleted runs paid for and used. A run exists if it is where the store last saw
+    it, or in one of the folders you name. A run elsewhere counts as deleted and would pay again for removed
+    replies. Every existing run must be complete.
     """
     refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
     if last_holder(files) is None:
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
-    now = datetime.now(UTC)
     with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
         runs = runs_of(store, list(folders or ()))
         for place in runs.gone.values():
-            say(f"gone: the run that was at {place}")
-        say(f"there: {counted(len(runs.there), 'run')}, all that they read stays")
-        used, epochs = used_keys(store, runs, now), Registry(store).epochs_entered(runs.gone.keys())
+            say(f"deleted: the run that was at {place}")
+        say(f"existing: {counted(len(runs.there), 'run')}, whose replies are kept")
+        used, epochs = used_keys(store, runs, datetime.now(UTC)), Registry(store).epochs_entered(runs.gone.keys())
         found = list(unused(files, epochs, used))
-        rows, size = sum(file.total - file.keep for file in found), sum(file.bytes for file in found)
-        told = f"{counted(rows, 'reply', 'replies')} in {counted(len(found), 'file')} of {size / MEGABYTE:,.1f} MB"
+        rows, megabytes = sum(file.total - file.keep for file in found), sum(file.bytes for file in found) / 1e6
+        size = f"{counted(rows, 'reply', 'replies')} in {counted(len(found), 'file')} of {megabytes:,.1f} MB"
         if yes:
             remove(files, found, epochs, used, lease.epoch)
-            say(f"removed: {told}")
+            say(f"removed: {size}")
         else:
             say(
-                f"{told} may go. Nothing was removed. A run elsewhere that uses them would pay again: name the "
-                "folders of such runs too; --yes removes"
+                f"{size} can be removed. Nothing was removed: --yes removes them. A run in another folder that uses "
+                "them would pay again, so name the folders of all such runs too"
             )
     return Exit.COMPLETE
