@@ -71,7 +71,7 @@ def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
             f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
             "alike, and with so few calls an interval may cover less often than it says.",
-            "Ask for more tests (`tests: {extend: N}`).",
+            "Add tests (`hab export`, then `tests: FILE`).",
             min(few.values()),
         )
 
@@ -100,7 +100,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
             "Tests of one generation call are much alike",
             f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in told.items())}. "
             f"Above {CALLS_APART}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
-            "Ask for more tests (`tests: {extend: N}`), and give less weight to small differences there.",
+            "Add tests (`hab export`, then `tests: FILE`), and give less weight to small differences there.",
             max(told.values()),
         )
 
