@@ -1,4 +1,4 @@
-# make demo: a small sweep over all six dimensions, on models that run on this machine
+# make demo: a small sweep of one dimension, on a model that runs on this machine
 # make test: every check and test
 PYTHON ?= python3
 VENV := .venv

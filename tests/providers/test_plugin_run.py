@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -15,8 +14,7 @@ from tests.conftest import Desk, Vendor
 from tests.distributions import Distributions
 
 DOCUMENT = Path(__file__).parents[2] / "docs/extending.md"
-(EXAMPLE,) = re.findall(r"  ```python\n(.*?)  ```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
-DIALECT = dedent(EXAMPLE)
+(DIALECT,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 SEEDS: dict[str, Any] = {"tests": "seeds", "generate": None, "validate": None, "select": None}
 
 

@@ -69,7 +69,7 @@ def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
             f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
             "correlated, and with so few calls an interval may cover less than its nominal 95 %.",
-            "Ask for more tests (`tests: {extend: N}`).",
+            "Add tests (`hab export`, then `tests: FILE`).",
             min(few.values()),
         )
 
@@ -98,7 +98,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
             "Tests of one generation call are very similar",
             f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in listed.items())}. "
             f"Above {MAX_CALL_SD}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
-            "Ask for more tests (`tests: {extend: N}`), and give less weight to small differences there.",
+            "Add tests (`hab export`, then `tests: FILE`), and give less weight to small differences there.",
             max(listed.values()),
         )
 
