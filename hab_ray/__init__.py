@@ -43,7 +43,7 @@ def run(
     Raises:
         hab_ray.errors.ConfigError: the sweep cannot be run; each line names a key and the remedy.
         hab_ray.errors.StoreHeld: another process drives its store.
-        hab_ray.errors.HabError: the run could not go on; what was paid for is kept.
+        hab_ray.errors.HabError: the run could not continue; what was paid for is kept.
         KeyboardInterrupt: the user ended it.
     """
     from hab_ray.sweep.options import Options

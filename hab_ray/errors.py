@@ -68,12 +68,12 @@ _MEANINGS = {
     Exit.NOT_RECOVERED: "the rehearsal did not recover what was planted",
     Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
-    Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and give the same command again",
+    Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and run the same command again",
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
-    Exit.ENGINE: "the run could not go on; what was paid for is kept, and the same command goes on",
+    Exit.ENGINE: "the run could not continue; what was paid for is kept; run the same command again to resume",
     Exit.DIFFERENT: "with the vendors' answers the sweep will not work, costs more or may lose rows, as listed above",
-    Exit.INTERRUPTED: "interrupted; the same command goes on where this ended",
+    Exit.INTERRUPTED: "interrupted; run the same command again to resume",
 }
 
 
@@ -169,7 +169,7 @@ def file_problem(error: OSError) -> HabError | None:
     place = error.filename2 or error.filename or "a file that this command writes"
     if error.errno in _NO_SPACE:
         return EngineBroke(
-            f"{place}: cannot be written: {error.strerror}. Free space on that disk and give the same command again; "
+            f"{place}: cannot be written: {error.strerror}. Free space on that disk and run the same command again; "
             "what a run has stored by now is kept and not paid for again"
         )
     for numbers, problem in _WRONG_FILES:
@@ -181,7 +181,7 @@ def file_problem(error: OSError) -> HabError | None:
     if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
         return ConfigError(f"{place}: nothing can be written there: it is no disk. Name a path on a disk")
     if error.errno == errno.EIO:
-        return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then give the same command again")
+        return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then run the same command again")
     return None
 
 

@@ -27,7 +27,7 @@ from hab_ray.given.paraphrases import read_paraphrases
 from hab_ray.given.rows import given_file
 from hab_ray.given.sample import changed_draw
 from hab_ray.location import Location
-from hab_ray.progress import PROGRESS, LastEnd, read_progress
+from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import Rubric, RubricLibrary, read_library
@@ -46,8 +46,8 @@ _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
 _RATERS = "raters "
 _TEST_KEYS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
-_OF_THE_ROWS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
-REST = timedelta(days=7)
+_ROW_KEYS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
+SENTINEL_REST = timedelta(days=7)
 _KEY_IN_SWEEP = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
 _A_FILE = "a file"
@@ -80,21 +80,25 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
 
 
 def _pauses(work: Work, earlier: Record, now: datetime) -> tuple[datetime, ...]:
-    """When a run with sentinels went on after a rest during which its judges may have changed, as it does now."""
+    """Return when a run with sentinels was resumed after a week or more, in which its judges may have changed.
+
+    The present start counts if it is one, unless the run was complete and nothing is left to judge.
+    """
     if not work.sweep.sentinels:
         return earlier.pauses
-    since, has_more = earlier.started, True
+    last_active, has_more = earlier.started, True
     with suppress(FileNotFoundError, ValueError):
         last = read_progress(RunFolder(work.run_path).folder.get(PROGRESS))
-        since, has_more = datetime.fromisoformat(last.at), last.end != LastEnd.by(Exit.COMPLETE)
-    has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _OF_THE_ROWS)
-    rested = now - max(since, *earlier.pauses, earlier.started)
-    is_pause = rested >= REST and (has_more or _is_another_file(work, earlier)) and _was_judged_again(work)
+        last_active = datetime.fromisoformat(last.at)
+        has_more = last.end is None or last.end.status != Exit.COMPLETE
+    has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _ROW_KEYS)
+    rested = now - max(last_active, *earlier.pauses, earlier.started)
+    is_pause = rested >= SENTINEL_REST and (has_more or _is_another_file(work, earlier)) and _has_rereadings(work)
     return (*earlier.pauses, now) if is_pause else earlier.pauses
 
 
-def _was_judged_again(work: Work) -> bool:
-    """Whether the run has a second reading of some sentinel; where it has none, one reading now is enough."""
+def _has_rereadings(work: Work) -> bool:
+    """Return whether judges have read any sentinel a second time; if not, the present start asks for that reading."""
     return any(work.run.count(view) for view in work.run.folder.list("rejudged"))
 
 

@@ -207,4 +207,4 @@ def as_our_error(error: Exception, who: str = "") -> Exception:
 
 
 def _broke(who: str, how: str = "died") -> str:
-    return f"{who} {how}; what was paid for is kept, and the same command goes on where this ended"
+    return f"{who} {how}; what was paid for is kept; run the same command again to resume"

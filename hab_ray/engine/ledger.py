@@ -344,7 +344,7 @@ def _unusable(name: str, why: str) -> str:
             "restore it from a backup, or delete it and the events of its batch with higher numbers: the batch is "
             "then looked for at the vendor, and nothing is lost"
         )
-    return f"the store's {name}: {why}; {remedy}. Then give the same command again"
+    return f"the store's {name}: {why}; {remedy}. Then run the same command again"
 
 
 def keys_under_way(folder: Folder, provider: str) -> set[str]:

@@ -50,7 +50,7 @@ class _Account:
         except TimeoutError:
             raise EngineBroke(
                 f"the thread that calls {self.channel.provider} does not answer; what was paid for is kept, and the "
-                "same command goes on where this ended"
+                "same command resumes the run"
             ) from None
 
 

@@ -89,7 +89,7 @@ def _death(one: _Running) -> ExecutorDied:
     return ExecutorDied(
         EngineBroke(
             f"the process that chooses the tests of {one.order.shard.dimension} died (exit status "
-            f"{one.process.exitcode}); what was paid for is kept, and the same command goes on where this ended"
+            f"{one.process.exitcode}); what was paid for is kept; run the same command again to resume"
         )
     )
 

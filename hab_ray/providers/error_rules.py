@@ -63,7 +63,7 @@ def _fails_row(kind: FailureKind) -> Meaning:
 
 
 no_quota = _stops_provider(
-    FailureKind.NO_QUOTA, "add credit or raise the account's spend limit, then give the same command again"
+    FailureKind.NO_QUOTA, "add credit or raise the account's spend limit, then run the same command again"
 )
 """The account's money or quota is used up."""
 bad_key = _stops_provider(

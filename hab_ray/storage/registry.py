@@ -103,7 +103,7 @@ class Registry:
         except (ValueError, TypeError, KeyError):
             raise DamagedFile(
                 f"the store's {name}, which says where the folder of a run was, cannot be read. Put it back from a "
-                "backup, or delete it if the run's folder was not copied or moved since, and give the same command "
+                "backup, or delete it if the run's folder was not copied or moved since, and run the same command "
                 "again; no reply is lost"
             ) from None
 

@@ -85,7 +85,7 @@ def unreadable(name: str) -> DamagedFile:
     """Return the error for a damaged file with what calls may have cost."""
     return DamagedFile(
         f"the store's {name}, which says what calls of a run may have cost, cannot be read. Put it back from a backup "
-        "or delete it, and give the same command again; no reply is lost, but once it is deleted the budget no "
+        "or delete it, and run the same command again; no reply is lost, but once it is deleted the budget no "
         "longer counts the calls that were in flight when that process ended"
     )
 

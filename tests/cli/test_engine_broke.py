@@ -80,7 +80,7 @@ def test_signal_to_the_group_and_a_server_of_ray_that_dies(desk: Desk, vendor: V
     begun = time.monotonic()
     output, _ = running.communicate(timeout=100)
     assert running.returncode == 7 and time.monotonic() - begun < 40, output
-    assert "GCS" in output and "the same command goes on" in output, output
+    assert "GCS" in output and "run the same command again to resume" in output, output
     assert "Traceback" not in output and "(raylet)" not in output, output
 
     sweep.write_text(sweep.read_text().replace("executor: ray", "executor: local"))

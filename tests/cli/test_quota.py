@@ -25,7 +25,7 @@ def test_spent_quota(desk: Desk, vendor: Vendors) -> None:
     received = {m["model"]: m["received"] for m in sim.meter()["models"]}
     assert QUOTA < received["a"] <= QUOTA + CONCURRENT  # no more than was in flight at the first refusal
     assert "poor was stopped" in done and "insufficient_quota" in done
-    assert "add credit" in done and "give the same command again" in done
+    assert "add credit" in done and "run the same command again" in done
     run = desk.folder / "runs/quota"
     answers = {name: pq.read_table(run / "responses" / name).num_rows for name in ("poor-a", "rich-b")}
     tests = 12 * len(DIMENSIONS)

@@ -185,6 +185,6 @@ def test_ctrl_c(either_desk: Desk, vendor: Vendors) -> None:
     process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=400)
     assert process.returncode == 130, output
-    assert "the same command goes on" in output
+    assert "run the same command again to resume" in output
     either_desk.says("run", sweep)
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0

@@ -91,7 +91,7 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
     if rounds is None:
         yield (
             f"{budget} is not enough as estimated: the run ends with exit status {int(Exit.BUDGET)} once it is "
-            f"reached; raise it to {_usd(outlook.smallest)} or more and give the same command again"
+            f"reached; raise it to {_usd(outlook.smallest)} or more and run the same command again"
         )
     elif own.budget >= outlook.unhindered:
         yield f"with {budget} nothing waits for money"

@@ -110,7 +110,7 @@ class BudgetClient:
             return None
         return (
             f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f} and ${self.left / NANO:.4f} is left; "
-            "raise `budget_usd` (or `usd` of `budget`) and give the same command again"
+            "raise `budget_usd` (or `usd` of `budget`) and run the same command again"
         )
 
     async def reserve(self, bound: int) -> str | None:

@@ -109,7 +109,7 @@ class RetryLoop:
             return None
         reason = (
             f"{MIN_ALIKE} calls in a row, without an answer between them, ended alike: {error}; change the setting at "
-            "fault (`params:` in the sweep, the model's or provider's entry) and give the same command again, with "
+            "fault (`params:` in the sweep, the model's or provider's entry) and run the same command again, with "
             "--retry-failed for the calls that have failed"
         )
         self._limits.report(Report(request.model, stop=reason))

@@ -145,5 +145,5 @@ class EngineThread(Generic[R]):
                 return asyncio.run_coroutine_threadsafe(run(), self._loop)
         failure = self._opened.exception() if self._opened.done() else None
         refused: Future[T] = Future()
-        refused.set_exception(failure or EngineBroke("the online engine has ended; give the same command again"))
+        refused.set_exception(failure or EngineBroke("the online engine has ended; run the same command again"))
         return refused

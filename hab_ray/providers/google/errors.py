@@ -110,5 +110,5 @@ def _quota_exhausted(report: ErrorReport, quotas: list[str]) -> CallError:
         return means.no_quota(report)
     return ModelError(
         FailureKind.NO_QUOTA,
-        f"{report}; daily quotas renew at midnight Pacific time: give the same command again then, or raise the quota",
+        f"{report}; daily quotas renew at midnight Pacific time: run the same command again then, or raise the quota",
     )

@@ -136,7 +136,7 @@ def read_holder(folder: Folder, name: str) -> Holder:
     except ValueError:
         raise DamagedFile(
             f"the store's {name}, which says who held it, cannot be read. If no other `hab` works on this store, put "
-            "it back from a backup or delete it, and give the same command again; no reply is lost, but the "
+            "it back from a backup or delete it, and run the same command again; no reply is lost, but the "
             "budget of a run no longer counts what was spent under a lease that is deleted"
         ) from None
 

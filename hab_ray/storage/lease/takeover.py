@@ -61,7 +61,7 @@ def _other_store(store: Location, run: Location) -> str:
     if run.is_same(store) or open_folder(run).exists(SWEEP):
         return ""
     other = shlex.quote(f"{store}-{run.name}")
-    return f", or give the same command again with --store {other}, which works if the two call different accounts"
+    return f", or run the same command again with --store {other}, which works if the two call different accounts"
 
 
 class LeaseTakeover:

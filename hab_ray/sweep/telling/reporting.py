@@ -97,7 +97,7 @@ class Reporter:
             key = "budget.usd" if self._work.sweep.budget else "budget_usd"
             counters.notes.append(
                 f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                f"raise {key} and give the same command again"
+                f"raise {key} and run the same command again"
             )
         newest = counters.newest.values()
         return RunEnd(
