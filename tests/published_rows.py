@@ -37,7 +37,7 @@ def write_published(folder: Path, tests: int, subjects: int, rated: int, words: 
     """Write evaluations.parquet, and annotations.jsonl in which people rated some answers of each dimension.
 
     Of a hundred answers one is null and one an error; of a hundred verdicts two are failures with a score of 0; and
-    every two hundredth row stands twice.
+    every two hundredth row appears twice.
     """
     random = Random(0)
     with (

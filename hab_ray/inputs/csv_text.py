@@ -43,7 +43,7 @@ def csv_names(data: Data) -> tuple[str, ...]:
         raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")
     if len(distinct) < len(names):
         doubled = next(name for name in distinct if names.count(name) > 1)
-        raise BadInput(f"the column {doubled[:SHOWN]!r} stands twice", "keep one of them")
+        raise BadInput(f"the column {doubled[:SHOWN]!r} appears twice", "keep one of them")
     return names
 
 

@@ -39,5 +39,5 @@ def _lines(text: str) -> list[tuple[int, str]]:
 def _variable(number: int, line: str) -> tuple[str, str]:
     found = _LINE.fullmatch(line)
     if found is None:
-        raise BadInput(f"line {number} is no NAME=VALUE", "correct it; quote a value that has blanks in it")
+        raise BadInput(f"line {number} is not NAME=VALUE", "correct it; quote values with spaces")
     return found[1], next((value for value in found.groups()[1:] if value), "")

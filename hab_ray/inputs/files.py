@@ -81,7 +81,9 @@ def regular_file(path: Path, most: int) -> BinaryIO:
     except OSError as error:
         raise BadInput(f"cannot be read: {error.strerror}", "name a file that this user may read") from None
     except ValueError:
-        raise BadInput("is no path: it holds a NUL character or half of one", "write the path without it") from None
+        raise BadInput(
+            "is not a path: it holds a NUL or an incomplete character", "write the path without it"
+        ) from None
     found = os.fstat(handle)
     if not stat.S_ISREG(found.st_mode):
         os.close(handle)
@@ -134,7 +136,7 @@ def no_text(data: Data) -> BadInput:
             reason = error.reason
             break
         line += chunk.count(b"\n")
-    return BadInput(f"cannot be read: line {line} is no text in UTF-8 ({reason})", "save it in UTF-8")
+    return BadInput(f"cannot be read: line {line} is not UTF-8 text ({reason})", "save it in UTF-8")
 
 
 def too_many_rows() -> BadInput:

@@ -37,7 +37,7 @@ def parse_json(data: bytes) -> Any:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise BadInput(f"not JSON: no text in UTF-8 ({error.reason})", "save it in UTF-8") from None
+        raise BadInput(f"not JSON: not UTF-8 text ({error.reason})", "save it in UTF-8") from None
     try:
         return _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -80,7 +80,7 @@ def json_list(data: Data) -> Iterator[Any]:
     """
     text = _Window(data)
     if text.sign() != "[":
-        raise BadInput("is no list in JSON", "write one list of objects, or one object a line into a .jsonl file")
+        raise BadInput("is not a JSON list", "write one list of objects, or one object per line in a .jsonl file")
     text.skip()
     rows, between = 0, text.sign()
     while between != "]":
@@ -93,12 +93,12 @@ def json_list(data: Data) -> Iterator[Any]:
             raise BadInput(f"row {rows}: {error.cause}", error.remedy) from None
         between = text.sign()
         if between not in (",", "]"):
-            raise BadInput(f"not JSON: there is no comma behind row {rows}", "correct it there")
+            raise BadInput(f"not JSON: a comma is missing after row {rows}", "correct it there")
         if between == ",":
             text.skip()
     text.skip()
     if text.sign():
-        raise BadInput("not JSON: there is more behind the end of the list", "remove it")
+        raise BadInput("not JSON: there is more text after the end of the list", "remove it")
 
 
 def _row(value: Any) -> Any:
@@ -110,7 +110,7 @@ def _row(value: Any) -> Any:
 def _unreadable(error: RecursionError | ValueError) -> BadInput:
     """Return the error for JSON that is well-formed but refused."""
     if isinstance(error, RecursionError):
-        return BadInput("not JSON: lists and objects stand within each other too deeply", "write it flat")
+        return BadInput("not JSON: lists and objects are nested too deeply", "write it flat")
     return BadInput(f"not JSON: {str(error).partition(';')[0]}", "correct it there")
 
 
@@ -118,7 +118,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ValueError(f"the key {name[:SHOWN]!r} stands twice")
+            raise ValueError(f"the key {name[:SHOWN]!r} appears twice")
         found[name] = value
     return found
 

@@ -28,7 +28,7 @@ def parquet_rows(data: Data, texts: Sequence[str], numbers: Sequence[str]) -> It
     for name in parquet_names(data):
         if name not in known:
             shown = repr(name[:SHOWN])
-            raise BadInput(f"there is no use for the column {shown}", f"leave it out; known are {', '.join(known)}")
+            raise BadInput(f"unknown column {shown}", f"remove it; known columns are {', '.join(known)}")
     yield from parquet_columns(data, texts, numbers)
 
 
@@ -96,7 +96,7 @@ def _readable() -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError, OverflowError) as error:
         cause = " ".join(str(error).split()).rstrip(".")
-        raise BadInput(f"not a Parquet file that can be read: {cause}", "write it anew") from None
+        raise BadInput(f"not a Parquet file that can be read: {cause}", "write it again") from None
 
 
 def _text_bytes(column: pa.Array) -> int:
@@ -124,7 +124,7 @@ def _check_columns(schema: pa.Schema, texts_read: pa.Schema, texts: Sequence[str
     for name in sorted({*texts, *numbers}.intersection(names), key=names.index):
         shown = repr(name[:SHOWN])
         if names.count(name) > 1:
-            raise BadInput(f"the column {shown} stands twice", "keep one of them")
+            raise BadInput(f"the column {shown} appears twice", "keep one of them")
         kind = texts_read.field(name).type
         is_text = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
         if not (is_text if name in texts else _is_number(kind)) and not pa.types.is_null(kind):

@@ -227,4 +227,4 @@ class _Thrift:
 
 
 def _unreadable(cause: str) -> BadInput:
-    return BadInput(f"not a Parquet file that can be read: {cause}", "write it anew")
+    return BadInput(f"not a Parquet file that can be read: {cause}", "write it again")

@@ -27,7 +27,7 @@ class _Loader(yaml.CSafeLoader):
         seen: set[str] = set()
         for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
             if key.value in seen:
-                cause = f"the key {_shown(key.value)} stands twice; keep one of them"
+                cause = f"the key {_shown(key.value)} appears twice; keep one of them"
                 raise yaml.constructor.ConstructorError(problem=cause, problem_mark=key.start_mark)
             seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -85,7 +85,7 @@ def _refuse_large(text: str) -> None:
         match event:
             case yaml.AliasEvent():
                 if any(anchor == event.anchor for anchor, _ in opened):
-                    raise BadInput(f"{_place(event)}: *{event.anchor} stands within what it names", "write it out")
+                    raise BadInput(f"{_place(event)}: *{event.anchor} is nested within itself", "write it out")
                 nodes += sizes.get(str(event.anchor), 1)
             case yaml.ScalarEvent():
                 nodes += 1
@@ -96,7 +96,7 @@ def _refuse_large(text: str) -> None:
                 opened.append((event.anchor, nodes))
                 if len(opened) > DEEPEST_YAML:
                     raise BadInput(
-                        f"{_place(event)}: lists and mappings stand within each other more than {DEEPEST_YAML} deep",
+                        f"{_place(event)}: lists and mappings are nested more than {DEEPEST_YAML} deep",
                         "look for brackets that are not closed",
                     )
             case yaml.CollectionEndEvent():

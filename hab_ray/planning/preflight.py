@@ -200,7 +200,9 @@ def _vendors(work: Work) -> Iterator[Problem]:
             continue
         by_batch = [model for model in models if work.models[model].entry.batch]
         if vendor.connect_batch is None and by_batch:
-            cause = f"providers.{name}: its kind takes no batches, and `batch:` is given for {', '.join(by_batch)}"
+            cause = (
+                f"providers.{name}: its kind does not support batches; `batch:` is set for {', '.join(by_batch)}"
+            )
             yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
 
 
@@ -211,7 +213,7 @@ def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
         wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
         for variable, value in wanted.items():
             if not has_secret(variable, environ):
-                cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without"
+                cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
                 remedy = f"set it to {value}, or run with --available-only"
                 yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if provider.url is None and not provider.serve:
@@ -227,7 +229,7 @@ def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
     if end.answered_by:
         yield _rerouted(sweep, model, end.answered_by, f"{where} is answered by {end.answered_by}", today)
     elif end.ends <= today:
-        cause = f"{where} is gone since {end.ends} ({end.why})"
+        cause = f"{where} was retired on {end.ends} ({end.why})"
         yield Problem(Severity.ERROR, (model.name,), cause, _LEAVE_OUT)
     else:
         cause = f"{where} ends on {end.ends}, in {days} days ({end.why})"
@@ -294,11 +296,11 @@ def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, 
     """Yield each setting that the catalogue says is refused: its name, the cause and the remedy."""
     highest = entry.highest_temperature
     if sent.temperature is not None and sent.temperature > highest:
-        cause = f"{sent.temperature:g} is more than {name} takes (0 to {highest:g})"
+        cause = f"{sent.temperature:g} is more than {name} accepts (0 to {highest:g})"
         yield "temperature", cause, f"give at most {highest:g}, or choose another model"
     if sent.effort is not None and not entry.takes_effort(sent.effort):
         levels = ", ".join(entry.efforts or ())
-        yield "effort", f"{name} does not know the effort {sent.effort!r}", f"give one of {levels}, or leave it out"
+        yield "effort", f"{name} has no effort level {sent.effort!r}", f"give one of {levels}, or leave it out"
     limit = entry.output_limit(sent.max_tokens)
     if entry.most_output is not None and limit > entry.most_output:
         reserve = limit - sent.max_tokens
@@ -313,7 +315,7 @@ def _batches(work: Work) -> Iterator[Problem]:
         entry = work.models[name].entry
         listed = work.catalog.providers[entry.provider].models.get(entry.wire)
         if mode == "batch" and name not in work.catalog.models and not (listed and listed.batch):
-            cause = f"{key}: it is not known whether {entry.provider} takes batches of {name}"
+            cause = f"{key}: it is not known whether {entry.provider} accepts batches for {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
 

@@ -36,6 +36,7 @@ class RunFolder:
         return self.folder.exists(SWEEP)
 
     def has(self, name: str) -> bool:
+        """Return whether the run has this view."""
         return self.folder.exists(name)
 
     def count(self, name: str) -> int | None:

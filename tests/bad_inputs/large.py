@@ -131,13 +131,13 @@ def _columns(name: str, count: int, form: str) -> Callable[[Path], object]:
 
 EQUAL_KEYS = ', "a": 1' * 100_000 + "}"
 FILES: dict[str, tuple[Callable[[str], Callable[[Path], object]], str, str]] = {
-    "100,000 equal keys": (lambda name: writing(name, _GOOD + EQUAL_KEYS), "jsonl", "stands twice"),
+    "100,000 equal keys": (lambda name: writing(name, _GOOD + EQUAL_KEYS), "jsonl", "appears twice"),
     "100,000 keys equal at the end": (
         lambda name: writing(name, "{" + "".join(f'"a{n}": 1, ' for n in range(100_000)) + '"a99999": 2}'),
         "jsonl",
-        "stands twice",
+        "appears twice",
     ),
-    "100,000 equal keys in a list": (lambda name: writing(name, f"[{_GOOD}{EQUAL_KEYS}]"), "json", "stands twice"),
+    "100,000 equal keys in a list": (lambda name: writing(name, f"[{_GOOD}{EQUAL_KEYS}]"), "json", "appears twice"),
     "200,000 columns": (lambda name: _columns(name, 200_000, "csv"), "csv", "more than 2,000 columns"),
     "200,000 keys": (lambda name: _columns(name, 200_000, "jsonl"), "jsonl", "more than 2,000 columns"),
     "200,000 keys in a list": (lambda name: _columns(name, 200_000, "json"), "json", "more than 2,000 columns"),

@@ -76,7 +76,7 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     assert status == 2 and "acme-hab 0.3 (acme_gone:main), which is broken" in told
     _, told = hab("--help")
     assert "longest Added by the package acme-hab 0.3." in told
-    assert "run Run a sweep as far as it goes" in told
+    assert "run Run a sweep, or resume it." in told
 
 
 def test_each_of_our_own_is_a_file_that_can_be_loaded() -> None:

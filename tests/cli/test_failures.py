@@ -92,7 +92,7 @@ def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(
         for calls in (12, 12):
             done = desk.hab("run", sweep, "--yes")
             assert (done.returncode, vendor.calls) == (5, calls), done.stdout
-            assert "respond: 4 rows of lab/bad have failed" in done.stdout
+            assert "respond: 4 rows of lab/bad failed permanently" in done.stdout
             assert "messages: unexpected field" in done.stdout and "--retry-failed" in done.stdout
             assert "log/failed.jsonl" in done.stdout and "log/failed.jsonl" in page(desk)
             named = [json.loads(line) for line in (desk.folder / "run/log/failed.jsonl").read_text().splitlines()]
@@ -104,7 +104,7 @@ def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(
         vendor.say = lambda model, is_verdict: answer(VERDICT if is_verdict else "Try it.")
         done = desk.hab("run", sweep, "--yes", "--retry-failed")
         assert (done.returncode, vendor.calls) == (0, 12 + 8), done.stdout
-        assert "have failed" not in done.stdout and "log/failed.jsonl" not in page(desk)
+        assert "failed permanently" not in done.stdout and "log/failed.jsonl" not in page(desk)
         assert not (desk.folder / "run/log/failed.jsonl").exists()
 
 

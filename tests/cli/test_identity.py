@@ -160,7 +160,7 @@ def test_what_needs_the_store_says_where_it_looked(desk: Desk, sweep: Path) -> N
     other = replace(desk, folder=desk.folder / "other")
     other.folder.mkdir()
     for command in (("budget", "release", "../run"), ("batches", "list", "../run")):
-        assert "no folder store" in other.says(*command, status=2)
+        assert "the run's store is not at store" in other.says(*command, status=2)
     assert not list(other.folder.iterdir())
 
 

@@ -70,7 +70,7 @@ def test_two_budgets_are_one_too_many(desk: Desk) -> None:
     for budget, said in (
         ({"usd": 5}, "name two limits"),
         ({"usd": 5, "reserve": "perhaps"}, "'hard' or 'likely'"),
-        ({"usd": 5, "reserve": "likely", "risk": 0.5}, "once in twenty runs is none"),
+        ({"usd": 5, "reserve": "likely", "risk": 0.5}, "more than one of twenty runs"),
         ({"usd": 5, "reserve": "likely", "risk": 1e-320}, "`reserve: hard` takes no risk at all"),
     ):
         path = likely(desk.folder, "http://127.0.0.1:9", budget)

@@ -137,7 +137,7 @@ def test_an_address_is_checked_where_it_is_asked_for(desk: Desk) -> None:
     wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n"
     rest = "mine\n-\n-\n0/0\nencourage_learning\nseeds\nmine\n"
     told = asked(desk.folder, f"{wrong}http://127.0.0.1:9/v1\n{rest}", "init")
-    places = [told.index(text) for text in ("begins with http://", "is not a web address", "a password", "next: hab")]
+    places = [told.index(text) for text in ("begins with http://", "is not a web address", "user name or password", "next: hab")]
     assert places == sorted(places)
     assert SECRET not in (desk.folder / "first.yaml").read_text()
 

@@ -230,7 +230,7 @@ def test_a_key_that_stands_twice_is_named_with_its_line(text: str, key: str, lin
     with pytest.raises(ConfigError) as told:
         load_sweep(path)
     assert str(told.value).startswith(f"{path}: not valid YAML: line {line}, column ")
-    assert f"the key {key!r} stands twice" in str(told.value)
+    assert f"the key {key!r} appears twice" in str(told.value)
 
 
 def test_a_sweep_on_other_weights_needs_no_validation(load: Load) -> None:

@@ -23,5 +23,5 @@ def test_an_unknown_column_of_a_parquet_file_is_refused_as_in_csv_and_json(tmp_p
     pq.write_table(pa.Table.from_pylist([row]), file)
     assert read_paraphrases(Location.of(file), rubrics)[DIMENSION]["t"].prompt == "In other words."
     pq.write_table(pa.Table.from_pylist([row | {"contxt": "A fact."}]), file)
-    with pytest.raises(ConfigError, match="there is no use for the column 'contxt'"):
+    with pytest.raises(ConfigError, match="unknown column 'contxt'"):
         read_paraphrases(Location.of(file), rubrics)

@@ -130,11 +130,11 @@ def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: d
     ("text", "told"),
     [
         ("dimension,prompt\nencourage_learning,a,b\n", r"tests: .*tests\.csv: line 2: has 3 cells"),
-        ("dimension,prompt,prompt\n", "stands twice"),
+        ("dimension,prompt,prompt\n", "appears twice"),
         ("", "is empty"),
         ("dimension,prompt,cluster\nencourage_learning,a,1.5\n", "row 1: cluster"),
         ("dimension,prompt,cluster\nencourage_learning,a,99999999999999999999999999\n", "row 1: cluster"),
-        ("dimension;prompt\nencourage_learning;a\n", "row 1: dimension: Field required"),
+        ("dimension;prompt\nencourage_learning;a\n", "has semicolons between the names of columns"),
     ],
 )
 def test_what_is_wrong_with_a_table_of_commas_is_told(

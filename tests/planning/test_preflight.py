@@ -113,7 +113,7 @@ def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> Non
         "ANTHROPIC_API_KEY is not set, and claude-haiku-5-5",
         "HOUSE_KEY is not set, and house/vicuna",
         "XAI_API_KEY is not set, and grok-3",
-        "subjects.3.model: grok-3 is gone since 2026-05-15",
+        "subjects.3.model: grok-3 was retired on 2026-05-15",
         "providers.house.models.vicuna.price: no price is known",
     ):
         assert sum(part in line for line in said) == 1, part
@@ -156,15 +156,15 @@ def refused(tmp_path: Path, **changes: object) -> list[str]:
     [
         (
             {"model": "claude-haiku-4-5", "params": {"temperature": 1.4}},
-            "subjects.0.params.temperature: 1.4 is more than claude-haiku-4-5 takes (0 to 1); give at most 1",
+            "subjects.0.params.temperature: 1.4 is more than claude-haiku-4-5 accepts (0 to 1); give at most 1",
         ),
         (
             {"model": "gpt-6-luna", "params": {"effort": "extreme"}},
-            "subjects.0.params.effort: gpt-6-luna does not know the effort 'extreme'; give one of none, low",
+            "subjects.0.params.effort: gpt-6-luna has no effort level 'extreme'; give one of none, low",
         ),
         (
             {"model": "gpt-6.1-sol", "params": {"effort": "none"}},
-            "gpt-6.1-sol does not know the effort 'none'; give one of low, medium, high, xhigh, max, or leave it out",
+            "gpt-6.1-sol has no effort level 'none'; give one of low, medium, high, xhigh, max, or leave it out",
         ),
         (
             {"model": "gpt-4.1", "params": {"max_tokens": 40000}},
@@ -239,7 +239,7 @@ def test_the_generators_own_temperature_is_checked_too(tmp_path: Path) -> None:
         "select": {"embedding": "text-embedding-3-small", "tests": 2},
     }
     (problem,) = refused(tmp_path, **making)
-    assert "generate.temperature: 1.4 is more than claude-sonnet-4-6 takes (0 to 1); give at most 1" in problem
+    assert "generate.temperature: 1.4 is more than claude-sonnet-4-6 accepts (0 to 1); give at most 1" in problem
 
 
 @pytest.mark.parametrize("model", ["grok-4.7", "grok-4.6", "grok-4.5"])
@@ -260,8 +260,8 @@ def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
     work = resolve(small(tmp_path, providers={}, mode="batch", subjects=["openai/gpt-7"]), NOW)
     said = [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING]
     assert said == [
-        "warning: subjects.0.model: it is not known whether openai takes batches of openai/gpt-7; if it refuses them "
-        "the rows stay open; `mode: auto` would send them online"
+        "warning: subjects.0.model: it is not known whether openai accepts batches for openai/gpt-7; if it refuses "
+        "them the rows stay open; `mode: auto` would send them online"
     ]
 
 

@@ -159,7 +159,7 @@ def test_what_a_kind_cannot_do_is_said_before_the_run(distributions: Distributio
     whole = resolve(load_sweep(sweep_file(tmp_path, "whole")), NOW)
     assert preflight(whole, {}, NOW.date()) == []
     (problem,) = preflight(resolve(load_sweep(sweep_file(tmp_path, "acme")), NOW), {}, NOW.date())
-    assert problem.severity is Severity.ERROR and "providers.lab: its kind takes no batches" in str(problem)
+    assert problem.severity is Severity.ERROR and "providers.lab: its kind does not support batches" in str(problem)
 
 
 def test_a_run_of_a_kind_that_is_not_installed_can_be_read(distributions: Distributions, tmp_path: Path) -> None:

@@ -360,7 +360,7 @@ def test_an_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, seventh: Raw
     ("content", "cause", "remedy"),
     [
         (b"id: seventh\ntitle: [unclosed\n", "line 3, column 1", "correct the YAML"),
-        (b"id: seventh\ntitle: a\ntitle: b\n", "line 3, column 1: the key 'title' stands twice", "correct"),
+        (b"id: seventh\ntitle: a\ntitle: b\n", "line 3, column 1: the key 'title' appears twice", "correct"),
         (b"title: \xff\xfe\xfa\n", "cannot be read", "UTF-8"),
         (b"", "holds NoneType", "built-in rubrics"),
         (b"- a\n- b\n", "holds list", "built-in rubrics"),
