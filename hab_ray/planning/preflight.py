@@ -200,9 +200,7 @@ def _vendors(work: Work) -> Iterator[Problem]:
             continue
         by_batch = [model for model in models if work.models[model].entry.batch]
         if vendor.connect_batch is None and by_batch:
-            cause = (
-                f"providers.{name}: its kind does not support batches; `batch:` is set for {', '.join(by_batch)}"
-            )
+            cause = f"providers.{name}: its kind does not support batches; `batch:` is set for {', '.join(by_batch)}"
             yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
 
 

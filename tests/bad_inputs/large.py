@@ -158,7 +158,7 @@ FILES: dict[str, tuple[Callable[[str], Callable[[Path], object]], str, str]] = {
         "csv",
         "empty lines",
     ),
-    "20 MB of blanks": (lambda name: _filled(name, "", " "), "json", "no list"),
+    "20 MB of blanks": (lambda name: _filled(name, "", " "), "json", "not a JSON list"),
     "a list without an end": (lambda name: _filled(name, "[", "["), "json", "deeply"),
     "a text that is no UTF-8 behind 20 MB": (
         lambda name: (
