@@ -132,7 +132,7 @@ def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim:
         (None, "sweep: is of type NoneType; pass the path of a file"),
         (b"sweep.yaml", "sweep: is of type bytes"),
         ("x" * 300, "x: cannot be read: File name too long"),
-        ("x\ud800", "is no path: it holds .* half of one"),
+        ("x\ud800", "is not a path: it holds .* incomplete"),
         ({"run": "x" * 256}, "File name too long. Name another path for `run:`"),
         ({"store": "x\ud800"}, "sweep: store: holds half of a character"),
         ({"tests": "x" * 5000}, "sweep: tests: there is no file xxx"),
