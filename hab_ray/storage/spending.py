@@ -13,15 +13,15 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.errors import DamagedFile
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.records import RecordKind
+from hab_ray.storage.replies.records import RecordKind, read_listed
 from hab_ray.storage.replies.sidecars import Entries, entries_in
 
 
@@ -93,10 +93,7 @@ def unreadable(name: str) -> DamagedFile:
 def _recorded(folder: Folder, epochs: Collection[int]) -> Counter[int]:
     spent: Counter[int] = Counter()
     for kind in RecordKind:
-        while True:
-            with suppress(FileNotFoundError):  # another process compacts the store: list its files again
-                spent.update(_recorded_as(folder, kind, epochs))
-                break
+        spent.update(read_listed(partial(_recorded_as, folder, kind, epochs)))
     return spent
 
 

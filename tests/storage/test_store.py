@@ -339,6 +339,16 @@ def test_a_file_removed_by_hand_leaves_its_calls_open(folder: Folder, reply: Mak
     assert store.read(MODEL, keys("a", "b")) == by_key(reply("b"))
 
 
+def test_a_link_to_nowhere_is_an_error_that_names_it(tmp_path: Path, reply: MakeReply) -> None:
+    folder = LocalFolder(tmp_path)
+    write_files(folder, [reply("a")])
+    link = (tmp_path / folder.list()[0]).with_name("wal-000001-w.000099.arrow")
+    link.symlink_to(tmp_path / "nowhere")
+    for read in (lambda: refreshed(folder), lambda: online_spending(folder, {1}, 0)):
+        with pytest.raises(DamagedFile, match=rf"{link.name}.*delete it"):
+            read()
+
+
 def test_what_is_written_during_a_compaction_stays(folder: Folder, reply: MakeReply) -> None:
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     late = reply("late")

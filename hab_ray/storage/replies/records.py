@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +16,8 @@ from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import DamagedFile, FailureKind
+
+T = TypeVar("T")
 
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 _USAGE = ("input", "cached", "cache_written", "output", "reasoning")
@@ -125,6 +127,22 @@ def whole_file(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
+
+
+def read_listed(read: Callable[[], T]) -> T:
+    """Call `read`, which lists files and reads them; call it again if a compaction removes one in between.
+
+    Raises:
+        DamagedFile: a file is listed again and still missing, such as a link to nowhere.
+    """
+    missing = None
+    while True:
+        try:
+            return read()
+        except FileNotFoundError as error:
+            if str(error) == missing:
+                raise DamagedFile(f"{missing}: it is listed but cannot be read; delete it") from error
+            missing = str(error)
 
 
 def read_table(name: str, data: bytes, columns: Sequence[str] | None = None) -> pa.Table:

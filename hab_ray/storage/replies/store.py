@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from hab_ray.storage.replies.records import (
     kind_of,
     outcomes_of,
     prefix_of,
+    read_listed,
     read_table,
     table_of,
     to_arrow,
@@ -60,12 +60,12 @@ class ModelIndex:
 
     def refresh(self) -> None:
         """Index new files, retrying if a compaction removes one meanwhile."""
-        while True:
-            with suppress(FileNotFoundError):
-                for name in self._new_files():
-                    self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
-                    self._files.append(name)
-                return
+        read_listed(self._add_new_files)
+
+    def _add_new_files(self) -> None:
+        for name in self._new_files():
+            self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
+            self._files.append(name)
 
     def _new_files(self) -> list[str]:
         """Return the files that are not indexed yet, parts last, so that a part wins over the files it was made of."""
