@@ -49,7 +49,6 @@ class LaneSetup:
         return account_name(self.account.provider, self.account.url, self.account.entry.key_env)
 
 
-@ray.remote(num_cpus=0.01)
 class Lane:
     """An actor that completes calls of one provider account. `site` is for rows that flow."""
 
@@ -90,6 +89,9 @@ class Lane:
     async def close(self) -> EngineReport:
         """Wait for calls in flight, store their outcomes, close connections, and return the final report."""
         return await asyncio.wrap_future(self._engine.close())
+
+
+LANE_ACTOR = ray.remote(num_cpus=0.01)(Lane)
 
 
 def _services(setup: LaneSetup, lane: str, watch: Watch) -> SharedServices:

@@ -33,7 +33,6 @@ MAX_LANES = 1000
 MAX_RESTARTS = 20
 
 
-@ray.remote(num_cpus=0.01)
 class AccountActor:
     """An actor with the limits of one provider account.
 
@@ -80,11 +79,14 @@ def _end_this_actor() -> None:
     ray.kill(ray.get_runtime_context().current_actor)
 
 
+ACCOUNT_ACTOR = ray.remote(num_cpus=0.01)(AccountActor)
+
+
 def account(name: str) -> Any:
     """Return the actor of a provider account, creating it if necessary."""
     options: dict[str, Any] = {"lifetime": "detached", "get_if_exists": True, "max_concurrency": MAX_LANES}
     options |= {"name": name, "namespace": NAMESPACE}
-    actor = AccountActor.options(**options).remote()  # type: ignore[attr-defined]
+    actor: Any = ACCOUNT_ACTOR.options(**options).remote()
     actor.keep_watch.remote()
     return actor
 
@@ -138,7 +140,6 @@ class SharedLimiterClient:
             self._actor.leave.remote(self._lane)
 
 
-@ray.remote(num_cpus=0.01)
 class BudgetActor:
     """An actor with the budget of one run in one epoch, see `Budget`."""
 
@@ -154,10 +155,13 @@ class BudgetActor:
         return self._budget.grant(request)
 
 
+BUDGET_ACTOR = ray.remote(num_cpus=0.01)(BudgetActor)
+
+
 def budget_actor(setup: BudgetSetup) -> Any:
     """Start the actor with the budget of this driver's run. If it dies, Ray restarts it and repeats requests."""
     options = {"max_restarts": MAX_RESTARTS, "max_task_retries": -1, "max_concurrency": MAX_LANES}
-    return BudgetActor.options(**options).remote(setup)  # type: ignore[attr-defined]
+    return BUDGET_ACTOR.options(**options).remote(setup)
 
 
 class SharedBudget:

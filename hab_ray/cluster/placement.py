@@ -12,7 +12,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.catalog.models import Limits
-from hab_ray.cluster.lanes import STREAMS, Lane, LaneSetup
+from hab_ray.cluster.lanes import LANE_ACTOR, STREAMS, LaneSetup
 from hab_ray.cluster.limits import account
 from hab_ray.cluster.nodes import alive_nodes, cluster_cpus
 from hab_ray.engine.online.opening import AccountSetup
@@ -59,7 +59,7 @@ class Placement:
         node = self._here if is_fixed else self._all[next(self._started) % len(self._all)]
         where = NodeAffinitySchedulingStrategy(node, soft=not is_fixed)
         account(setup.limiter)
-        return Lane.options(scheduling_strategy=where, max_concurrency=STREAMS).remote(setup, site)  # type: ignore[attr-defined]
+        return LANE_ACTOR.options(scheduling_strategy=where, max_concurrency=STREAMS).remote(setup, site)
 
 
 def _is_served_here(setup: AccountSetup) -> bool:

@@ -18,8 +18,8 @@ from ray.exceptions import RayActorError
 from hab_ray.catalog.models import Limits
 from hab_ray.cluster import limits
 from hab_ray.cluster.limits import (
+    ACCOUNT_ACTOR,
     NAMESPACE,
-    AccountActor,
     SharedBudget,
     SharedLimiterClient,
     budget_actor,
@@ -87,7 +87,7 @@ async def test_an_actor_that_dies_is_made_again_and_told_what_is_in_flight() -> 
 
 
 async def test_an_actor_that_ends_for_want_of_lanes_leaves_no_caller_waiting() -> None:
-    ending = AccountActor.options(max_concurrency=100).remote(0.3, 0.05)  # type: ignore[attr-defined]
+    ending: Any = ACCOUNT_ACTOR.options(max_concurrency=100).remote(0.3, 0.05)
     ending.keep_watch.remote()
     with pytest.raises(RayActorError):
         while True:
