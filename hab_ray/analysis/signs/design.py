@@ -116,7 +116,7 @@ def near_duplicates(alike: Mapping[str, Sequence[tuple[str, str]]], settings: Sc
             "Some tests are nearly the same",
             f"Tests that share most of their words with another: {', '.join(listed)}, such as {first} and {second}. "
             "They count as if they were independent, so that intervals are too narrow.",
-            "Generate more candidates with `deduplicate: near`, or remove one test of each pair.",
+            "Export the tests, remove one of each pair, and give them to a new run (`hab export`, then `tests: FILE`).",
             sum(tests.values()),
         )
 
