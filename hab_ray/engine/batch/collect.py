@@ -205,7 +205,7 @@ class Collector:
                 results.stop = results.stop or ModelError(
                     FailureKind.BAD_REQUEST,
                     f"all {len(keys)} requests of a batch were refused in the same words: {message}; change the "
-                    "setting at fault (`params:` in the sweep, or the model's catalogue entry) and give the same "
+                    "setting at fault (`params:` in the sweep, or the model's catalogue entry) and run the same "
                     "command again",
                 )
                 return
