@@ -193,8 +193,11 @@ def population(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], 
 
 
 def _line_bytes(text: str) -> int:
-    """Return the expected maximum length of a call's line: JSON escapes take up to six bytes per character."""
-    return LINE_BYTES + (len(text) if text.isascii() else 6 * len(text))
+    """Return the expected maximum length of a call's line, in which JSON may escape all characters beyond ASCII."""
+    if text.isascii():
+        return LINE_BYTES + len(text)
+    escapes = len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore"))
+    return LINE_BYTES + len(text) + 6 * escapes
 
 
 def _max_cost(model: Model, price: Price, call: Call, length: int) -> int:

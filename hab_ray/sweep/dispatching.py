@@ -14,7 +14,7 @@ from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
 from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
-GATHER_S = 3.0
+GATHER_S, GATHER_BATCH_S = 3.0, 60.0
 
 
 class Dispatcher:
@@ -94,12 +94,25 @@ class Dispatcher:
             yield state, spool, state.mode
 
     def _is_gathered(self, group: Sequence[ShardState]) -> bool:
-        """Whether to dispatch now: no more shards will be ready soon, or the first has waited long enough."""
-        now = self._context.clock()
+        """Whether to dispatch now: no more shards will be ready soon, or the first has waited long enough.
+
+        Batches wait longer for shards that are being settled: calls dispatched together are sampled together.
+        """
+        now, first = self._context.clock(), group[0]
         for state in group:
             state.ready_since = min(state.ready_since, now)
         waited_s = now - min(state.ready_since for state in group)
-        return waited_s >= GATHER_S or not self._shards.is_more_coming(group[0].shard.stage)
+        if waited_s < GATHER_S:
+            return not self._shards.is_more_coming(first.shard.stage)
+        return waited_s >= GATHER_BATCH_S or not self._is_settling(first) or self._is_online(first)
+
+    def _is_settling(self, like: ShardState) -> bool:
+        stage, model = like.shard.stage, self._work.model(like.shard).name
+        settling = (state.shard for state in self._shards.at(ShardStatus.SETTLING))
+        return any(shard.stage == stage and self._work.model(shard).name == model for shard in settling)
+
+    def _is_online(self, state: ShardState) -> bool:
+        return self._router.route_unsent(state).mode is Mode.ONLINE
 
     def _start(self, mode: Mode, spools: Sequence[Spool], feeds: tuple[Feed, ...], is_flowing: bool) -> None:
         first, order = spools[0], self._next_order()

@@ -67,6 +67,17 @@ def test_the_cap_of_a_population_is_above_what_any_of_its_calls_can_cost(tmp_pat
     assert found.cap >= 6 * 3000 * 1000 + 200 * 2000, "each ü as an escape of six bytes, and 200 tokens of answer"
 
 
+def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path) -> None:
+    """One character beyond ASCII in a long text makes the line hardly longer, so a batch has room for as many."""
+    pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
+    found = []
+    for number, text in enumerate(("x" * 30_000, "x" * 29_999 + "ü", "x" * 29_999 + "\U0001f600")):
+        spool = pending.spool(number, "respond", MODEL, [Job(0, "0", chat("m", text))])
+        found.append(population(pending, [spool], pending.ranks("respond", MODEL)).line_bytes)
+    ascii_only, one_escape, two_escapes = found
+    assert (one_escape - ascii_only, two_escapes - ascii_only) == (6, 12)
+
+
 def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     spools, keys = spooled(pending)

@@ -21,8 +21,8 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
 )
 from hab_ray.sweep import flowing
-from hab_ray.sweep.dispatching import GATHER_S
-from hab_ray.sweep.driver import MAX_DEATHS
+from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
+from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import ShardStatus
@@ -71,6 +71,19 @@ def test_a_dispatch_waits_for_shards_to_come_but_not_for_long(bench: MakeBench) 
     started = b.log.index("online respond lab/a: 6")
     assert b.clock.waits >= 100 and b.log[started:].count("online respond lab/a: 6") == 2
     assert GATHER_S < 100 * 0.25
+
+
+@pytest.mark.parametrize(("waits", "dispatches"), [(GATHER_BATCH_S / 2, [12]), (2 * GATHER_BATCH_S, [6, 6])])
+def test_batches_wait_longer_for_shards_that_are_being_settled(
+    bench: MakeBench, waits: float, dispatches: list[int]
+) -> None:
+    """Calls that are dispatched together are one sample, and one that is cut in parts takes more rounds."""
+    b = bench(mode="batch", subjects=["lab/a", "lab/b"], **BATCHES)
+    b.workers.slow = lambda shard: shard.dimension == TWO and shard.stage == "respond"
+    b.clock.steps[int(waits / POLL_S)] = b.workers.release
+    b.driver.reconcile(detach=False)
+    by_batch = [line for line in b.logged("batch") if "respond lab/a" in line]
+    assert [int(line.split()[-1]) for line in by_batch] == [count // 2 for count in dispatches]
 
 
 def test_while_a_dispatch_is_open_no_other_of_its_stage_and_provider_starts(bench: MakeBench) -> None:

@@ -39,20 +39,29 @@ class Progress:
         return self.keys[len(self.costs) : self.sent]
 
     def resumed(self, unsent: Sequence[str], largest: int, share: float) -> Progress | None:
-        """Return the progress if these keys, in this order, are still to be sent.
+        """Return the progress with which these keys, in this order, are sent.
 
-        If only part of the last wave was sent, the rows after it become a new population. None if the remaining rows
-        were not left by chance alone, so that they are no random sample.
+        It is the same one if they are the rest of the population from the end of the last wave, or of a batch of it.
+        Else those after that wave become a new population: why others are missing has nothing to do with their places
+        in the order. None if there are none.
+        """
+        first = self.first_unsent(unsent)
+        if self.largest == largest and first is not None:
+            return replace(self, sent=first) if first == len(self.costs) else self
+        later = set(self.keys[self.sent :])
+        rest = tuple(key for key in unsent if key in later)
+        return Progress(rest, largest, share) if rest else None
+
+    def first_unsent(self, unsent: Sequence[str]) -> int | None:
+        """Return where these keys begin in the order, whatever rows of earlier waves came back.
+
+        None if they are not the rest of the population from the end of the last wave, or of a batch of it.
         """
         seen = set(self.keys[: len(self.costs)])
-        unsent = tuple(key for key in unsent if key not in seen)
-        for sent in (self.sent, len(self.costs)):
-            if self.largest == largest and unsent == self.keys[sent:]:
-                return replace(self, sent=sent)
-        rest = self.keys[self.sent :]
-        if rest and unsent[-len(rest) :] == rest and set(unsent).issubset(self.keys):
-            return Progress(rest, largest, share)
-        return None
+        rest = tuple(key for key in unsent if key not in seen)
+        first = len(self.keys) - len(rest)
+        batches = range(len(self.costs), self.sent, max(1, self.largest))
+        return first if (first in batches or first == self.sent) and rest == self.keys[first:] else None
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,7 @@ class WavesOfCell:
         if cell.before:
             progress = cell.before.resumed(unsent, largest, cell.share)
         self._progress = progress or Progress((), largest, cell.share)
-        self._next = self._progress.sent
+        self._next = self._progress.first_unsent(unsent) or 0
         self._sample = _sample(cell, self._progress)
         self._add(self._progress.costs)
 
@@ -96,9 +105,21 @@ class WavesOfCell:
     def under_way(self) -> Sequence[str]:
         return self._progress.under_way
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether an earlier process ended before it had sent all batches of a wave."""
+        return self._next < self._progress.sent
+
     def waves(self) -> Iterator[Wave]:
-        """Yield the waves that may come next, the largest first. The first wave holds all rows or a few hundred."""
+        """Yield the waves that may come next, the largest first. The first wave holds all rows or a few hundred.
+
+        The rest of an unfinished wave comes before all others, with the bounds of its batches as they were.
+        """
         if self._sample is None:
+            return
+        if self.is_unfinished:
+            sent = (self._next - self._sample.seen) // self._progress.largest
+            yield Wave(self._sample.wave(len(self.under_way)).parts[sent:])
             return
         for wave in self._sample.waves():
             if self._sample.seen or wave.rows in (self._sample.to_come, FIRST_WAVE, LEAST_WAVE):
@@ -106,7 +127,7 @@ class WavesOfCell:
 
     def begin(self, wave: Wave) -> None:
         """Record durably that a wave is about to be sent."""
-        self._progress = replace(self._progress, sent=self._progress.sent + wave.rows)
+        self._progress = replace(self._progress, sent=self._next + wave.rows)
         self._cell.keep(self._progress)
 
     def take_if_next(self, row: PackedRow) -> bool:

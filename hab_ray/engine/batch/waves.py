@@ -18,6 +18,7 @@ from hab_ray.engine.budget.bound import Wave, WavePart
 from hab_ray.engine.tokens import estimated_input_tokens
 
 LOOK_S = 0.2
+FOUND_AT_ONCE = 1024
 MONEY_S = 1.0
 
 
@@ -68,8 +69,9 @@ class WaveSender:
 
     async def send(self, model: str, source: RowSource, cell: Cell) -> None:
         """Send as much as possible in waves; the caller sends the rest of the stream like any other."""
-        waves = await asyncio.to_thread(self._waves_of, cell, self._room(model))
-        await self._observe(model, waves)
+        waves = await self._waves_of(cell, self._room(model))
+        if not waves.is_unfinished:
+            await self._observe(model, waves)
         while waves.is_open and (wave := await self._reserve(model, waves)):
             await asyncio.to_thread(waves.begin, wave)
             under_way = WaveUnderWay(wave.nanousd)
@@ -95,12 +97,15 @@ class WaveSender:
         if keys and self._may_send(model) and not waves.broken:
             await asyncio.to_thread(waves.observe, self._components.ledger.folder, model)
 
-    def _waves_of(self, cell: Cell, room: Room) -> WavesOfCell:
+    async def _waves_of(self, cell: Cell, room: Room) -> WavesOfCell:
         tokens = room.tokens // max(1, estimated_input_tokens(cell.line_bytes))
         largest = min(room.rows, room.bytes // (cell.line_bytes + 1), tokens)
-        sent = self._rows.sent(list(cell.keys))
+        sent: set[str] = set()
+        for start in range(0, len(cell.keys), FOUND_AT_ONCE):
+            sent |= self._rows.sent(cell.keys[start : start + FOUND_AT_ONCE])
+            await asyncio.sleep(0)
         unsent = [key for key in dict.fromkeys(cell.keys) if key not in sent]
-        return WavesOfCell(cell, unsent, max(1, int(largest)))
+        return await asyncio.to_thread(WavesOfCell, cell, unsent, max(1, int(largest)))
 
     def _may_send(self, model: str) -> bool:
         return self._components.now(model).takes_batches

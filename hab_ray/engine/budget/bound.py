@@ -103,16 +103,17 @@ class CostSample:
 
     def waves(self) -> Iterator[Wave]:
         """Yield the waves that may come next, the largest first."""
-        yield from (self._wave(end - self.seen) for end in reversed(self.ends) if end > self.seen)
+        yield from (self.wave(end - self.seen) for end in reversed(self.ends) if end > self.seen)
 
     def largest_wave(self, nanousd: int, most_rows: int) -> Wave | None:
         """Return the largest wave of at most `most_rows` that `nanousd` pays for; None if it pays for none."""
         ends = [end for end in self.ends if end > self.seen]
         ends = [end for end in ends if end - self.seen <= most_rows] or ends[:1]
-        affordable = bisect_right(ends, nanousd, key=lambda end: self._wave(end - self.seen).nanousd)
-        return self._wave(ends[affordable - 1] - self.seen) if affordable else None
+        affordable = bisect_right(ends, nanousd, key=lambda end: self.wave(end - self.seen).nanousd)
+        return self.wave(ends[affordable - 1] - self.seen) if affordable else None
 
-    def _wave(self, rows: int) -> Wave:
+    def wave(self, rows: int) -> Wave:
+        """Return the wave of the next rows, which must end where a wave may end."""
         whole, rest = divmod(rows, self._largest)
         sizes = [self._largest] * whole + [rest] * (rest > 0)
         return Wave(tuple(WavePart(size, self.bound(size)) for size in sizes))

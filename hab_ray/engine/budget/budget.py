@@ -8,13 +8,13 @@ than its budget.
 
 Before it grants money, the budget raises a durable high-water mark: an upper bound of what this process's online calls
 have cost or may still cost. After a crash the mark counts as spent, so calls in flight at that moment are never
-forgotten. Once the intent of a batch is in the ledger, its money leaves the mark and the ledger accounts for it.
+forgotten. It does not cover money for batches: the ledger accounts for a batch from before it is sent.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetGrant, BudgetRequest, EngineTotals
@@ -27,7 +27,7 @@ class HighWaterMark:
     """The durable state of a process's budget.
 
     `outlay` is an upper bound of what online calls have cost or may cost; `engines` holds each engine's part of it.
-    All open batches of the run reserve `committed`; the batches that this process collected cost `cost`.
+    `committed` is set aside for batches of the run, sent or not; the batches that this process collected cost `cost`.
     """
 
     outlay: int
@@ -109,8 +109,7 @@ class Budget:
             self._account_for(request.engine, request.totals)
         self._reports[request.engine] = request
         grant = self._granted(request)
-        totals = replace(request.totals, granted=request.totals.granted + grant.granted)
-        self._reports[request.engine] = replace(request, totals=totals)
+        self._reports[request.engine] = replace(request, totals=request.totals + request.receipt(grant.granted))
         self._answered[request.engine] = request.sequence, grant
         return grant
 
@@ -120,7 +119,8 @@ class Budget:
         totals = self._totals()
         unspent = self._limit - self._spent(totals) - self._unaccounted - self._opening.out_of_reach
         granted = _share(request, unspent - self._committed(totals) - totals.held)
-        self._raise_mark(request.engine, granted, totals, self._limit)
+        after = replace(request, totals=request.totals + request.receipt(granted))
+        self._raise_mark(self._reports | {request.engine: after}, self._limit)
         idle = sum(report.idle for report in self._reports.values())
         held_by_silent = sum(report.totals.held for name, report in self._reports.items() if self._is_silent(name))
         return BudgetGrant(granted, max(0, unspent - idle - held_by_silent))
@@ -134,7 +134,7 @@ class Budget:
         return self._last_heard[engine] < self._clock() - SILENT_S
 
     def _totals(self) -> EngineTotals:
-        return sum((report.totals for report in self._reports.values()), EngineTotals())
+        return _sum(self._reports.values())
 
     def _spent(self, totals: EngineTotals) -> int:
         return self._opening.spent + totals.spent + totals.cost + self._cost_unaccounted
@@ -150,15 +150,15 @@ class Budget:
         self._batches_unaccounted = max(0, batches) if totals.in_batches >= 0 else min(0, batches)
         self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
 
-    def _raise_mark(self, engine: str, granted: int, totals: EngineTotals, limit: int) -> None:
+    def _raise_mark(self, reports: Mapping[str, BudgetRequest], limit: int) -> None:
         """Keep the mark above each engine's outlay, by at most a sixth of what it has in flight.
 
         Write it only when it moves, and never above the most that can be granted. It is kept per engine, so that the
         death of one leaves at most that engine's part unaccounted for, whatever others have returned since.
         """
-        outlays = {name: report.totals.outlay for name, report in self._reports.items()}
-        outlays[engine] += granted
-        slack = {name: 0 if self._is_silent(name) else report.in_flight // 6 for name, report in self._reports.items()}
+        totals = _sum(reports.values())
+        outlays = {name: report.totals.outlay for name, report in reports.items()}
+        slack = {name: 0 if self._is_silent(name) else report.in_flight // 6 for name, report in reports.items()}
         covered = self._covered
         if any(covered.get(name, 0) < outlay for name, outlay in outlays.items()):
             covered = covered | {name: outlay + slack[name] for name, outlay in outlays.items()}
@@ -173,6 +173,10 @@ class Budget:
         if mark != self._mark or covered != self._covered:
             self._keep(mark)
             self._mark, self._covered = mark, covered
+
+
+def _sum(reports: Iterable[BudgetRequest]) -> EngineTotals:
+    return sum((report.totals for report in reports), EngineTotals())
 
 
 def _share(request: BudgetRequest, free: int) -> int:

@@ -12,7 +12,6 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from math import inf
 from typing import Self
 from uuid import uuid4
@@ -142,7 +141,7 @@ class BudgetClient:
         """Book the cost of a call for which `bound` was reserved."""
         self.reserved -= bound
         self._held += bound - cost
-        self._totals = replace(self._totals, spent=self._totals.spent + cost)
+        self._totals += EngineTotals(spent=cost)
 
     def release(self, bound: int) -> None:
         """Cancel a reservation: the call has cost nothing."""
@@ -167,20 +166,26 @@ class BudgetClient:
     async def _request(self, least: int, want: int, keep: int) -> None:
         returned = max(0, self._held - keep)
         self._held -= returned
-        self._totals = replace(self._totals, returned=self._totals.returned + returned)
-        idle = self.in_batches if self._batches_given_up else 0
-        self._unanswered = BudgetRequest(self._name, self._sequence, self._totals, self.reserved, idle, least, want)
+        self._totals += self._giving_back(returned)
+        self._unanswered = self._report(least, want)
         self._sequence += 1
         await self._resolve()
+
+    def _giving_back(self, amount: int) -> EngineTotals:
+        return EngineTotals(returned=amount)
+
+    def _report(self, least: int, want: int) -> BudgetRequest:
+        return BudgetRequest(self._name, self._sequence, self._totals, self.reserved, least=least, want=want)
 
     async def _resolve(self) -> None:
         """Send the unanswered request again, if there is one: its answer may hold money that was already granted."""
         if self._unanswered is None:
             return
-        grant = await self._service.grant(self._unanswered)
+        request = self._unanswered
+        grant = await self._service.grant(request)
         self._unanswered = None
         self._held += grant.granted
-        self._totals = replace(self._totals, granted=self._totals.granted + grant.granted)
+        self._totals += request.receipt(grant.granted)
         self.left, self._answered_at = grant.left, self._clock()
 
     async def _rebalance_regularly(self) -> None:
@@ -201,7 +206,17 @@ class BudgetClient:
 
 
 class BatchBudgetClient(BudgetClient):
-    """The budget client of a batch engine, whose reservations outlive the process."""
+    """The budget client of a batch engine, whose reservations outlive the process.
+
+    All money that it holds counts as set aside for batches, so a crash leaves only batches unaccounted for.
+    """
+
+    def _giving_back(self, amount: int) -> EngineTotals:
+        return EngineTotals(collected=amount)
+
+    def _report(self, least: int, want: int) -> BudgetRequest:
+        idle = self.in_batches if self._batches_given_up else 0
+        return BudgetRequest(self._name, self._sequence, self._totals, 0, idle, least, want, by_batch=True)
 
     async def reserve_now(self, bound: int) -> bool:
         """Reserve this much if it is available at once; return whether it was."""
@@ -221,8 +236,6 @@ class BatchBudgetClient(BudgetClient):
         """Move a reservation to a batch whose intent is durable; from now on the ledger accounts for it."""
         self.reserved -= bound
         self.in_batches += bound
-        self._totals = replace(self._totals, committed=self._totals.committed + bound)
-        self._report_now.set()
 
     def take_up(self, bound: int) -> None:
         """Count the reservation of a batch left open by an earlier process of this run."""
@@ -235,8 +248,7 @@ class BatchBudgetClient(BudgetClient):
         """
         self.in_batches -= bound
         self.lost += lost
-        totals = self._totals
-        self._totals = replace(totals, collected=totals.collected + bound, cost=totals.cost + cost + lost)
+        self._totals += EngineTotals(collected=bound, cost=cost + lost)
         self._report_now.set()
 
     def give_up_batches(self) -> None:

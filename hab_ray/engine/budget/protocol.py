@@ -14,8 +14,8 @@ class EngineTotals:
     """Money that has passed through an engine since it started.
 
     All six totals only grow, so a lost or repeated message does no harm. `granted` came from the budget and `returned`
-    went back to it; `spent` is the cost of online calls. `committed` moved to the intents of batches; `collected` is
-    the part of it that was released when those batches were collected, at an actual cost of `cost`.
+    went back to it; `spent` is the cost of online calls. `committed` was set aside for batches; `collected` is the part
+    of it that was released because there were none, or when they were collected, at an actual cost of `cost`.
     """
 
     granted: int = 0
@@ -35,12 +35,12 @@ class EngineTotals:
 
     @property
     def held(self) -> int:
-        """The money granted and neither spent, returned nor moved to a batch."""
+        """The money granted and neither spent, returned nor set aside for batches."""
         return self.outlay - self.spent
 
     @property
     def in_batches(self) -> int:
-        """The change in the money reserved by open batches; negative once earlier processes' batches are collected."""
+        """The change in the money set aside for batches; negative once earlier processes' batches are collected."""
         return self.committed - self.collected
 
 
@@ -50,7 +50,8 @@ class BudgetRequest:
 
     A living engine sends one at least every `ALIVE_EVERY_S`. `sequence` numbers its requests: a repeated number is a
     repeated request and gets the same answer. `in_flight` is reserved for calls in flight, `idle` for open batches that
-    the engine no longer waits for.
+    the engine no longer waits for. An engine that works `by_batch` puts all money at once into batches: it sends
+    nothing before the ledger accounts for it.
     """
 
     engine: str
@@ -60,6 +61,11 @@ class BudgetRequest:
     idle: int = 0
     least: int = 0
     want: int = 0
+    by_batch: bool = False
+
+    def receipt(self, amount: int) -> EngineTotals:
+        """Return what the grant of this amount adds to the engine's totals."""
+        return EngineTotals(granted=amount, committed=amount if self.by_batch else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
+from threading import get_ident
 
 import pytest
 
@@ -17,6 +18,7 @@ from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.packing import RowPacker
+from hab_ray.engine.batch.rows import RowsInFlight
 from hab_ray.engine.budget.budget import Budget, LocalBudget
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
@@ -180,6 +182,21 @@ async def test_rows_that_cost_more_than_the_sample_said_end_the_run_at_its_budge
     assert len(sent.counters.open) == ROWS - 100 - second.intent.rows > 0
 
 
+async def test_rows_in_flight_are_looked_up_by_no_other_thread_than_changes_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell that started while batches of another closed ended the run: a dictionary changed during iteration."""
+    threads, sent = set[int](), RowsInFlight.sent
+
+    def noted(rows: RowsInFlight, keys: Sequence[str]) -> set[str]:
+        threads.add(get_ident())
+        return sent(rows, keys)
+
+    monkeypatch.setattr(RowsInFlight, "sent", noted)
+    await send(tmp_path, budget_of(10**15), 1e-6, shuffled_jobs(FEW))
+    assert threads == {get_ident()}
+
+
 class Killed(Exception):
     """The process ends."""
 
@@ -212,6 +229,23 @@ async def test_a_process_goes_on_with_the_sample_of_the_one_before(tmp_path: Pat
     assert [batch.intent.nanousd for batch in rest.batches] == [b.intent.nanousd for b in undisturbed.batches]
 
 
+async def test_a_process_sends_the_rest_of_a_wave_that_was_cut_off(tmp_path: Path) -> None:
+    """The first process ends between two batches of its second wave; the second sends the others with their bounds."""
+    jobs, policy = shuffled_jobs(), POLICY.model_copy(update={"rows": 150})
+    free = await send(tmp_path / "free", budget_of(10**15), None, jobs, policy)
+    limit = free.cost * 19 // 10
+    kept: list[Progress] = []
+    undisturbed = await send(tmp_path / "one", budget_of(limit), 1e-6, jobs, policy, keep=kept.append)
+    whole = [(batch.intent.rows, batch.intent.nanousd) for batch in undisturbed.batches]
+    cut_off = kept[1]
+    assert len(cut_off.costs) == 100 and cut_off.sent > 100 + 2 * 150
+    early = await send(tmp_path / "two", budget_of(limit), None, jobs[: 100 + 150], policy)
+    left, budget = jobs[100 + 150 :], budget_of(limit - early.cost)
+    rest = await send(tmp_path / "two", budget, 1e-6, left, policy, before=cut_off)
+    assert [(batch.intent.rows, batch.intent.nanousd) for batch in rest.batches[len(early.batches) :]] == whole[2:]
+    assert rest.cost == undisturbed.cost
+
+
 KEYS = tuple(f"{n:03d}" for n in range(500))
 BEFORE = Progress(KEYS, 5000, 0.5, costs=(1,) * 100, sent=300)
 
@@ -225,10 +259,10 @@ LEFT: dict[str, tuple[tuple[str, ...], Progress | None]] = {
     "rows of an earlier wave expired": ((*KEYS[5:7], *KEYS[300:]), BEFORE),
     "half of the wave": (KEYS[200:], REST),
     "one of it": ((KEYS[150], *KEYS[300:]), REST),
-    "first missing": (KEYS[301:], None),
-    "one missing": ((*KEYS[300:400], *KEYS[401:]), None),
-    "one too many": ((*KEYS[300:], "new"), None),
-    "another order": ((*KEYS[300:498], KEYS[499], KEYS[498]), None),
+    "first missing": (KEYS[301:], replace(REST, keys=KEYS[301:])),
+    "one missing": ((*KEYS[300:400], *KEYS[401:]), replace(REST, keys=(*KEYS[300:400], *KEYS[401:]))),
+    "one too many": ((*KEYS[300:], "new"), REST),
+    "only of the wave": (KEYS[200:300], None),
     "none": ((), None),
 }
 

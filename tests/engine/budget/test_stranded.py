@@ -3,7 +3,7 @@
 import asyncio
 
 from hab_ray.engine.budget.budget import SILENT_S, Budget, HighWaterMark, LocalBudget, OpeningBalance
-from hab_ray.engine.budget.client import BudgetClient
+from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetRequest, EngineTotals
 
 BOUND, COST, SLOTS, CALLS = 1_000_000, 200_000, 20, 400
@@ -62,3 +62,20 @@ def test_what_a_silent_engine_may_hold_is_known_to_the_dollar() -> None:
     now[0] = SILENT_S + 1
     granted(budget, "lives", 0, EngineTotals(), 0)
     assert marks[-1].engines["dies"] == 610
+
+
+async def test_a_crash_strands_no_money_for_batches_that_were_not_sent() -> None:
+    """A wave is reserved as a whole and sent batch by batch; the ledger accounts for those that were sent."""
+    marks: list[HighWaterMark] = []
+    async with BatchBudgetClient(LocalBudget(Budget(10_000, OpeningBalance(), marks.append))) as client:
+        assert await client.reserve_now(9_000)
+        client.commit(2_000)
+        assert not await client.reserve_now(1_001) and await client.reserve_now(500)
+        assert {mark.outlay for mark in marks} == {0}
+        moved = Budget(10_000, OpeningBalance(committed=2_000), marks.append, mark=marks[-1])
+        assert granted(moved, "online", 0, EngineTotals(), 0, want=501) == 0, "the batch engine has not reported yet"
+        assert granted(moved, "online", 1, EngineTotals(), 0, want=500) == 500
+        client.release(7_000)
+        client.collect(2_000, 300, 0)
+        assert not await client.reserve_now(9_201) and await client.reserve_now(9_200)
+        client.release(9_700)

@@ -92,6 +92,7 @@ class Timed(Through):
 async def test_a_reply_waits_two_seconds_for_its_bucket_at_most(bucket: str) -> None:
     """A kill repeats the calls answered in that time, and each further request is charged for."""
     folder, stream = Timed(open_folder(Location.of(f"{bucket}/store"))), JobStream()
+    assert not list(folder.list()), "the first request waits until the client is made"
     replies = ReplyWriter(StoreWriter(folder, 1, "w", Mode.ONLINE), AnsweredKeys(), Counters())
     calls = [chat("a", f"{number}") for number in range(101)]
     for call in calls:
