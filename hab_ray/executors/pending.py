@@ -48,7 +48,7 @@ SCHEMA = pa.schema(
 JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, CALL)
 GROUP_ROWS = 1024
 BLOCK_ROWS = 256
-MERGED_BLOCK_ROWS = 32
+MERGED_ROWS, MIN_MERGED_ROWS = 4096, 16
 LINE_BYTES = 2048  # by which a vendor's line is typically longer than the call's text
 
 
@@ -171,13 +171,17 @@ def jobs_of(block: pa.Table) -> Iterator[Job]:
 
 
 def sampled(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Iterator[Job]:
-    """Yield the calls of some spools in one random order; equal calls are adjacent."""
+    """Yield the calls of some spools in one random order; equal calls are adjacent.
 
-    def small_blocks(spool: Spool) -> Iterator[Job]:
-        for block in pending.blocks(spool, JOB_COLUMNS, MERGED_BLOCK_ROWS):
+    A block of each spool is in memory at a time, together about `MERGED_ROWS` calls.
+    """
+    rows = min(GROUP_ROWS, max(MIN_MERGED_ROWS, MERGED_ROWS // max(1, len(spools))))
+
+    def in_blocks(spool: Spool) -> Iterator[Job]:
+        for block in pending.blocks(spool, JOB_COLUMNS, rows):
             yield from jobs_of(block)
 
-    return merge(*map(small_blocks, spools), key=lambda job: rank(job.call.key))
+    return merge(*map(in_blocks, spools), key=lambda job: rank(job.call.key))
 
 
 def population(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Population:
