@@ -16,8 +16,6 @@ from hab_ray.errors import FailureKind
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.store import Store
 
-_READ_AT_ONCE = 1024
-
 
 @dataclass(frozen=True)
 class Progress:
@@ -147,16 +145,13 @@ class WavesOfCell:
         A row without a result, such as an expired one, counts at the cap: it may be answered, and billed, when it is
         sent again.
         """
-        costs: list[int] = []
         store = Store(folder)
         store.refresh(model)
-        for start in range(0, len(self.under_way), _READ_AT_ONCE):
-            keys = self.under_way[start : start + _READ_AT_ONCE]
-            found = store.costs(model, keys)
-            if any(failure.kind is FailureKind.WITHHELD for failure in store.failures(model, keys).values()):
-                self.broken = "the vendor did not show all of their results"
-                return
-            costs += [found.get(key, self._cell.cap) for key in keys]
+        if any(one.kind is FailureKind.WITHHELD for one in store.failures(model, self.under_way).values()):
+            self.broken = "the vendor did not show all of their results"
+            return
+        found = store.costs(model, self.under_way)
+        costs = [found.get(key, self._cell.cap) for key in self.under_way]
         self._progress = replace(self._progress, costs=(*self._progress.costs, *costs))
         self._add(costs)
 

@@ -12,8 +12,9 @@ any of them will do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +22,7 @@ from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import FailureKind
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, Keys
+from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, Keys, RowPlace
 from hab_ray.storage.replies.parts import RowReader
 from hab_ray.storage.replies.records import (
     RecordKind,
@@ -37,6 +38,8 @@ from hab_ray.storage.replies.records import (
     to_arrow,
 )
 from hab_ray.storage.replies.sidecars import entries_in, put_part
+
+T = TypeVar("T")
 
 COMPACT_FROM_FILES = 8
 PART_BYTES = 1 << 25
@@ -79,25 +82,32 @@ class ModelIndex:
 
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
         """Return the outcomes of these keys, as far as there are any."""
-        tables = self._tables(keys)
+        tables = self._at_places(keys, self._tables)
         return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._kind, table)}
 
     def costs(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the costs of these keys in nano-dollars, as far as they have outcomes."""
-        columns = ([table.column(name).to_pylist() for name in ("key", "cost_nanousd")] for table in self._tables(keys))
-        return {key: cost for names, costs in columns for key, cost in zip(names, costs, strict=True)}
+        return self._at_places(keys, self._costs)
 
-    def _tables(self, keys: Sequence[str]) -> list[pa.Table]:
+    def _at_places(self, keys: Sequence[str], read: Callable[[Mapping[str, RowPlace]], T]) -> T:
         """Read the rows of these keys, rebuilding the index if a compaction removed a file."""
         while True:
-            rows_of: dict[str, list[int]] = defaultdict(list)
-            for place in self.keys.places(keys).values():
-                rows_of[self._files[place.file]].append(place.row)
             try:
-                return [self._reader.read(file, sorted(rows_of[file])) for file in self._reader.kept_first(rows_of)]
+                return read(self.keys.places(keys))
             except FileNotFoundError:
                 self._forget()
                 self.refresh()
+
+    def _tables(self, places: Mapping[str, RowPlace]) -> list[pa.Table]:
+        rows_of: dict[str, list[int]] = defaultdict(list)
+        for place in places.values():
+            rows_of[self._files[place.file]].append(place.row)
+        return [self._reader.read(file, sorted(rows_of[file])) for file in self._reader.kept_first(rows_of)]
+
+    def _costs(self, places: Mapping[str, RowPlace]) -> dict[str, int]:
+        files = {place.file for place in places.values()}
+        costs = {file: entries_in(self._folder, self._files[file]).costs for file in files}
+        return {key: int(costs[place.file][place.row]) for key, place in places.items()}
 
 
 @dataclass(frozen=True)
