@@ -59,6 +59,8 @@ class BudgetClient:
     seconds. A client draws its own name, which tells it apart even from an engine that it replaces after a crash.
     """
 
+    _BY_BATCH = False
+
     def __init__(
         self,
         service: BudgetService,
@@ -166,16 +168,14 @@ class BudgetClient:
     async def _request(self, least: int, want: int, keep: int) -> None:
         returned = max(0, self._held - keep)
         self._held -= returned
-        self._totals += self._giving_back(returned)
-        self._unanswered = self._report(least, want)
+        self._totals += EngineTotals(collected=returned) if self._BY_BATCH else EngineTotals(returned=returned)
+        in_flight = 0 if self._BY_BATCH else self.reserved
+        idle = self.in_batches if self._batches_given_up else 0
+        self._unanswered = BudgetRequest(
+            self._name, self._sequence, self._totals, in_flight, idle, least, want, self._BY_BATCH
+        )
         self._sequence += 1
         await self._resolve()
-
-    def _giving_back(self, amount: int) -> EngineTotals:
-        return EngineTotals(returned=amount)
-
-    def _report(self, least: int, want: int) -> BudgetRequest:
-        return BudgetRequest(self._name, self._sequence, self._totals, self.reserved, least=least, want=want)
 
     async def _resolve(self) -> None:
         """Send the unanswered request again, if there is one: its answer may hold money that was already granted."""
@@ -211,12 +211,7 @@ class BatchBudgetClient(BudgetClient):
     All money that it holds counts as set aside for batches, so a crash leaves only batches unaccounted for.
     """
 
-    def _giving_back(self, amount: int) -> EngineTotals:
-        return EngineTotals(collected=amount)
-
-    def _report(self, least: int, want: int) -> BudgetRequest:
-        idle = self.in_batches if self._batches_given_up else 0
-        return BudgetRequest(self._name, self._sequence, self._totals, 0, idle, least, want, by_batch=True)
+    _BY_BATCH = True
 
     async def reserve_now(self, bound: int) -> bool:
         """Reserve this much if it is available at once; return whether it was."""
