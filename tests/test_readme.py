@@ -52,7 +52,7 @@ ELSEWHERE = {
     "hab import responses published && hab import verdicts published": "tests/cli/test_bridge.py",
     "hab rehearse jobs/experiments/seventh-dimension.yaml": "tests/rehearse/test_experiments.py",
     "hab runs": "tests/cli/test_runs.py",
-    "hab store gc store": "tests/sweep/test_unused.py",
+    "hab store gc": "tests/sweep/test_unused.py",
     "hab --install-completion": "tests/cli/test_main.py",
     "hab rehearse jobs/rehearsal.yaml": "test_the_rehearsal_at_the_papers_size_can_be_staged",
 }

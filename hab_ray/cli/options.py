@@ -8,10 +8,38 @@ from typing import Annotated
 import typer
 
 from hab_ray.cli.views.tables import TableFormat
+from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
+from hab_ray.storage.run import SWEEP
+
+
+def run_folder(text: str) -> Location:
+    """Read the place of a run; point to it if this is the sweep's file instead."""
+    path = Path(text)
+    if path.suffix in (".yaml", ".yml") and path.is_file():
+        raise typer.BadParameter(f"{text} is a sweep file. This command takes the folder of its run, {_run_of(path)}")
+    return Location.of(text)
+
+
+def _run_of(path: Path) -> str:
+    try:
+        keys = dict(yaml_file(path))
+    except (BadInput, TypeError, ValueError):
+        return "such as runs/demo"
+    return str(keys.get("run") or f"runs/{keys.get('name', path.stem)}")
+
+
+def sweep_file(text: str) -> Path:
+    """Read the path of a sweep file; explain if this is a run's folder instead."""
+    path = Path(text)
+    if (path / SWEEP).is_file():
+        raise typer.BadParameter(f"{text} is the folder of a run. This command takes its sweep file")
+    return path
+
 
 RunFolderArgument = Annotated[
-    Location, typer.Argument(parser=Location.of, metavar="RUN", help="The run's folder, e.g. runs/demo.")
+    Location, typer.Argument(parser=run_folder, metavar="RUN", help="The run's folder, e.g. runs/demo.")
 ]
 FormatOption = Annotated[
     TableFormat | None,
@@ -23,7 +51,9 @@ FormatOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format json.")]
 
-SweepArgument = Annotated[Path, typer.Argument(metavar="SWEEP", help="The sweep file, e.g. jobs/demo.yaml.")]
+SweepArgument = Annotated[
+    Path, typer.Argument(parser=sweep_file, metavar="SWEEP", help="The sweep file, e.g. jobs/demo.yaml.")
+]
 ModelOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="A .gguf file to use for the sweep's local chat models.")
 ]

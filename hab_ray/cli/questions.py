@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import typer
@@ -16,6 +17,7 @@ from hab_ray.drafting.answers import (
     OwnEndpoint,
     catalogue_models,
     dimensions_of,
+    models_behind,
     number_of_tests,
     price_of,
     variable,
@@ -83,19 +85,36 @@ def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
     if options.models and options.endpoint:
         like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
     else:
-        like = _given_or_asked(options.like, "Gateway to which vendor (openai, anthropic, ...; - = none)", _vendor)
+        like = _given_or_asked(
+            options.like,
+            "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)",
+            _vendor,
+        )
         key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable)
     if like is not None and options.price is None:  # the vendor's prices apply
-        return given, OwnEndpoint(url, like, key_env)
+        endpoint = OwnEndpoint(url, like, key_env)
+        return _behind(endpoint, given, bool(options.models)), endpoint
     price = _given_or_asked(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
     return given, OwnEndpoint(url, like, key_env, price)
 
 
+def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool) -> tuple[str, ...]:
+    """Check models once their gateway is known; if they were typed, ask again for wrong ones."""
+    try:
+        return models_behind(endpoint, given)
+    except ConfigError as error:
+        if is_option:
+            raise
+        typer.echo(str(error))
+    return _ask("Which models at this endpoint", lambda text: models_behind(endpoint, _names(text)))
+
+
 def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
-    check = (lambda names: names) if endpoint else catalogue_models  # an endpoint may serve any model
+    check = partial(models_behind, endpoint) if endpoint else catalogue_models
     if given:
         return check(given)
-    return _ask("Which judges (names from `hab models`, separated by commas)", lambda text: check(_names(text)))
+    where = "served by the same endpoint or " if endpoint else ""
+    return _ask(f"Which judges ({where}from `hab models`, separated by commas)", lambda text: check(_names(text)))
 
 
 def _models_or_url(text: str) -> tuple[str, ...]:

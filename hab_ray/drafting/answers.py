@@ -107,8 +107,28 @@ def catalogue_models(given: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
+def models_behind(endpoint: OwnEndpoint, given: Iterable[str]) -> tuple[str, ...]:
+    """Return distinct models; raise ConfigError for one without a price: the gateway's vendor has no such model."""
+    catalog, names = load_catalog(), tuple(dict.fromkeys(given))
+    if endpoint.like is None or endpoint.price is not None:
+        return names
+    for name in names:
+        if endpoint.serves(name, catalog) and name.removeprefix(f"{endpoint.name}/") not in catalog.models:
+            near = catalog.near(name)
+            hint = f"did you mean {' or '.join(near)}? If not, " if near else ""
+            raise ConfigError(
+                f"{name}: the catalogue has no such model of {endpoint.like}, so its price is not known; {hint}give "
+                "--price IN/OUT, which applies to all models of the endpoint"
+            )
+    return names
+
+
 def dimensions_of(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
-    """Return distinct dimensions, () for `all`; raise ConfigError if one is not among the `known`."""
+    """Return distinct dimensions, () for `all`; raise ConfigError if one is not among the `known`.
+
+    They may be written with spaces or hyphens, as tables print them.
+    """
+    given = [re.sub(r"[\s-]+", "_", name.strip().lower()) for name in given]
     if unknown := [name for name in given if name not in (*known, "all")]:
         raise ConfigError(f"dimensions: there is no {unknown[0]!r}; give all, or some of {', '.join(known)}")
     return () if "all" in given else tuple(dict.fromkeys(given))

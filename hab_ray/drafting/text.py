@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
+from urllib.parse import urlsplit
 
+from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.drafting.answers import Answers, Makers, OwnEndpoint
 from hab_ray.visible import one_line
 
@@ -81,6 +83,8 @@ def _provider(endpoint: OwnEndpoint) -> Iterator[str]:
     else:
         yield _line("    kind: openai", "the protocol it speaks")
     yield f"    url: {_scalar(endpoint.url)}"
+    if urlsplit(endpoint.url).hostname in LOOPBACK:
+        yield _line("    limits: {concurrent: 64}", "a server on this machine: not the vendor's rate limits")
     if endpoint.key_env:
         yield _line(f"    key_env: {endpoint.key_env}", "the variable with the key, never the key itself")
     if endpoint.price:

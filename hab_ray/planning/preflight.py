@@ -212,7 +212,8 @@ def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
         for variable, value in wanted.items():
             if not has_secret(variable, environ):
                 cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
-                remedy = f"set it to {value}, or run with --available-only"
+                others = "" if set(models) == work.models.keys() else ", or run with --available-only"
+                remedy = f"set it to {value}{others}"
                 yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if provider.url is None and not provider.serve:
             cause = f"providers.{name}: no `url`"

@@ -28,7 +28,7 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     listed = desk.hab("runs").stdout
     (real,) = (line for line in listed.splitlines() if line.startswith("small"))
     (played,) = (line for line in listed.splitlines() if line.startswith("rehearsal-small"))
-    assert "complete" in real and "rehearsal, complete" in played
+    assert " simulated, complete" in real and " rehearsal, complete" in played
     assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", real.rstrip())
 
     assert "--yes" in desk.says("rm", run, status=Exit.CONFIGURATION) and (run / "sweep.yaml").is_file()
@@ -42,6 +42,15 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     (desk.folder / "link").symlink_to(desk.folder / "runs/rehearsal-small")
     desk.says("rm", desk.folder / "link", "--yes")
     assert files_in(desk.folder / "runs/rehearsal-small") == {}
+
+
+def test_a_sweep_and_the_folder_of_its_run_are_told_apart(desk: Desk) -> None:
+    path = sweep(desk, "http://127.0.0.1:9/v1")
+    told = desk.says("status", path, status=Exit.CONFIGURATION)
+    assert "is a sweep file" in told and "runs/small" in told
+    (desk.folder / "runs/small").mkdir(parents=True)
+    (desk.folder / "runs/small/sweep.yaml").touch()
+    assert "is the folder of a run" in desk.says("plan", "runs/small", status=Exit.CONFIGURATION)
 
 
 def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) -> None:

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,8 @@ def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.
         (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "retired"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
         (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
+        (replace(GATEWAY, models=("gpt-6-lunar",)), "gpt-6-lunar: .* did you mean gpt-6-luna"),
+        (replace(GATEWAY, judges=("a-model-of-ours",)), "a-model-of-ours: .* --price"),
     ],
 )
 def test_nothing_is_written_that_cannot_run(
@@ -68,6 +71,27 @@ def test_nothing_is_written_that_cannot_run(
     with pytest.raises(ConfigError, match=named):
         init.init_sweep(Path("first.yaml"), changed)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dimension_may_be_written_as_tables_print_it(tmp_path: Path) -> None:
+    init.init_sweep(
+        tmp_path / "first.yaml", replace(GATEWAY, dimensions=("Encourage learning", "correct-misinformation"))
+    )
+    assert load_sweep(tmp_path / "first.yaml").dimensions == ("encourage_learning", "correct_misinformation")
+
+
+@pytest.mark.parametrize(("url", "limited"), [("http://127.0.0.1:8099/v1", False), (GATEWAY.endpoint, True)])
+def test_a_server_on_this_machine_has_not_the_vendors_rate_limits(tmp_path: Path, url: str, limited: bool) -> None:
+    init.init_sweep(tmp_path / "first.yaml", replace(GATEWAY, endpoint=url))
+    limits = load_sweep(tmp_path / "first.yaml").catalog.providers["gateway"].limits
+    assert (limits.requests_per_minute is not None) == limited
+
+
+def test_a_model_that_a_gateway_cannot_have_is_asked_for_again(desk: Desk) -> None:
+    gateway = "http://127.0.0.1:9/v1, gpt-6-lunar\nopenai\n-\ngpt-6-luna\n"
+    told = asked(desk.folder, f"{gateway}all\nseeds\nnobody\ngpt-6.1-terra\n", "init")
+    places = [told.index(text) for text in ("did you mean gpt-6-luna", "nobody: the catalogue", "next: hab rehearse")]
+    assert places == sorted(places)
 
 
 def test_a_file_is_never_replaced(tmp_path: Path) -> None:

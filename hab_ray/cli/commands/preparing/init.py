@@ -1,4 +1,4 @@
-"""`hab init`: write a sweep from four questions."""
+"""`hab init`: write a sweep from a few questions."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def command(
         str | None, typer.Option(metavar="IN/OUT", help="With --endpoint: dollars per million tokens; 0/0 = free.")
     ] = None,
 ) -> Exit:
-    """Write a sweep file from four questions or from options, and show its price. Sends nothing and writes no keys."""
+    """Write a sweep file from a few questions or from options, and show its price. Sends nothing and writes no keys."""
     models, dimensions, judges = (tuple(given or ()) for given in (model, dimension, judge))
     options = InitOptions(models, dimensions, tests, judges, endpoint, like, key_env, price)
     return init_sweep(file, options)

@@ -15,7 +15,7 @@ from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import MARKER, SWEEP
+from hab_ray.storage.run import BY_SIMULATOR, MARKER, SWEEP
 from hab_ray.visible import one_line
 
 
@@ -28,9 +28,11 @@ def _cells(run: Location, size: int) -> Sequence[str]:
     stages = status.progress.stages
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
     paid = status.progress.cost_nanousd + status.progress.earlier_nanousd
-    simulated = "rehearsal, " if open_folder(run).exists(MARKER) else ""
+    folder = open_folder(run)
+    by_simulator = "simulated, " if folder.exists(BY_SIMULATOR) else ""
+    kind = "rehearsal, " if folder.exists(MARKER) else by_simulator
     changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
-    return run.name, simulated + _state(status), rows, f"${paid / NANO:,.4f}", megabytes, changed
+    return run.name, kind + _state(status), rows, f"${paid / NANO:,.4f}", megabytes, changed
 
 
 def _state(status: Status) -> str:

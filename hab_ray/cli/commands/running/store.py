@@ -27,7 +27,9 @@ command = typer.Typer(help="Remove replies that no run uses from a store.", no_a
 @command.command("gc")
 @ends_with_status
 def gc_command(
-    store: Annotated[Location, typer.Argument(parser=Location.of, metavar="STORE", help="The store's folder.")],
+    store: Annotated[
+        Location | None, typer.Argument(parser=Location.of, metavar="STORE", help="The store's folder. Default: store.")
+    ] = None,
     folders: Annotated[
         list[Location] | None,
         typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
@@ -40,6 +42,7 @@ def gc_command(
     it, or in one of the folders you name. A run elsewhere counts as deleted and would pay again for removed
     replies. Every existing run must be complete.
     """
+    store = store or Location("store")
     refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
     if last_holder(files) is None:
