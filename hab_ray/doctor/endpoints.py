@@ -64,7 +64,7 @@ def reachable(answered: EndpointAnswer) -> Finding:
             f"{answered.url}: {answered.problem}",
             "check the network, its proxy (HTTPS_PROXY) and firewall, and `url:`",
         )
-    seen = f"{answered.url}: HTTP {answered.status} in {answered.seconds * 1000:.0f} ms"
+    seen = f"{answered.url} answers in {answered.seconds * 1000:.0f} ms (asked without a key: HTTP {answered.status})"
     if 300 <= answered.status < 400:
         return warn(subject, seen, "it redirects, and redirects are not followed: is it the network's login page?")
     if answered.seconds > _SLOW_S:
@@ -76,7 +76,7 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
     """Return whether the variables of an account's secrets are set; never show their values."""
     subject, names = f"{provider}: key", variables_of(entry)
     if not names:
-        return [ok(subject, "needs none")]
+        return [ok(subject, "none is configured, so none is sent")]
     missing = [name for name in names if not has_secret(name, os.environ)]
     if missing:
         remedy = "set the variable, or let <variable>_FILE name a file with the key; or leave these models out"

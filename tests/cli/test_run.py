@@ -79,7 +79,7 @@ def test_seventh_dimension(desk: Desk, vendor: Vendors) -> None:
     assert sim.meter()["received"] == before["received"]
     assert rows(run) == found
     status = desk.says("status", run)
-    assert "no process drives" in status and "12" in status
+    assert "not running" in status and "12" in status
 
 
 def without_seconds(found: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:

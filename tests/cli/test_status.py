@@ -48,7 +48,7 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
     assert first.returncode == again.returncode == Exit.COMPLETE, first.stdout + again.stdout
     status = status_of(desk)
     assert status["cost_nanousd"] == 0 and status["earlier_nanousd"] > 10**6
-    paid = f"paid $0.0000, earlier ones ${status['earlier_nanousd'] / NANO:.4f}"
+    paid = f"for $0.0000, and ${status['earlier_nanousd'] / NANO:.4f} before"
     assert paid in desk.hab("status", desk.folder / "run").stdout
 
 

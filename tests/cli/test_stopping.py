@@ -153,7 +153,7 @@ def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendo
         assert process.wait(timeout=30) == 130
     finally:
         process.kill()
-    assert "no process drives this store" in desk.hab("status", "run").stdout
+    assert "not running" in desk.hab("status", "run").stdout
 
 
 def test_no_output_at_all_is_no_error(desk: Desk, vendor: Vendors) -> None:

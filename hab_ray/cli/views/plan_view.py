@@ -14,6 +14,7 @@ from hab_ray.catalog.models import Unheeded
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep, spending_limit
+from hab_ray.location import Location
 from hab_ray.planning import Figures, Plan
 from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
 from hab_ray.visible import counted, duration, one_line, usd
@@ -100,9 +101,13 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
     yield money
     yield (
         f"{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of {total.calls:,} are "
-        f"in the store at {sweep.store}"
+        f"in the store at {_whole(sweep.store)}"
     )
     yield _time(plan, is_likely(sweep))
+
+
+def _whole(place: Location) -> str:
+    return str(place.path.absolute()) if place.is_local else str(place)
 
 
 def _time(plan: Plan, likely: bool) -> str:

@@ -87,7 +87,7 @@ def status_json(status: Status) -> str:
 
 def print_status(status: Status) -> None:
     """Print finished and known rows by stage and model, the holder of the store, and the driver's last report."""
-    table = Table("stage", "model", "done", "known", box=None, pad_edge=False)
+    table = Table("stage", "model", "done", "of", box=None, pad_edge=False)
     lines = [*status.progress.stages, *status.progress.computed]
     for line in sorted(lines, key=lambda one: ORDER.index(one.stage) if one.stage in ORDER else len(ORDER)):
         is_open = status.is_counted and line.stage in WITHOUT_VIEW
@@ -109,16 +109,17 @@ def print_status(status: Status) -> None:
 def _print_driver(status: Status) -> None:
     holder, died = status.driver, status.died
     if died is not None:
-        which = f"process {died.pid} on {died.host}, which held it for {status.store.follow(died.run)}"
+        which = f"process {died.pid} on {died.host}, which ran {status.store.follow(died.run)}"
         say(
-            f"no process drives this store: {which} since {died.since}, has died; the next `hab run` takes it over",
+            f"not running: {which} since {died.since}, has died; the next `hab run` resumes",
             "yellow",
         )
     elif holder is None:
-        say("no process drives this store")
+        say("not running")
     else:
-        since = f"for {status.store.follow(holder.run)}, since {holder.since}"
-        say(f"store held by process {holder.pid} on {holder.host} {since}")
+        say(
+            f"running: {status.store.follow(holder.run)}, by process {holder.pid} on {holder.host} since {holder.since}"
+        )
 
 
 def _print_money(money: BudgetStatus) -> None:
@@ -133,10 +134,10 @@ def _print_money(money: BudgetStatus) -> None:
 
 def _print_last_report(last: Progress) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
-    earlier = f", earlier ones ${last.earlier_nanousd / NANO:.4f}" if last.earlier_nanousd else ""
+    earlier = f", and ${last.earlier_nanousd / NANO:.4f} before" if last.earlier_nanousd else ""
     say(
-        f"last progress {last.at}: the newest process has sent {counted(last.calls, 'call')} ({in_flight} in flight) "
-        f"and paid ${last.cost_nanousd / NANO:.4f}{earlier}"
+        f"as of {last.at}: {counted(last.calls, 'call')} sent since the last start ({in_flight} in flight) "
+        f"for ${last.cost_nanousd / NANO:.4f}{earlier}"
     )
     for provider, outage in last.outages.items():
         say(f"{provider}: {outage}", "yellow")
