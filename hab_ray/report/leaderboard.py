@@ -77,10 +77,10 @@ def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | 
 
 
 def score_text(score: Score) -> str:
-    """Format a score with the ends of its interval, as `0.62 .55–.69`."""
+    """Format a score with the ends of its interval, as `0.62 .55-.69`."""
     if score.mean is None or score.low is None or score.high is None:
         return mean_text(score.mean)
-    return f"{score.mean:.2f} {_end_text(score.low)}–{_end_text(score.high)}"
+    return f"{score.mean:.2f} {_end_text(score.low)}-{_end_text(score.high)}"
 
 
 def _end_text(end: float) -> str:

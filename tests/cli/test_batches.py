@@ -12,6 +12,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
+from hab_ray.errors import Exit
 from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
@@ -147,7 +148,9 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     priced = {"openai": {"models": {"gpt-4.1-mini": {"price": {"input": 0.4, "output": 1.6}}}}}
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "poor", budget_usd=0.001)
-    assert "budget reached" in desk.says("run", sweep, "--yes", status=4)
+    poor = desk.says("run", sweep, "--yes", status=4)
+    assert poor.rstrip().endswith(Exit.BUDGET.meaning) and "sends them again" not in poor
+    assert poor.count("budget reached: the call may cost") == 1 and "overall" not in poor
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
     changed(sweep, budget_usd=1.0)
     desk.says("run", sweep, "--yes")

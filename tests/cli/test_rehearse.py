@@ -208,6 +208,6 @@ def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, v
     written = desk.folder / "try.yaml"
     fewer = given_tests(desk.folder, ["encourage_learning"], 2)
     written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
-    assert "answered by a simulator" in desk.says("run", "try.yaml", "--yes")
+    assert "Simulated answers (" in desk.says("run", "try.yaml", "--yes")
     removed = desk.hab("rm", "runs/try", "--yes")
     assert removed.returncode == 0 and not (desk.folder / "runs/try").exists(), removed.stdout

@@ -153,7 +153,9 @@ def test_without_batches_there_are_no_rounds() -> None:
     assert "rounds" not in shown(outlook(None, stages=online))
     text = shown(outlook(900 * DOLLAR, stages=online))
     assert "smallest budget that finishes: $352.00" in text
-    assert "is enough for the estimate; below $4,100 some calls may wait" in sentences(outlook(900 * DOLLAR, stages=online))
+    assert "is enough for the estimate; below $4,100 some calls may wait" in sentences(
+        outlook(900 * DOLLAR, stages=online)
+    )
 
 
 def test_where_nothing_costs_anything_nothing_is_said() -> None:
