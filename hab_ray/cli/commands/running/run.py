@@ -30,6 +30,7 @@ from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import FailedRows, RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
+from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import PeopleAs
@@ -46,6 +47,8 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
     """Run a sweep file; return the exit status. `yes` spends without asking. There is no live view with a JSON log."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
+    if not yes:
+        refuse_held(work.sweep.store, work.run_path)
     freeze_gc()
     for problem in problems:
         if problem.severity is Severity.WARNING:
