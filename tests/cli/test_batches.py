@@ -73,8 +73,8 @@ def test_nightmare(desk: Desk) -> None:
     trouble.write_text(yaml.safe_dump(NIGHTMARE))
     done = desk.says("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
     cells = len(SUBJECTS) * NIGHTMARE_DIMENSIONS * 2
-    assert f"recovered {cells} of {cells} cells exactly" in done and "the bills agree" in done
-    assert "0 bodies billed more than once" in done
+    assert f"{cells} of {cells} scores by dimension" in done and "the bills agree" in done
+    assert "no call was billed twice" in done
     ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
     assert ours == theirs and float(ours) > 0
     ended = re.search(r"failed: (\d+), expired: (\d+), cancelled: (\d+)", done)
@@ -172,7 +172,7 @@ def test_every_stage_by_batch(desk: Desk) -> None:
         judges=["gpt-6.1-terra"],
     )
     done = desk.says("rehearse", sweep, "--turnaround", 0.5)
-    assert "recovered 8 of 8 cells exactly" in done and "the bills agree" in done
+    assert "8 of 8 scores by dimension" in done and "the bills agree" in done
     assert "0 received" in done and re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done)
 
 
