@@ -26,8 +26,8 @@ def refuse_simulated(sweep: Sweep) -> None:
     for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
         if open_folder(folder).exists(MARKER):
             raise ConfigError(
-                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
-                "that are paid for"
+                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}), which `hab rehearse` makes again; "
+                f"name another `{key}:` for replies that are paid for"
             )
 
 

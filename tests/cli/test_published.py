@@ -15,7 +15,7 @@ from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import summarise
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
-from hab_ray.stages.views import tests_file
+from hab_ray.stages import views
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
 
@@ -66,7 +66,9 @@ def test_runs_that_share_no_test_are_told_why(desk: Desk) -> None:
     for name in ("one", "two"):
         work = write_run(desk.folder / "runs" / name, Shape())
     for dimension in work.rubrics:
-        tests = work.run.read(ChosenTest, tests_file(dimension))
-        work.run.write(ChosenTest, tests_file(dimension), [replace(test, prompt=f"{test.prompt}!") for test in tests])
+        tests = work.run.read(ChosenTest, views.tests_file(dimension))
+        work.run.write(
+            ChosenTest, views.tests_file(dimension), [replace(test, prompt=f"{test.prompt}!") for test in tests]
+        )
     said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
     assert "The runs share no test: generated tests differ" in said and "sign-flip" not in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import secrets
@@ -132,6 +133,28 @@ def test_refusals(desk: Desk) -> None:
         done = desk.says("rehearse", path, option, value, status=2)
         assert word in done and "Traceback" not in done
     assert not (desk.folder / "runs/rehearsal-s/replies").exists()
+
+
+def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
+    """Ratings of a sheet of the rehearsal's are read by the next one; others are said to be left out."""
+    dimensions = ["encourage_learning"]
+    given = {"dimensions": dimensions, "tests": str(given_tests(desk.folder, dimensions, each=3))}
+    path = desk.write("rated", executor="local", subjects=["gpt-6-luna"], judges=["gpt-4.1"], **given)
+    desk.says("rehearse", path)
+    (desk.folder / "ratings.csv").write_text("rater,dimension,subject,prompt,score\n")
+    rated = yaml.safe_load(path.read_text()) | {"raters": ["ratings.csv"]}
+    path.write_text(yaml.safe_dump(rated))
+    assert "`raters:` is left out" in desk.says("rehearse", path)
+    drawn = desk.says("annotate", "sheet", "runs/rehearsal-rated", "--out", "sheets", "--raters", 1, "--per-subject", 2)
+    assert "give `hab rehearse` with the same options again" in drawn
+    with (desk.folder / "sheets/R1.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = [row | {"issues": "none"} for row in csv.DictReader(file)]
+    with (desk.folder / "ratings.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    assert "2 ratings by 1 raters" in desk.says("rehearse", path)
+    assert "rehearsal's simulated replies" in desk.says("run", path, "--run", "runs/rehearsal-rated", status=2)
 
 
 @pytest.fixture

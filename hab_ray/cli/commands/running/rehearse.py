@@ -152,6 +152,8 @@ def command(
     sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
     say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run {place.run}, store {place.store}")
+    if rehearsed.raters and not work.sweep.raters:
+        warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {place.run}`)")
     view = View(console)
     with view.shown():
         done = perform(work, play, Options(verbose=verbose, watch=view.update), stop, warn, now)
