@@ -40,7 +40,7 @@ from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
 SHOWN_REASONS = 5
-_NUMBER = re.compile(r"\d+")
+_WITH_NUMBER = re.compile(r"\S*\d\S*")
 
 
 def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
@@ -154,7 +154,7 @@ def _print_unanswered(work: Work, end: RunEnd) -> None:
         say(f"  {file}: {count}")
     by_reason: dict[str, list[RowReason]] = defaultdict(list)
     for row in end.unanswered:
-        by_reason[_NUMBER.sub("#", row.reason)].append(row)
+        by_reason[_WITH_NUMBER.sub("#", row.reason)].append(row)
     for rows in sorted(by_reason.values(), key=len, reverse=True)[:SHOWN_REASONS]:
         say(f"  {counted(len(rows), 'row')}, the first {rows[0].row_id}: {rows[0].reason}")
     again = "" if end.exit is Exit.BUDGET else "; the same command sends them again"
