@@ -135,7 +135,7 @@ def test_what_was_spent_before_is_part_of_every_budget() -> None:
     ("own", "told"),
     [
         (300, "the budget of $300.00 is below the estimate ($350.00): the run ends with exit status 4"),
-        (351, "the budget of $351.00 covers the estimate ($350.00), but perhaps not the last calls"),
+        (351, "the budget of $351.00 covers the estimate ($350.00), but the last calls may not be sent"),
         (900, "usually 7 rounds of batches (5 of judge), about 7 hours, at most 7 days"),
         (5000, "with the budget of $5,000 no call waits for money"),
         (0, "raise it to $352.00 or more"),

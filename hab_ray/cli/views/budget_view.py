@@ -96,8 +96,8 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
         )
     elif rounds is None:
         yield (
-            f"{budget} covers the estimate{_with_spent(outlook)}, but perhaps not the last calls, each of which is "
-            f"sent only while the most that it can cost is left; from {_usd(outlook.smallest)} on that always fits"
+            f"{budget} covers the estimate{_with_spent(outlook)}, but the last calls may not be sent: each needs the "
+            f"most that it can cost; {_usd(outlook.smallest)} leaves room for that"
         )
     elif own.budget >= outlook.unhindered:
         yield f"with {budget} no call waits for money"
