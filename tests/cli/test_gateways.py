@@ -108,4 +108,4 @@ def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "8 of 8 scores by dimension" in done.stdout and "the bills agree" in done.stdout
-    assert re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done.stdout), done.stdout
+    assert re.search(r"(\d+) batch(?:es)? with (\d+) calls, \2 billed", done.stdout), done.stdout
