@@ -166,7 +166,7 @@ def test_commands_that_look_and_fetch(desk: Desk) -> None:
     plan = desk.hab("plan", demo, "--model", weights)
     assert plan.returncode == 0 and "calls to pay" in plan.stdout
     assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
-    assert "smallest budget at which nothing waits" in desk.hab("plan", "jobs/frontier.yaml", "--long").stdout
+    assert "smallest budget at which no call waits" in desk.hab("plan", "jobs/frontier.yaml", "--long").stdout
     models = desk.hab("models", "gemini")
     assert models.returncode == 0 and "gemini-3.8-flash" in models.stdout
     doctor = desk.hab("doctor", "jobs/small.yaml")

@@ -82,7 +82,6 @@ class Design:
         if not self.sd:
             return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
         return (
-            f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by "
-            f"{max(_SHOWN, self.smallest):.2f} to be told apart in four of five runs (if differences between two "
-            f"answers have an SD of {self.sd:.2f})"
+            f"{what}: {self.calls} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between two of "
+            f"{self.subjects} subjects in four of five runs (if the differences by test have an SD of {self.sd:.2f})"
         )

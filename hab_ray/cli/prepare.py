@@ -16,6 +16,7 @@ from hab_ray.given.rows import ROWS_READ
 from hab_ray.location import Location
 from hab_ray.planning import preflight
 from hab_ray.planning.preflight import Problem
+from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.work import Work
 
 
@@ -44,9 +45,15 @@ class Choices:
 
 
 def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:
-    """Return the work of a sweep file and its preflight problems; raise ConfigError if it cannot be resolved."""
+    """Return the work of a sweep file and its preflight problems.
+
+    Raises:
+        ConfigError: it cannot be resolved, or its folders belong to a rehearsal.
+    """
     ROWS_READ.set(RowsRead(errors))
-    work, problems = preflight.prepare(chosen_sweep(path, choices), now)
+    sweep = chosen_sweep(path, choices)
+    refuse_simulated(sweep)
+    work, problems = preflight.prepare(sweep, now)
     if not choices.available_only:
         return work, problems
     return preflight.prepare(preflight.available_only(work.sweep, problems), now)

@@ -68,7 +68,7 @@ def _lock(file: IO[str], provider: str) -> None:
         holder = file.read() or "another process"
         file.close()
         raise AccountBusy(
-            f"{provider} is being called with the same key by another hab on this machine ({holder}), and the two "
+            f"{provider} is being called at the same endpoint by another hab on this machine ({holder}), and the two "
             "would exceed its limits; wait until that has ended, or run both with `executor: ray` on one Ray cluster "
             "(RAY_ADDRESS), which shares the limits"
         ) from None

@@ -130,7 +130,7 @@ class LocalExecutor:
         if provider not in self._accounts:
             setup, work = account_setup(self._setup, provider), self._setup.site.work
             name = account_name(provider, setup.url, setup.entry.key_env)
-            lock = None if setup.entry.serve else AccountLock(name, provider, work.run_name)
+            lock = None if setup.entry.serve else AccountLock(name, provider, str(work.run_path.absolute()))
             writer = f"{folder_name(provider)}-{os.getpid()}"
             services = setup.alone(self._setup.budget, self._setup.lease.watch())
             engine = ProviderEngine(setup, writer, services, self._setup.not_before)

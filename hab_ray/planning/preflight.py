@@ -24,9 +24,11 @@ from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
+from hab_ray.stages.views import responses_file
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.modes import refuse_unwritable
 from hab_ray.storage.reach import reach
+from hab_ray.storage.record import read_record
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
@@ -119,6 +121,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_batches(work),
         *_unlisted(work),
         *_analysis(work),
+        *_left_out(work),
     ]
     for model in work.models.values():
         found += [*_lifecycle(work.sweep, model, today), *_price(model)]
@@ -145,6 +148,22 @@ def _analysis(work: Work) -> Iterator[Problem]:
         for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
             remedy = "correct it before the first answer: a change afterwards is listed in the report"
             yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
+
+
+def _left_out(work: Work) -> Iterator[Problem]:
+    """Find subjects that the run has answers of, and that the sweep no longer names."""
+    record = read_record(work.run_path)
+    named = [subject.name for subject in record.sweep.subjects] if record else []
+    gone = [
+        name
+        for name in named
+        if name not in work.sweep.subject_names
+        and any(work.run.count(responses_file(name, dimension)) for dimension in work.rubrics)
+    ]
+    if gone:
+        cause = f"{work.run_path} also holds {', '.join(gone)}, which this sweep no longer names"
+        remedy = "left out of the scores and the report from now on; what they cost still counts as spent"
+        yield Problem(Severity.WARNING, (), cause, remedy)
 
 
 def refuse_errors(problems: Sequence[Problem]) -> None:

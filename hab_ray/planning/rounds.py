@@ -74,7 +74,7 @@ class BudgetOutlook:
 
     `smallest` finishes the sweep, if its calls cost what the plan says, and with `unhindered` nothing waits. With
     `in_a_day` batches take `ROUNDS_A_DAY` rounds at most, with `likely_in_a_day` so under `reserve: likely`; None where
-    no batches are made. All are rounded up.
+    no batches are made. All but `unhindered` are rounded up.
     `lines` are the first two, the sweep's own budget, and where batches are made `MULTIPLES` of the bill, ascending.
     """
 
@@ -85,6 +85,11 @@ class BudgetOutlook:
     in_a_day: int | None
     likely_in_a_day: int | None
     lines: tuple[BudgetLine, ...]
+
+    @property
+    def estimate(self) -> int:
+        """What the run has spent, plus what its remaining calls cost by the plan."""
+        return self.spent + self.bill
 
     @property
     def has_batches(self) -> bool:
@@ -109,7 +114,7 @@ def budget_outlook(
     hard = partial(rounds_of, stages)
     enough = spent + smallest_budget(bill, largest)
     smallest = _rounded_up(enough)
-    most = max(smallest, _rounded_up(spent + unhindered))
+    most = max(smallest, spent + unhindered)
     budgets = {smallest, most} if own is None else {smallest, most, own}
     has_batches = any(stage.batched for stage in stages)
     if has_batches:

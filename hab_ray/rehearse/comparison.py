@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hab_ray.analysis.marks import OVERALL
@@ -72,11 +72,22 @@ class Comparison:
         return tuple(cell for cell in (*self.cells, *self.overall) if not cell.recovered)
 
     @property
+    def problems(self) -> Mapping[str, Sequence[object]]:
+        """All problems by what was compared."""
+        return {
+            "what judges were shown": self.missing,
+            "requests, chosen tests and tables": self.findings,
+            "answers and verdicts": self.rows.wrong,
+            "scores": self.wrong_cells,
+            "ratings by people": self.people.wrong,
+            "judges now and then": self.bridge.wrong,
+        }
+
+    @property
     def passed(self) -> bool:
         """Whether there is something to compare and everything is as planted."""
         is_planted = any(cell.planted and cell.planted.n for cell in self.cells)
-        wrong = (self.wrong_cells, self.rows.wrong, self.missing, self.people.wrong, self.findings, self.bridge.wrong)
-        return is_planted and not any(wrong)
+        return is_planted and not any(self.problems.values())
 
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:

@@ -48,7 +48,12 @@ class Rehearsal:
     @property
     def bills_agree(self) -> bool:
         """Whether our costs equal, to the nano-dollar, what the meter charged for replies that arrived."""
-        return self.end.cost_nanousd == self.meter.charged - self.meter.lost_nanousd
+        return self.end.cost_nanousd == self.arrived_nanousd
+
+    @property
+    def arrived_nanousd(self) -> int:
+        """What the meter charged for replies that arrived."""
+        return self.meter.charged - self.meter.lost_nanousd
 
     @property
     def passed(self) -> bool:

@@ -2,7 +2,8 @@
 
 A model's capabilities and prices stay as in the catalogue. Only what a rehearsal must not depend on is changed:
 addresses, keys (none is read, so a real one can never be sent), account limits, retirement dates, weights of local
-models, and how a model without JSON schemas is asked for JSON. Ratings are kept only for given answers.
+models, and how a model without JSON schemas is asked for JSON. Ratings are kept for given answers and for a rehearsal
+whose answers raters have got in sheets.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
 from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.resolve import resolve
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import SHEETS
 from hab_ray.work import Work
 from hab_simulator import vendors
 
@@ -100,10 +103,14 @@ def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: Batc
             "run": place.run,
             "store": place.store,
             "providers": {**sweep.providers, **providers},
-            "raters": sweep.raters if sweep.responses is not None else (),
+            "raters": sweep.raters if _has_ratings(sweep, place) else (),
             "sentinels": 0,  # simulated judges never change, and the meter cannot tell a repeated reading from a first
         }
     )
+
+
+def _has_ratings(sweep: Sweep, place: RehearsalPlace) -> bool:
+    return sweep.responses is not None or bool(open_folder(place.run).list(SHEETS))
 
 
 def _policy(turnaround_s: float) -> BatchPolicy:

@@ -16,14 +16,22 @@ from hab_ray.analysis.marks import PANEL
 from hab_ray.rows import Score
 from hab_ray.visible import one_line
 
-_WORD, _SHORT_WORD = 8, 5
+_WORD, _SHORT_WORD = 14, 5
 _UNBOUNDED = 10_000
+_SHORT = {
+    "ask_clarifying_questions": "clari-\nfy",
+    "avoid_value_manipulation": "values",
+    "correct_misinformation": "mis-\ninfo",
+    "defer_important_decisions": "defer",
+    "encourage_learning": "learn-\ning",
+    "maintain_social_boundaries": "bound-\naries",
+}
 _NARROW = "Each dimension's interval is in the report; a wider terminal shows it too."
 
 
 @dataclass(frozen=True)
 class Leaderboard:
-    """The panel's means (0..1) with the half-widths of their 95 % intervals; '-' without a mean.
+    """The panel's means (0..1) with their 95 % intervals; '-' without a mean.
 
     Lines never wrap: a narrow terminal shows no intervals of dimensions, shorter titles, and truncated names.
     """
@@ -38,21 +46,23 @@ class Leaderboard:
         def fits(table: Table) -> bool:
             return Measurement.get(console, unbounded, table).maximum <= options.max_width
 
-        wide = self._table(score_text, _WORD, 1, ranks)
+        wide = self._table(score_text, _heading, 1, ranks)
         if fits(wide):
             yield wide
         else:
-            narrow = self._table(_narrow_text, _SHORT_WORD, 0, ranks)
-            yield narrow if fits(narrow) else self._table(_narrow_text, _SHORT_WORD, 0, {})
+            narrow = self._table(_narrow_text, _short_heading, 0, ranks)
+            yield narrow if fits(narrow) else self._table(_narrow_text, _short_heading, 0, {})
             yield Text(_NARROW, style="dim")
 
-    def _table(self, in_dimension: Callable[[Score], str], word: int, gap: int, ranks: Mapping[str, str]) -> Table:
-        """Build the table with title words cut at `word` letters and `gap` additional spaces between columns."""
+    def _table(
+        self, in_dimension: Callable[[Score], str], heading: Callable[[str], str], gap: int, ranks: Mapping[str, str]
+    ) -> Table:
+        """Build the table with `gap` additional spaces between columns."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, padding=(0, gap))
         if ranks:
             table.add_column("#", justify="right", no_wrap=True)
         table.add_column("subject")  # the only column that shrinks
-        for title in ("overall", *(_heading(dimension, word) for dimension in self.shown.dimensions)):
+        for title in ("overall", *(heading(dimension) for dimension in self.shown.dimensions)):
             table.add_column(title, justify="right", no_wrap=True)
         for line in self.shown.lines:
             cells = [score_text(line.overall), *map(in_dimension, line.by_dimension)]
@@ -67,11 +77,15 @@ def leaderboard(scores: Sequence[Score], ranks: Mapping[str, tuple[int, int]] | 
 
 
 def score_text(score: Score) -> str:
-    """Format a score as `0.62 ±.07`, with the wider half of its interval."""
+    """Format a score with the ends of its interval, as `0.62 .55-.69`."""
     if score.mean is None or score.low is None or score.high is None:
         return mean_text(score.mean)
-    half = max(score.high - score.mean, score.mean - score.low)
-    return f"{score.mean:.2f} ±{half:.2f}".replace("±0.", "±.")
+    return f"{score.mean:.2f} {_end_text(score.low)}-{_end_text(score.high)}"
+
+
+def _end_text(end: float) -> str:
+    text = f"{end:.2f}"
+    return text[1:] if text.startswith("0") else text[:-1]
 
 
 def mean_text(mean: float | None) -> str:
@@ -83,6 +97,10 @@ def _narrow_text(score: Score) -> str:
     return mean_text(score.mean)
 
 
-def _heading(dimension: str, word: int) -> str:
+def _short_heading(dimension: str) -> str:
+    return _SHORT.get(dimension) or _heading(dimension, _SHORT_WORD)
+
+
+def _heading(dimension: str, word: int = _WORD) -> str:
     """Return a dimension's id with one word per line, long words cut, to be as narrow as the scores below it."""
     return "\n".join(part if len(part) <= word + 1 else f"{part[:word]}." for part in dimension.split("_"))

@@ -12,8 +12,8 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
-NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
-PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
+NOTICE = "Simulated answers: these scores test the pipeline and measure nothing."
+PARTLY = "Simulated answers ({}): these scores test the pipeline and measure nothing."
 _TIMEOUT_S = 2.0
 
 
@@ -26,8 +26,8 @@ def refuse_simulated(sweep: Sweep) -> None:
     for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
         if open_folder(folder).exists(MARKER):
             raise ConfigError(
-                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}); name another `{key}:` for replies "
-                "that are paid for"
+                f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}), which `hab rehearse` makes again; "
+                f"name another `{key}:` for replies that are paid for"
             )
 
 

@@ -350,9 +350,11 @@ def test_high_scores_for_every_subject(low: float, raised: bool) -> None:
 
 
 def test_no_overall_score_names_the_dimension_it_lacks() -> None:
-    (found,) = without_overall([score("a", 0.5, "d_two"), score("a", None, "d_one"), score("a", None)])
+    lacking = [score("a", 0.5, "d_two"), score("a", None, "d_one"), score("a", None)]
+    (found,) = without_overall(lacking, [])
     assert found.title == "a has no overall score"
     assert "no scored row in d one;" in found.detail
+    assert not list(without_overall(lacking, [StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ())]))
 
 
 def test_missing_rows_name_the_worst_cell() -> None:
@@ -366,8 +368,8 @@ def test_an_unfinished_run_says_so() -> None:
         StatusCount(None, "a", "d_one", MissingReason.OPEN, 4, ()),
         StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ()),
     ]
-    (found,) = unfinished(open_rows)
-    assert "4 answers and 2 verdicts" in found.detail and found.number == 6
+    (found,) = unfinished(open_rows, verdicts_per_answer=3)
+    assert "4 answers and 14 verdicts" in found.detail and found.number == 18
 
 
 def sent(subject: str, responses: int = 1, **parameters: str) -> Sent:

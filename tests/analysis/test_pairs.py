@@ -85,11 +85,11 @@ def test_the_family_wise_error_is_held_on_null_data() -> None:
 
 def test_what_a_design_can_show() -> None:
     assert "with 12 tests no pair of 20 subjects can ever differ" in Design(20, 12).told("defer")
-    assert "with 40 generation calls two of 3 subjects" in Design(3, 40).told("defer", "generation calls")
+    assert "40 generation calls show a difference of 0.1" in Design(3, 40).told("defer", "generation calls")
     assert not Design(1, 100).can_show_any and Design(20, 13).can_show_any and Design(2, 6).can_show_any
     found = Design(2, 100, 0.35)
     assert found.smallest == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * 0.035, abs=1e-9)
-    assert "two of 20 subjects must differ by" in Design(20, 500).told("defer")
+    assert "between two of 20 subjects" in Design(20, 500).told("defer")
     assert Design(3, 40, 0.0).told("defer") == "defer: differences between two subjects are the same over all 40 tests"
 
 

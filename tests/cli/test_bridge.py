@@ -123,7 +123,7 @@ def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(bridge_desk: De
     sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **given)
     done = bridge_desk.says("rehearse", sweep)
     cells = SUBJECTS * len(DIMENSIONS) * (2 + 1)
-    assert f"recovered {cells} of {cells} cells exactly" in done and "the bills agree" in done
+    assert f"{cells} of {cells} scores by dimension" in done and "the bills agree" in done
     assert "shifts, kappas and maps of judges now and then: all as planted" in done
     assert sim.received("judge") == 0
     seen = bridge_desk.hab("doctor", sweep, "--live", "--yes", "--out", "seen.jsonl")

@@ -130,7 +130,7 @@ def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(desk: D
     for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
         assert done.returncode == 0, done.stdout
         page = (desk.folder / "runs/simulated/report/index.html").read_text()
-        assert "answered by a simulator (sim)" in page
+        assert "Simulated answers (sim)" in page
 
 
 def test_a_row_that_failed_among_good_ones_is_named_and_the_run_complete(desk: Desk) -> None:

@@ -107,5 +107,5 @@ def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:
         "rehearse", sweep(desk, nowhere, providers=more, subjects=asked, judges=judges), "--turnaround", 0.5
     )
     assert done.returncode == 0, done.stdout
-    assert "recovered 8 of 8 cells exactly" in done.stdout and "the bills agree" in done.stdout
-    assert re.search(r"(\d+) batch(?:es)? with (\d+) lines, \2 of them billed", done.stdout), done.stdout
+    assert "8 of 8 scores by dimension" in done.stdout and "the bills agree" in done.stdout
+    assert re.search(r"(\d+) batch(?:es)? with (\d+) calls, \2 billed", done.stdout), done.stdout

@@ -33,6 +33,8 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(d
     until(lambda: len(sent("x/sim")) >= FIRST_CALLS, first)
     refused = desk.says("run", there, "--yes", status=6)
     assert f"held by process {first.pid} " in refused and "Waiting 4 s" in refused
+    unasked = desk.says("run", there, status=6)
+    assert f"held by process {first.pid} " in unasked and "Waiting" not in unasked and "to pay" not in unasked
     first.send_signal(signal.SIGSTOP)
     second = desk.start("run", there, "--yes")
     until(lambda: bool(sent("x/there")), second)

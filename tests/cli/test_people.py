@@ -70,6 +70,7 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert other.returncode == 0, other.stdout
     compared = desk.says(*shlex.split(compare)[1:])
     assert "judges, of equal weight in the panel: sim/judge / sim/other" in compared
+    assert "sign-flip" in compared and "share no test" not in compared
     answers = open_run(desk.folder / "runs/study").responses().num_rows
     assert f"of {answers} answers to shared tests {answers} are the same reply" in compared
 

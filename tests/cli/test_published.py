@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from math import hypot
 
 import pytest
@@ -12,6 +14,8 @@ from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import summarise
 from hab_ray.results import open_run
+from hab_ray.rows import ChosenTest
+from hab_ray.stages import views
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
 
@@ -48,10 +52,23 @@ def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
     assert row["difference"]["low"] == pytest.approx(0.3106 - own.mean - hypot(reach, own.high - own.mean), abs=1e-6)
     assert row["difference"]["high"] == pytest.approx(0.3106 - own.mean + hypot(reach, own.mean - own.low), abs=1e-6)
     said = desk.says("compare", "runs/four", "published")
-    assert "judged by o3" in said
+    assert "judged by o3" in said and "not corrected" in said and "sign-flip" not in said
+    assert re.search(r"0\.\d{3} +0\.\d{3} +[+-]0\.\d{3} ", said)
     assert "claude-opus-4-1-20250805: compared with claude-opus-4.1-20250805, of the paper" in said
 
 
 def test_a_run_without_a_published_model_is_told_which_there_are(desk: Desk) -> None:
     write_run(desk.folder / "runs/four", Shape())
     assert "none of its subjects has published means" in desk.says("compare", "runs/four", "published", status=2)
+
+
+def test_runs_that_share_no_test_are_told_why(desk: Desk) -> None:
+    for name in ("one", "two"):
+        work = write_run(desk.folder / "runs" / name, Shape())
+    for dimension in work.rubrics:
+        tests = work.run.read(ChosenTest, views.tests_file(dimension))
+        work.run.write(
+            ChosenTest, views.tests_file(dimension), [replace(test, prompt=f"{test.prompt}!") for test in tests]
+        )
+    said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
+    assert "The runs share no test: generated tests differ" in said and "sign-flip" not in said

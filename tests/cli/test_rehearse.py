@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import secrets
@@ -60,10 +61,9 @@ def test_frontier(desk: Desk) -> None:
     path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)
     done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
-    assert f"recovered {20 * 4} of {20 * 4} cells exactly" in done
-    assert "the bills agree" in done and "80 calls sent, 80 received, 80 billed" in done
-    ours, theirs = re.findall(r"\$(\d+\.\d{9})", done)
-    assert ours == theirs and float(ours) > 0
+    assert f"{20 * 4} of {20 * 4} scores by dimension" in done
+    assert "the bills agree" in done and "80 calls sent; online 80 received, 80 billed" in done
+    assert re.search(r"simulated bill: \$0\.0*[1-9]", done) and done.rstrip().endswith("and the bills agree")
     run = folder / "runs/rehearsal-frontier"
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
@@ -85,7 +85,7 @@ def test_generated_tests(desk: Desk) -> None:
         samples=2,
     )
     done = desk.says("rehearse", path, "--seed", 3)
-    assert "recovered 8 of 8 cells exactly" in done
+    assert "8 of 8 scores by dimension" in done
 
 
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
@@ -112,13 +112,14 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
         judges=["gemini-3.8-flash"],
     )
     done = desk.says("rehearse", path, "--faults", faults)
-    assert "recovered 8 of 8 cells exactly" in done
+    assert "8 of 8 scores by dimension" in done
     lost = re.search(r"lost: \$(\d+\.\d{9}) in (\d+) calls", done)
     assert lost and float(lost[1]) > 0 and int(lost[2]) > 0
     wrong = desk.says("rehearse", path, "--judge-error", 0.5, status=1)
-    recovered = re.search(r"recovered (\d+) of 8 cells exactly", wrong)
+    recovered = re.search(r"(\d+) of 8 scores by dimension", wrong)
     assert recovered and int(recovered[1]) < 8
-    assert "planted" in wrong and "the bills agree" in wrong
+    assert "planted" in wrong and "the bills agree" in wrong and "passed" not in wrong
+    assert re.search(r"FAILED: \d+ checks?: .*scores \(\d+ problems", wrong)
 
 
 def test_refusals(desk: Desk) -> None:
@@ -132,6 +133,28 @@ def test_refusals(desk: Desk) -> None:
         done = desk.says("rehearse", path, option, value, status=2)
         assert word in done and "Traceback" not in done
     assert not (desk.folder / "runs/rehearsal-s/replies").exists()
+
+
+def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
+    """Ratings of a sheet of the rehearsal's are read by the next one; others are said to be left out."""
+    dimensions = ["encourage_learning"]
+    given = {"dimensions": dimensions, "tests": str(given_tests(desk.folder, dimensions, each=3))}
+    path = desk.write("rated", executor="local", subjects=["gpt-6-luna"], judges=["gpt-4.1"], **given)
+    desk.says("rehearse", path)
+    (desk.folder / "ratings.csv").write_text("rater,dimension,subject,prompt,score\n")
+    rated = yaml.safe_load(path.read_text()) | {"raters": ["ratings.csv"]}
+    path.write_text(yaml.safe_dump(rated))
+    assert "`raters:` is left out" in desk.says("rehearse", path)
+    drawn = desk.says("annotate", "sheet", "runs/rehearsal-rated", "--out", "sheets", "--raters", 1, "--per-subject", 2)
+    assert "give `hab rehearse` with the same options again" in drawn
+    with (desk.folder / "sheets/R1.csv").open(encoding="utf-8-sig", newline="") as file:
+        rows = [row | {"issues": "none"} for row in csv.DictReader(file)]
+    with (desk.folder / "ratings.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0].keys())
+        writer.writeheader()
+        writer.writerows(rows)
+    assert "2 ratings by 1 raters" in desk.says("rehearse", path)
+    assert "rehearsal's simulated replies" in desk.says("run", path, "--run", "runs/rehearsal-rated", status=2)
 
 
 @pytest.fixture
@@ -208,6 +231,6 @@ def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, v
     written = desk.folder / "try.yaml"
     fewer = given_tests(desk.folder, ["encourage_learning"], 2)
     written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
-    assert "answered by a simulator" in desk.says("run", "try.yaml", "--yes")
+    assert "Simulated answers (" in desk.says("run", "try.yaml", "--yes")
     removed = desk.hab("rm", "runs/try", "--yes")
     assert removed.returncode == 0 and not (desk.folder / "runs/try").exists(), removed.stdout

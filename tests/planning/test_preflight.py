@@ -14,6 +14,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.planning.preflight import Problem, Severity, available_only, preflight, refuse_errors, unheeded_settings
 from hab_ray.resolve import resolve
 from hab_ray.work import Work, given_tests, wants_batch
+from tests.small_runs import Shape, work_of, write_run
 
 JOBS = Path(__file__).resolve().parents[2] / "jobs"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -328,3 +329,10 @@ def test_a_place_that_is_no_folder_is_told_before_the_run(key: str, place: str, 
     work = resolve(load_sweep(JOBS / "experiments/human-check.yaml", places), NOW)
     (problem,) = preflight(work, KEYS, NOW.date())
     assert problem.severity is Severity.ERROR and problem.cause.startswith(f"{key}: {place.format(tmp_path)} cannot be")
+
+
+def test_subjects_that_a_sweep_no_longer_names_are_said_to_leave_the_report(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", Shape(subjects=("alpha", "beta")))
+    work = work_of(tmp_path / "run", Shape(subjects=("alpha",)))
+    (problem,) = [one for one in preflight(work, KEYS, NOW.date()) if "no longer names" in one.cause]
+    assert "also holds beta, which" in problem.cause and problem.severity is Severity.WARNING

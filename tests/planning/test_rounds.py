@@ -128,14 +128,16 @@ def test_what_was_spent_before_is_part_of_every_budget() -> None:
     before, after = outlook(None), outlook(None, spent=100 * DOLLAR)
     assert after.smallest - before.smallest == after.unhindered - before.unhindered == 100 * DOLLAR
     assert after.lines[-1].rounds == before.lines[-1].rounds
+    assert "covers the estimate ($450.00 with what is spent)" in sentences(outlook(450 * DOLLAR, spent=100 * DOLLAR))
 
 
 @pytest.mark.parametrize(
     ("own", "told"),
     [
-        (300, "its budget of $300.00 is not enough as estimated: the run ends with exit status 4"),
+        (300, "the budget of $300.00 is below the estimate ($350.00): the run ends with exit status 4"),
+        (351, "the budget of $351.00 covers the estimate ($350.00), but the last calls may not be sent"),
         (900, "usually 7 rounds of batches (5 of judge), about 7 hours, at most 7 days"),
-        (5000, "with its budget of $5,000 nothing waits for money"),
+        (5000, "with the budget of $5,000 no call waits for money"),
         (0, "raise it to $352.00 or more"),
     ],
 )
@@ -151,7 +153,9 @@ def test_without_batches_there_are_no_rounds() -> None:
     assert "rounds" not in shown(outlook(None, stages=online))
     text = shown(outlook(900 * DOLLAR, stages=online))
     assert "smallest budget that finishes: $352.00" in text
-    assert "though some calls wait for money" in sentences(outlook(900 * DOLLAR, stages=online))
+    assert "is enough for the estimate; below $4,100 some calls may wait" in sentences(
+        outlook(900 * DOLLAR, stages=online)
+    )
 
 
 def test_where_nothing_costs_anything_nothing_is_said() -> None:

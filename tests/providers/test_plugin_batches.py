@@ -165,8 +165,8 @@ def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, vendor: SimulatorClien
 def test_it_is_rehearsed_by_batch_and_the_bills_agree(desk: Desk, acme: Distributions) -> None:
     status, output = hab(desk, "rehearse", sweep(desk, "http://127.0.0.1:9"), "--turnaround", 0.5)
     assert status == 0, output
-    assert "recovered 2 of 2 cells exactly" in output and "the bills agree" in output, output
-    assert re.search(r"1 batch with (\d+) lines, \1 of them billed", output), output
+    assert "2 of 2 scores by dimension" in output and "the bills agree" in output, output
+    assert re.search(r"1 batch with (\d+) calls, \1 billed", output), output
 
 
 @pytest.mark.integration

@@ -30,25 +30,26 @@ class Counted:
     rows: int
 
 
-def unfinished(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
-    """Report rows without a reply."""
+def unfinished(statuses: Iterable[StatusCount], verdicts_per_answer: int) -> Iterator[Finding]:
+    """Report rows without a reply, and the verdicts that wait for them."""
     still_open = [s for s in statuses if s.state is MissingReason.OPEN]
     answers = sum(s.count for s in still_open if s.judge is None)
-    verdicts = sum(s.count for s in still_open if s.judge is not None)
+    verdicts = answers * verdicts_per_answer + sum(s.count for s in still_open if s.judge is not None)
     if still_open:
         yield Finding(
             "unfinished",
             Severity.HIGH,
             "The run is not complete",
             f"Still open: {answers} answers and {verdicts} verdicts.",
-            "Run the same command again; it continues where it stopped.",
+            "`hab run` continues where it stopped; if the budget was reached, raise it first.",
             answers + verdicts,
         )
 
 
-def without_overall(panel: Sequence[Score]) -> Iterator[Finding]:
-    """Report subjects without a scored row in some dimension."""
-    unknown = [score for score in panel if score.mean is None]
+def without_overall(panel: Sequence[Score], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+    """Report subjects without a scored row in some dimension, although none of their rows is open."""
+    still_open = {status.subject for status in statuses if status.state is MissingReason.OPEN}
+    unknown = [score for score in panel if score.mean is None and score.subject not in still_open]
     for subject in [score.subject for score in unknown if score.dimension == OVERALL]:
         where = [spoken(s.dimension) for s in unknown if s.subject == subject and s.dimension != OVERALL]
         yield Finding(

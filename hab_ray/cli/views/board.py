@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
-from hab_ray.analysis.signs.finding import worst
+from hab_ray.analysis.signs.finding import Severity, worst
 from hab_ray.analysis.signs.judging import unreadable
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import told as declared_lines
@@ -19,10 +19,16 @@ from hab_ray.visible import one_line
 
 
 def show_board(summary: Summary, console: Console) -> None:
-    """Print declared analyses, the worst findings and the leaderboard; with a JSON log, log the scores instead."""
+    """Print declared analyses, the worst findings and the leaderboard; with a JSON log, log the scores instead.
+
+    Without any score there is no leaderboard, and only findings of high severity.
+    """
+    is_scored = any(score.mean is not None for score in summary.scores)
     for line in declared_lines(summary):
         console.print(one_line(line), soft_wrap=True)
     for finding in worst(findings(summary)):
+        if not is_scored and finding.severity < Severity.HIGH:
+            continue
         sentences = f"{finding.title}. {finding.detail} {finding.remedy}"
         console.print(one_line(sentences), style="yellow", soft_wrap=True)
     if lost := unreadable(summary.statuses):
@@ -31,5 +37,5 @@ def show_board(summary: Summary, console: Console) -> None:
         console.print(one_line(line), soft_wrap=True)
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
-    else:
+    elif is_scored:
         console.print(leaderboard(summary.scores, ranks_of(summary)))

@@ -70,7 +70,8 @@ def _longest(rounds: Sequence[StageRounds]) -> str:
 
 def _notes(line: BudgetLine, outlook: BudgetOutlook) -> Iterator[str]:
     if line.is_sweeps_own:
-        yield "this sweep" if line.rounds is not None else "this sweep: not enough"
+        missing = "not enough" if line.budget < outlook.estimate else "may not be enough"
+        yield "this sweep" if line.rounds is not None else f"this sweep: {missing}"
     if line.budget == outlook.smallest:
         yield "the smallest that finishes"
     if line.budget == outlook.unhindered:
@@ -83,22 +84,31 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
         return
     if outlook.spent:
         yield f"this run has already spent or reserved {_usd(outlook.spent)}, which every budget here includes"
-    own, unhindered = outlook.own, f"from {_usd(outlook.unhindered)} on nothing waits"
+    own, unhindered = outlook.own, _usd(outlook.unhindered)
     if own is None:
-        yield f"no budget_usd: {_usd(outlook.smallest)} or more finishes as estimated, {unhindered}"
+        yield f"no budget set: {_usd(outlook.smallest)} should suffice; with {unhindered} no call waits for money"
         return
-    rounds, budget = own.likely if is_likely else own.rounds, f"its budget of {_usd(own.budget)}"
-    if rounds is None:
+    rounds, budget = own.likely if is_likely else own.rounds, f"the budget of {_usd(own.budget)}"
+    if own.budget < outlook.estimate:
         yield (
-            f"{budget} is not enough as estimated: the run ends with exit status {int(Exit.BUDGET)} once it is "
-            f"reached; raise it to {_usd(outlook.smallest)} or more and run the same command again"
+            f"{budget} is below the estimate{_with_spent(outlook)}: the run ends with exit status {int(Exit.BUDGET)} "
+            f"once it is reached; raise it to {_usd(outlook.smallest)} or more"
+        )
+    elif rounds is None:
+        yield (
+            f"{budget} covers the estimate{_with_spent(outlook)}, but the last calls may not be sent: each needs the "
+            f"most that it can cost; {_usd(outlook.smallest)} leaves room for that"
         )
     elif own.budget >= outlook.unhindered:
-        yield f"with {budget} nothing waits for money"
+        yield f"with {budget} no call waits for money"
     else:
-        yield f"with {budget} the run finishes as estimated, though some calls wait for money; {unhindered}"
+        yield f"{budget} is enough for the estimate; below {unhindered} some calls may wait for money"
     if is_likely and rounds:
         yield "`--detach` reserves as `reserve: hard`, because it exits before a first wave has shown any costs"
+
+
+def _with_spent(outlook: BudgetOutlook) -> str:
+    return f" ({_usd(outlook.estimate)} with what is spent)" if outlook.spent else f" ({_usd(outlook.estimate)})"
 
 
 def batch_time(outlook: BudgetOutlook, is_likely: bool) -> str | None:

@@ -20,8 +20,8 @@ from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
 from hab_ray.visible import counted, duration, one_line, usd
 from hab_ray.work import Work
 
-_FIGURES = ("calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
-_ALL, _COUNTS, _DOLLARS = slice(None), slice(4), slice(4, None)
+_FIGURES = ("sent", "calls", "in store", "input", "output", "online $", "at most $", "batch $", "at most $")
+_ALL, _COUNTS, _DOLLARS = slice(None), slice(5), slice(5, None)
 _UNLIMITED_WIDTH = 10_000
 _STYLE = {Severity.ERROR: "red", Severity.WARNING: "yellow"}
 
@@ -46,9 +46,20 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
 
 def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console) -> None:
     """Print the plan on one screen: cost, time, budget, a line per stage and model, and problems."""
+    _print_summary(work, plan, console)
+    print_cells(_short_table(plan), console)
+    _print_notes(plan, problems, console)
+    if unheeded := unheeded_settings(work):
+        text = f"{counted(len(unheeded), 'setting')} without effect on some models; --long names them"
+        console.print(text, style="yellow", soft_wrap=True)
+
+
+def _print_summary(work: Work, plan: Plan, console: Console) -> None:
     for line in (*_money_and_time(work, plan), *budget_sentences(plan.outlook, is_likely(work.sweep))):
         console.print(one_line(line), soft_wrap=True)
-    print_cells(_short_table(plan), console)
+
+
+def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
         console.print("~ calls that depend on earlier replies: counted with typical lengths", soft_wrap=True)
     measured = sum(line.measured for line in plan.lines)
@@ -58,21 +69,23 @@ def print_plan(work: Work, plan: Plan, problems: list[Problem], console: Console
         console.print(one_line(f"tokens are measured on {measured:,} replies in the store{rest}"), soft_wrap=True)
     for problem in problems:
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
-    if unheeded := unheeded_settings(work):
-        text = f"{counted(len(unheeded), 'setting')} without effect on some models; --long names them"
-        console.print(text, style="yellow", soft_wrap=True)
 
 
-def print_long_plan(work: Work, plan: Plan, console: Console) -> None:
-    """Print what the one-screen plan leaves out: tokens, both prices, times per stage, other budgets."""
+def print_long_plan(work: Work, plan: Plan, problems: list[Problem], console: Console) -> None:
+    """Print the plan with tokens, both prices, times per stage and other budgets."""
+    _print_summary(work, plan, console)
     _print_figures(plan, console)
+    _print_notes(plan, problems, console)
     for time in plan.times:
         measured = "" if time.a_call is None else f" ({time.a_call:.1f} s per call, measured)"
         text = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
         console.print(one_line(text), soft_wrap=True)
     console.print("times assume the catalogue's rate limits; your account's may differ", soft_wrap=True)
-    budgets = f"{usd(plan.online_budget)} online, {usd(plan.batch_budget)} by batch"
-    console.print(f"smallest budget at which nothing waits: {budgets}", soft_wrap=True)
+    spent = plan.outlook.spent
+    budgets = f"{usd(spent + plan.online_budget)} with all calls online"
+    if plan.total.batchable:
+        budgets += f", {usd(spent + plan.batch_budget)} by batch"
+    console.print(f"smallest budget at which no call waits: {budgets}", soft_wrap=True)
     print_budgets(plan.outlook, console)
     limit = spending_limit(work.sweep)
     if limit and limit.assumption:
@@ -163,10 +176,10 @@ def _table(plan: Plan, figures: slice) -> Table:
         table.add_column(title, overflow="fold")
     for title in _FIGURES[figures]:
         table.add_column(title, justify="right", no_wrap=True)
-    for (stage, name), sums in plan.grouped(lambda n: (n.stage, n.name)).items():
-        table.add_row(one_line(stage), one_line(name), *_cells(sums)[figures])
+    for (stage, name, by_batch), sums in plan.grouped(lambda n: (n.stage, n.name, n.by_batch)).items():
+        table.add_row(one_line(stage), one_line(name), *("batch" if by_batch else "online", *_cells(sums))[figures])
     table.add_section()
-    table.add_row("total", "", *_cells(plan.total)[figures], style="bold")
+    table.add_row("total", "", *("", *_cells(plan.total))[figures], style="bold")
     return table
 
 

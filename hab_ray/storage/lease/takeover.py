@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shlex
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.lease.lease import Holder, Lease, LocalLease, Renewal, describe, held_by, last_holder
+from hab_ray.storage.lease.lease import Holder, Lease, LocalLease, Renewal, StoreLock, describe, held_by, last_holder
 from hab_ray.storage.lease.renewed import RenewedLease
 from hab_ray.storage.lease.watches import awake_clock
 from hab_ray.storage.reach import refuse_without_put_new
@@ -54,6 +55,20 @@ def acquire_lease(store: Location, run: Location, now: datetime, terms: LeaseTer
         lease.release()
         raise
     return lease
+
+
+def refuse_held(store: Location, run: Location) -> None:
+    """Check that no process on this machine holds a store on disk, without taking its lease.
+
+    Raises:
+        StoreHeld: one does.
+    """
+    holder = last_holder(open_folder(store)) if store.is_local else None
+    if holder and not holder.released and not holder.is_known_dead():
+        try:
+            StoreLock.taken(store, fcntl.LOCK_EX).release()
+        except StoreHeld as error:
+            raise StoreHeld(f"{error}{_other_store(store, run)}") from None
 
 
 def _other_store(store: Location, run: Location) -> str:

@@ -48,7 +48,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings
     panel = [score for score in summary.scores if score.judge == PANEL]
-    alike = agreement(marks)
+    alike, awaited = agreement(marks), _awaited(summary)
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
     return ranked(
         [
@@ -58,9 +58,9 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
             *judging.people_differ(people(summary), asked.panel),
-            *rows.unfinished(_awaited(summary)),
+            *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
-            *rows.without_overall(panel),
+            *rows.without_overall(panel, awaited),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(list(splits(summary))),

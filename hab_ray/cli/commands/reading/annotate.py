@@ -38,6 +38,8 @@ def sheet_command(
     from hab_ray.analysis.sources import sources_of
     from hab_ray.exchange.sheets import SheetPlan, draw_sheet, write_sheet
     from hab_ray.results import open_run
+    from hab_ray.storage.folder import open_folder
+    from hab_ray.storage.run import MARKER
 
     opened = open_run(run)
     if out.resolve().is_relative_to(Path(str(opened.location))):
@@ -60,5 +62,6 @@ def sheet_command(
     for source in sources_of(opened):
         if not source.origin.has_licence:
             say(f"NOTE: the forms show {source}; give them only to people with whom you may share it", "yellow")
-    say("name the files that raters send back under `raters:` in the sweep, then give `hab run` again at no cost")
+    again = "`hab rehearse` with the same options" if open_folder(run).exists(MARKER) else "`hab run`"
+    say(f"name the files that raters send back under `raters:` in the sweep, then give {again} again at no cost")
     return Exit.COMPLETE

@@ -28,9 +28,10 @@ from hab_ray.visible import one_line
 
 UNIT = (
     "Scores are from 0 to 1. A difference is the second run's mean minus the first's, with a 95 % interval: over "
-    "shared tests if there are any (paired), else of independent means. p is of the sign-flip test after Holm's "
-    "correction."
+    "shared tests if there are any (paired), else of independent means. Intervals are not corrected for the number of "
+    "rows."
 )
+_P = " p is of the sign-flip test after Holm's correction."
 _MAX_SETTING = 60
 PUBLISHED = "published"
 _COLUMNS = titled_columns(
@@ -55,6 +56,11 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
     yield from _simulated_notices(runs)
     if not apart:
         yield "According to the runs' records, no setting that scores depend on differs."
+    if not any(row.shared for row in rows):
+        yield (
+            "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To "
+            "compare in pairs, give both runs the same `tests:`."
+        )
     yield from told(same_replies(*runs), *runs)
     matchings = Counter(row.matching for row in rows if row.dimension != OVERALL)
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
@@ -88,23 +94,31 @@ def paper_table(
         )
         for row in rows
     ]
-    return PaperTable("compare", caption, UNIT, _COLUMNS, tuple(cells), tuple(notes), digits=3)
+    return PaperTable("compare", caption, _unit(rows), _COLUMNS, tuple(cells), tuple(notes), digits=3)
+
+
+def _unit(rows: Sequence[RunDifference]) -> str:
+    return UNIT + _P if _has_p(rows) else UNIT
+
+
+def _has_p(rows: Sequence[RunDifference]) -> bool:
+    return any(row.holm is not None for row in rows)
 
 
 def _table(rows: Sequence[RunDifference]) -> Table:
     table = Table("subject", "dimension", "compared", box=None, pad_edge=False)
-    for title in ("shared", "alone", "first", "second", "difference", "95 %", "p"):
+    for title in ("shared", "alone", "first", "second", "difference", "95 %", *(["p"] if _has_p(rows) else [])):
         table.add_column(title, justify="right")
     for row in rows:
-        ends = "-" if row.low is None or row.high is None else f"{row.low:+.2f} to {row.high:+.2f}"
+        ends = "-" if row.low is None or row.high is None else f"{row.low:+z.3f} to {row.high:+z.3f}"
         table.add_row(
             *(one_line(each) for each in (row.subject, row.dimension, row.matching)),
             f"{row.shared:,}",
             f"{row.first_alone:,} / {row.second_alone:,}",
-            *("-" if mean is None else f"{mean:.2f}" for mean in (row.first, row.second)),
-            "-" if row.difference is None else f"{row.difference:+.2f}",
+            *("-" if mean is None else f"{mean:.3f}" for mean in (row.first, row.second)),
+            "-" if row.difference is None else f"{row.difference:+z.3f}",
             ends,
-            "-" if row.holm is None else f"{row.holm:.3g}",
+            *(["-" if row.holm is None else f"{row.holm:.3g}"] if _has_p(rows) else []),
         )
     return table
 
@@ -150,5 +164,5 @@ def command(
     for note in notes:
         say(note, "yellow")
     print_cells(_table(rows), console)
-    say(UNIT, "dim")
+    say(_unit(rows), "dim")
     return Exit.COMPLETE

@@ -92,12 +92,12 @@ def command(
     plan = make_plan(work, latencies)
     if as_json:
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
-    else:
-        print_plan(work, plan, problems, console)
-        if sampled := sample_told(work.sweep.responses, drawn_tests(work)):
-            say(sampled)
-    if long and not as_json:
-        print_long_plan(work, plan, console)
+    elif long:
+        print_long_plan(work, plan, problems, console)
         for line in (*_detectable_effects(work), _executor_line(work)):
             say(line)
+    else:
+        print_plan(work, plan, problems, console)
+    if not as_json and (sampled := sample_told(work.sweep.responses, drawn_tests(work))):
+        say(sampled)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.ending import console, ends_with_status, say, warn
+from hab_ray.cli.ending import console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import SweepArgument
 from hab_ray.cli.views.board import show_board
@@ -26,8 +26,8 @@ from hab_ray.rehearse.trouble import Trouble, load_trouble
 from hab_ray.report import write_report
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.sweep.options import Options
-from hab_ray.visible import counted
-from hab_simulator import LognormalLatency, NoLatency
+from hab_ray.visible import counted, one_line, usd
+from hab_simulator import LognormalLatency, MeterReading, NoLatency
 
 _SHOWN = 10
 
@@ -40,32 +40,41 @@ def _print_result(done: Rehearsal) -> None:
         first = end.unanswered[0]
         count = counted(len(end.unanswered), "unanswered row")
         say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
-    say(
-        f"{done.seconds:.0f} s, {end.calls:,} calls sent, {meter.received:,} received, {meter.billed:,} billed; "
-        f"{meter.billed_more_than_once.bodies:,} bodies billed more than once, "
-        f"{meter.lost_after_billing:,} replies lost after billing"
-    )
-    batch = meter.batch
-    if batch.created:
-        say(
-            f"{counted(batch.created, 'batch', 'batches')} with {counted(batch.lines_received, 'line')}, "
-            f"{batch.lines_billed:,} of them billed; failed: {batch.failed}, expired: {batch.expired}, cancelled: "
-            f"{batch.cancelled}"
-        )
+    say(f"{done.seconds:.0f} s, {end.calls:,} calls sent{_by_batch(meter)}; {_received(meter)}")
+    twice = meter.billed_more_than_once.bodies
+    say(f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice")
     if meter.lost_after_billing:
         lost = f"lost: ${meter.lost_nanousd / NANO:.9f} in {meter.lost_after_billing:,} calls"
-        say(f"{lost} that the meter billed and whose replies did not arrive")
-    verdict = "the bills agree" if done.bills_agree else "the bills DIFFER"
-    dollars = f"${end.cost_nanousd / NANO:.9f} by our books, ${meter.charged / NANO:.9f} by the meter"
-    say(f"{dollars}: {verdict}", "" if done.bills_agree else "red")
+        say(f"{lost} that the simulator billed and whose replies did not arrive")
+    bill = f"simulated bill: {usd(meter.charged)}"
+    say(f"{bill}; the bills agree to the nano-dollar" if done.bills_agree else bill)
     _print_comparison(done)
+
+
+def _received(meter: MeterReading) -> str:
+    return f"online {meter.received:,} received, {meter.billed:,} billed"
+
+
+def _by_batch(meter: MeterReading) -> str:
+    batch = meter.batch
+    if not batch.created:
+        return ""
+    ends = {"failed": batch.failed, "expired": batch.expired, "cancelled": batch.cancelled}
+    others = "".join(f", {count:,} {end}" for end, count in ends.items() if count)
+    return (
+        f"; {counted(batch.created, 'batch', 'batches')}{others} with {counted(batch.lines_received, 'call')}, "
+        f"{batch.lines_billed:,} billed"
+    )
 
 
 def _print_comparison(done: Rehearsal) -> None:
     found = done.comparison
-    for what, means in (("cells", found.cells), ("overall means", found.overall)):
-        right = sum(mean.recovered for mean in means)
-        say(f"recovered {right:,} of {len(means):,} {what} exactly", _style(right == len(means)))
+    right = [sum(mean.recovered for mean in means) for means in (found.cells, found.overall)]
+    say(
+        f"{right[0]:,} of {len(found.cells):,} scores by dimension and {right[1]:,} of {len(found.overall):,} overall "
+        "are as planted, by each judge and the panel",
+        "red" if found.wrong_cells else "green",
+    )
     for what, compared, wrong in (
         ("answers and verdicts", found.rows.compared, found.rows.wrong),
         ("ratings by people", found.people.compared, found.people.wrong),
@@ -73,17 +82,28 @@ def _print_comparison(done: Rehearsal) -> None:
     ):
         if compared or wrong:
             result = counted(len(wrong), "problem") if wrong else "all as planted"
-            say(f"{compared:,} {what}: {result}", _style(not wrong))
-    rows, people, bridge = found.rows.wrong, found.people.wrong, found.bridge.wrong
-    for problems in (found.missing, found.findings, rows, found.wrong_cells, people, bridge):
+            say(f"{compared:,} {what}: {result}", "red" if wrong else "green")
+    for problems in found.problems.values():
         for problem in problems[:_SHOWN]:
             say(f"  {problem}")
         if len(problems) > _SHOWN:
             say(f"  and {len(problems) - _SHOWN:,} more")
 
 
-def _style(right: bool) -> str:
-    return "green" if right else "red"
+def _verdict(done: Rehearsal) -> Exit:
+    """Print last whether the rehearsal passed, on standard error if not; return its exit status."""
+    if done.passed:
+        say("passed: everything that was compared is as planted, and the bills agree", "green")
+        return Exit.COMPLETE
+    wrong = [f"{what} ({counted(len(found), 'problem')})" for what, found in done.comparison.problems.items() if found]
+    if not done.bills_agree:
+        ours, theirs = (f"${nano / NANO:.9f}" for nano in (done.end.cost_nanousd, done.arrived_nanousd))
+        wrong.append(f"bills (our costs are {ours}, the simulator charged {theirs} for replies that arrived)")
+    if done.end.exit is not Exit.COMPLETE:
+        wrong.append(f"the run is not complete ({done.end.exit.meaning})")
+    failed = ", ".join(wrong) or "there was nothing to compare"
+    errors.print(one_line(f"FAILED: {counted(max(1, len(wrong)), 'check')}: {failed}"), style="red", soft_wrap=True)
+    return Exit.NOT_RECOVERED if done.end.exit is Exit.COMPLETE else done.end.exit
 
 
 @ends_with_status
@@ -132,6 +152,8 @@ def command(
     sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
     say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run {place.run}, store {place.store}")
+    if rehearsed.raters and not work.sweep.raters:
+        warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {place.run}`)")
     view = View(console)
     with view.shown():
         done = perform(work, play, Options(verbose=verbose, watch=view.update), stop, warn, now)
@@ -139,6 +161,4 @@ def command(
     show_board(done.summary, console)
     say(f"report: {report}")
     _print_result(done)
-    if done.end.exit is not Exit.COMPLETE:
-        return done.end.exit
-    return Exit.COMPLETE if done.passed else Exit.NOT_RECOVERED
+    return _verdict(done)

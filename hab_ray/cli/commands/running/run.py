@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -27,8 +28,9 @@ from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
-from hab_ray.progress import FailedRows, RunEnd
+from hab_ray.progress import FailedRows, RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
+from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import PeopleAs
@@ -37,13 +39,16 @@ from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
-SHOWN_UNANSWERED = 5
+SHOWN_REASONS = 5
+_WITH_NUMBER = re.compile(r"\S*\d\S*")
 
 
 def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
     """Run a sweep file; return the exit status. `yes` spends without asking. There is no live view with a JSON log."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now)
+    if not yes:
+        refuse_held(work.sweep.store, work.run_path)
     freeze_gc()
     for problem in problems:
         if problem.severity is Severity.WARNING:
@@ -60,6 +65,8 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
     _print_end(work, end)
     if end.exit is not Exit.INTERRUPTED:
         show_results(work)
+    if end.exit in (Exit.PENDING, Exit.BUDGET):
+        warn(end.exit.meaning)
     return end.exit
 
 
@@ -145,9 +152,13 @@ def _print_unanswered(work: Work, end: RunEnd) -> None:
     say(f"unanswered: {counted(len(end.unanswered), 'row')}", "red")
     for file, count in sorted(Counter(row.file for row in end.unanswered).items()):
         say(f"  {file}: {count}")
-    for row in end.unanswered[:SHOWN_UNANSWERED]:
-        say(f"  {row.row_id}: {row.reason}")
-    say(f"all of them: {work.run_path / UNANSWERED}; the same command sends them again")
+    by_reason: dict[str, list[RowReason]] = defaultdict(list)
+    for row in end.unanswered:
+        by_reason[_WITH_NUMBER.sub("#", row.reason)].append(row)
+    for rows in sorted(by_reason.values(), key=len, reverse=True)[:SHOWN_REASONS]:
+        say(f"  {counted(len(rows), 'row')}, the first {rows[0].row_id}: {rows[0].reason}")
+    again = "" if end.exit is Exit.BUDGET else "; the same command sends them again"
+    say(f"all of them: {work.run_path / UNANSWERED}{again}")
 
 
 class LogFormat(StrEnum):
