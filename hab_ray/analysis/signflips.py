@@ -6,10 +6,10 @@ means the test rejects more often than its level (.17 for samples of 30, .064 fo
 difference from the mean of several others is skewed even if labels are exchangeable, so its sign is not flipped; the
 null hypothesis is that in every call the subject is any of them with equal probability.
 
-A sum of independently flipped multiples of 1/L lives on a lattice. Its characteristic function is a product of cosines,
-and one FFT gives its whole distribution. The lattice is found in fractions, so sums that equal the observed one count as
-such. Sums on no sufficiently coarse lattice are counted sign by sign, or, if there are too many, first rounded to 1/2000
-of the statistic's standard deviation; the test of the rounded statistic is exact as well.
+A sum of independently flipped multiples of 1/L lives on a lattice. Its characteristic function is a product of
+cosines, and one FFT gives its whole distribution. The lattice is found in fractions, so that sums equal to the observed
+one count. Sums on no sufficiently coarse lattice are counted sign by sign or, if there are many, first rounded to
+1/2000 of the statistic's standard deviation; the test of the rounded statistic is exact as well.
 """
 
 from __future__ import annotations
@@ -126,9 +126,7 @@ def _product(waves: NDArray[np.complex128], counts: _Integers) -> NDArray[np.com
     return product
 
 
-def _on_lattice(
-    sums: Sequence[_Array], tests: Sequence[int], most: int = _MAX_STEPS
-) -> tuple[float, _Integers] | None:
+def _on_lattice(sums: Sequence[_Array], tests: Sequence[int], most: int = _MAX_STEPS) -> tuple[float, _Integers] | None:
     """Return the step of the parts' common lattice and their sums over tests in steps; None if there are `most`."""
     rounded = [np.round(part, _DECIMALS).tolist() for part in sums]
     shares = [_fraction(value, size) for part, size in zip(rounded, tests, strict=True) for value in part]
