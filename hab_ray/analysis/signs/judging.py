@@ -46,7 +46,8 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
     low = [
         (row.value, row.dimension)
         for row in rows
-        if row.issue is None and row.reliable and row.value is not None and row.value < LOW_ALPHA
+        if row.issue is None and row.dimension != OVERALL
+        if row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
         listed = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
