@@ -6,6 +6,7 @@ normal approximation. A sign-flip test of G calls has no p-value below 2 / 2^G, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -71,8 +72,15 @@ class Design:
             return "the subjects' scores are the same"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
 
-    def told(self, what: str, of: str = "tests") -> str:
-        """Describe in a sentence what can be detected in `what`; `of` is what the calls are called."""
+    @classmethod
+    def together(cls, parts: Sequence[Design]) -> Design:
+        """Return the design of the unweighted mean of several dimensions, whose calls are independent."""
+        calls = sum(part.calls for part in parts)
+        error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
+        return cls(parts[0].subjects, calls, error * sqrt(calls))
+
+    def told(self, what: str, of: str = "tests", basis: str = "assuming") -> str:
+        """Describe in a sentence what can be detected in `what`; `of` names the calls, `basis` the origin of `sd`."""
         if not self.can_show_any:
             return (
                 f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ significantly: "
@@ -83,6 +91,6 @@ class Design:
             return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
         return (
             f"{what}: with {self.calls} {of} two of {self.subjects} subjects must differ by "
-            f"{max(_SHOWN, self.smallest):.2f} to be told apart in four of five runs (if differences between two "
-            f"answers have an SD of {self.sd:.2f})"
+            f"{max(_SHOWN, self.smallest):.2f} to be told apart in four of five runs ({basis} an SD of {self.sd:.2f} "
+            "of their differences)"
         )

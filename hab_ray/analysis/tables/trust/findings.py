@@ -50,14 +50,16 @@ def findings(summary: Summary) -> Sequence[Finding]:
     panel = [score for score in summary.scores if score.judge == PANEL]
     alike = agreement(marks)
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
+    rated = people(summary)
     return ranked(
         [
-            *judging.chance(alike),
+            *judging.chance(alike, rated),
+            *design.separate_nobody(differences(summary), asked),
             *judging.judges_without_scores(summary.statuses),
             *judging.lost_verdicts(summary.statuses),
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
-            *judging.people_differ(people(summary), asked.panel),
+            *judging.people_differ(rated, asked.panel),
             *rows.unfinished(_awaited(summary)),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
             *rows.without_overall(panel),
@@ -75,7 +77,6 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *design.few_calls(asked),
             *design.varying_calls(marks),
             *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
-            *design.separate_nobody(differences(summary), asked),
             *rows.not_sent(_unheeded(summary)),
         ]
     )
