@@ -258,6 +258,7 @@ def test_that_no_two_subjects_differ_is_the_first_thing_said(make_run: MakeRun) 
     assert found.title == "No two subjects differ significantly, overall or in any dimension"
     assert found.detail.startswith("The largest overall difference is 0.") and found.severity == Severity.HIGH
     assert "overall (0 of 1 pairs; differences of 0." in found.detail
+    assert ", 2 dimensions (differences of 0." in found.detail
     assert found in worst(findings(summarise(open_run(work.run_path))))
 
 
@@ -395,13 +396,21 @@ def sent(subject: str, responses: int = 1, **parameters: str) -> Sent:
 
 def test_different_settings_name_parameter_values_and_subjects() -> None:
     subjects = [sent("c", top_p="1", temperature="0"), sent("a", top_p="1", temperature="0"), sent("b", top_p="1")]
-    (found,) = settings_differ(subjects)
-    assert found.detail == "temperature: 0 (a, c); not sent (b)."
+    (found,) = settings_differ(subjects, {})
+    assert found.detail == "temperature: 0 (a, c); not sent or ignored (b)." and "Give all" in found.remedy
+
+
+def test_a_setting_that_a_vendor_ignores_is_not_named_as_the_subjects() -> None:
+    subjects = [sent("a", temperature="0"), sent("ignores", temperature="0"), sent("refuses")]
+    (found,) = settings_differ(subjects, {"ignores": ["temperature"], "refuses": ["temperature"]})
+    assert found.detail == "temperature: 0 (a); not sent or ignored (ignores, refuses)."
+    assert "You asked for the same" in found.remedy
+    assert "Give all" in next(settings_differ(subjects, {"ignores": ["temperature"]})).remedy
 
 
 @pytest.mark.parametrize("other", [sent("b", temperature="0"), sent("b", responses=0)], ids=["alike", "no response"])
 def test_settings_that_do_not_differ_are_not_named(other: Sent) -> None:
-    assert list(settings_differ([sent("a", temperature="0"), other])) == []
+    assert list(settings_differ([sent("a", temperature="0"), other], {})) == []
 
 
 def test_settings_that_were_not_sent_are_named_by_model() -> None:

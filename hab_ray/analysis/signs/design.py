@@ -129,6 +129,9 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
     if not alike:
         return
     listed = [f"{spoken(name)} (0 of {len(known[name])} pairs; {designs[name].detectable})" for name in alike]
+    ends = sorted(designs[name].smallest for name in alike if name != OVERALL)
+    if alike[0] == OVERALL and len(ends) > 1 and 0 < ends[0] and ends[-1] < 1:
+        listed[1:] = [f"{len(ends)} dimensions (differences of {ends[0]:.2f} to {ends[-1]:.2f} or more)"]
     severity, title, detail = Severity.LOW, "Some dimensions tell no two subjects apart", ""
     if len(alike) == len(designs):
         severity, title = Severity.HIGH, "No two subjects differ significantly, overall or in any dimension"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -67,7 +67,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(list(splits(summary))),
             *signs.shifted_judges(drift(summary)),
-            *rows.settings_differ(summary.sent),
+            *rows.settings_differ(summary.sent, _without_effect(summary)),
             *judging.partial_judges(preferences(summary)),
             *design.too_easy(panel),
             *design.at_the_ends(marks),
@@ -129,6 +129,10 @@ def _named_tests(summary: Summary) -> tuple[str, ...]:
     sweep = summary.run.record.sweep
     given = sweep.tests or (sweep.responses.file if sweep.responses else "")
     return (given if isinstance(given, str) else given.name,)
+
+
+def _without_effect(summary: Summary) -> Mapping[str, Collection[str]]:
+    return {line.name: [each.field for each in line.unheeded] for line in settings(summary).subjects}
 
 
 def _unheeded(summary: Summary) -> Mapping[str, Sequence[str]]:
