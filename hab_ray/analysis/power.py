@@ -24,15 +24,15 @@ def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
 
     By a paired test at 5 %, in the normal approximation; `sd` is that of the difference of two readings of an answer.
     """
-    return round((_standard_errors() * sd / shift) ** 2)
+    return round((standard_errors() * sd / shift) ** 2)
 
 
 def shown_shift(sentinels: int, sd: float) -> float:
     """Return the smallest shift that this many answers detect with a power of 80 %; the inverse of `sentinels`."""
-    return _standard_errors() * sd / sqrt(sentinels)
+    return standard_errors() * sd / sqrt(sentinels)
 
 
-def _standard_errors(pairs: int = 1) -> float:
+def standard_errors(pairs: int = 1) -> float:
     """Return how many standard errors a difference needs for a two-sided test of one of these pairs to detect it."""
     normal = NormalDist()
     return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
@@ -61,7 +61,7 @@ class Design:
         """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be."""
         if not self.can_show_any:
             return 1.0
-        return min(1.0, _standard_errors(self.pairs) * self.sd / sqrt(self.calls))
+        return min(1.0, standard_errors(self.pairs) * self.sd / sqrt(self.calls))
 
     @property
     def detectable(self) -> str:

@@ -130,7 +130,7 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
         return
     listed = [f"{spoken(name)} (0 of {len(known[name])} pairs; {designs[name].detectable})" for name in alike]
     ends = sorted(designs[name].smallest for name in alike if name != OVERALL)
-    if alike[0] == OVERALL and len(ends) > 1 and 0 < ends[0] and ends[-1] < 1:
+    if alike[0] == OVERALL and len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
         listed[1:] = [f"{len(ends)} dimensions (differences of {ends[0]:.2f} to {ends[-1]:.2f} or more)"]
     severity, title, detail = Severity.LOW, "Some dimensions tell no two subjects apart", ""
     if len(alike) == len(designs):
