@@ -168,8 +168,8 @@ def counted(parts: list[np.typing.NDArray[np.float64]]) -> float:
 def test_sums_that_equal_the_observed_one_count_with_other_numbers_of_tests(tests: tuple[int, ...], unit: int) -> None:
     """Parts of 12 and 11 tests have a lattice of 1/1320; rounding to another loses ties with the observed sum."""
     random = np.random.default_rng(unit)
-    for _ in range(6):
-        sums = [random.integers(-6, 7, min(size, 6)) / unit for size in tests]
+    for _ in range(20):
+        sums = [random.integers(-10, 11, min(size, 16 // len(tests))) / unit for size in tests]
         parts = [part / size for part, size in zip(sums, tests, strict=True)]
         assert p_of_mean(sums, tests) == pytest.approx(counted(parts), abs=1e-12)
 
