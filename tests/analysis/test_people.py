@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, people
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
@@ -176,7 +176,8 @@ def test_a_planted_bias_comes_back_beside_each_judge_and_the_panel(work: Work) -
             assert single == pytest.approx([ahead - 0.1, ahead, ahead + 0.1])
     whole = chosen(rows, "overall", None, "panel", None)
     reach = student.ppf(0.975, 2) * np.sqrt(0.02 / 9 * 3 / 2)
-    assert whole.answers == 56 and whole.raters == 3 and not whole.reliable
+    assert whole.answers == 56 and whole.raters == 3 == few_raters(rows) and not whole.reliable and whole.has_enough
+    assert few_raters([*rows, replace(whole, raters=FEW_RATERS)]) is None
     assert (whole.difference_low, whole.difference_high) == pytest.approx((0.3 - reach, 0.3 + reach))
     assert [row.rater for row in rows if row.judge == "strict" and row.dimension == "overall"] == [None, *PEOPLE]
 
