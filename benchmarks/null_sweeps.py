@@ -23,7 +23,7 @@ from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
-from hab_ray.analysis.signflips import p_of_mean, p_value
+from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.analysis.tables.issues import RatesBeside
 
 _Array = NDArray[np.float64]
@@ -58,7 +58,7 @@ def finds_any(design: Design, random: np.random.Generator) -> bool:
     found = []
     for one, other in combinations(range(design.subjects), 2):
         sums = [sums_by(own[one] - own[other], calls) for own in drawn]
-        found.append(p_value(sums[0]) if len(sums) == 1 else p_of_mean([each / design.tests for each in sums]))
+        found.append(p_of_mean(sums, [design.tests] * len(sums)))
     return min(holm(found)) <= LEVEL
 
 

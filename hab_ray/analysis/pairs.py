@@ -12,7 +12,7 @@ from scipy.stats import false_discovery_control
 
 from hab_ray.analysis.intervals import Interval, combined, interval, sums_by
 from hab_ray.analysis.marks import ItemScores
-from hab_ray.analysis.signflips import p_of_mean, p_value
+from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.config.preregistration import Correction
 
 _Array = NDArray[np.float64]
@@ -46,9 +46,7 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
 
 def p_of(parts: Sequence[Ahead]) -> float:
     """Return the p-value of the sign-flip test for one dimension, or for the unweighted mean of several."""
-    if len(parts) == 1:
-        return p_value(parts[0].sums)
-    return p_of_mean([part.sums / part.difference.tests for part in parts])
+    return p_of_mean([part.sums for part in parts], [part.difference.tests for part in parts])
 
 
 def mean_of(parts: Sequence[Ahead | None]) -> Interval | None:

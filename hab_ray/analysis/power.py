@@ -6,6 +6,7 @@ normal approximation. A sign-flip test of G calls has no p-value below 2 / 2^G, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
@@ -23,15 +24,15 @@ def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
 
     By a paired test at 5 %, in the normal approximation; `sd` is that of the difference of two readings of an answer.
     """
-    return round((_standard_errors() * sd / shift) ** 2)
+    return round((standard_errors() * sd / shift) ** 2)
 
 
 def shown_shift(sentinels: int, sd: float) -> float:
     """Return the smallest shift that this many answers detect with a power of 80 %; the inverse of `sentinels`."""
-    return _standard_errors() * sd / sqrt(sentinels)
+    return standard_errors() * sd / sqrt(sentinels)
 
 
-def _standard_errors(pairs: int = 1) -> float:
+def standard_errors(pairs: int = 1) -> float:
     """Return how many standard errors a difference needs for a two-sided test of one of these pairs to detect it."""
     normal = NormalDist()
     return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
@@ -60,7 +61,7 @@ class Design:
         """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be."""
         if not self.can_show_any:
             return 1.0
-        return min(1.0, _standard_errors(self.pairs) * self.sd / sqrt(self.calls))
+        return min(1.0, standard_errors(self.pairs) * self.sd / sqrt(self.calls))
 
     @property
     def detectable(self) -> str:
@@ -71,8 +72,15 @@ class Design:
             return "the subjects' scores are the same"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
 
-    def told(self, what: str, of: str = "tests") -> str:
-        """Describe in a sentence what can be detected in `what`; `of` is what the calls are called."""
+    @classmethod
+    def together(cls, parts: Sequence[Design]) -> Design:
+        """Return the design of the unweighted mean of several dimensions, whose calls are independent."""
+        calls = sum(part.calls for part in parts)
+        error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
+        return cls(parts[0].subjects, calls, error * sqrt(calls))
+
+    def told(self, what: str, of: str = "tests", basis: str = "assuming") -> str:
+        """Describe in a sentence what can be detected in `what`; `of` names the calls, `basis` the origin of `sd`."""
         if not self.can_show_any:
             return (
                 f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ significantly: "
@@ -83,5 +91,5 @@ class Design:
             return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
         return (
             f"{what}: {self.calls} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between two of "
-            f"{self.subjects} subjects in four of five runs (if the differences by test have an SD of {self.sd:.2f})"
+            f"{self.subjects} subjects in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
         )

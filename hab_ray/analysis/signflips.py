@@ -6,23 +6,27 @@ means the test rejects more often than its level (.17 for samples of 30, .064 fo
 difference from the mean of several others is skewed even if labels are exchangeable, so its sign is not flipped; the
 null hypothesis is that in every call the subject is any of them with equal probability.
 
-A sum of independently flipped multiples of 1/L lives on a lattice. Its characteristic function is a product of cosines,
-and one FFT gives its whole distribution. Values on no sufficiently coarse lattice are first rounded to 1/2000 of the
-statistic's standard deviation; the test of the rounded statistic is exact as well.
+A sum of independently flipped multiples of 1/L lives on a lattice. Its characteristic function is a product of
+cosines, and one FFT gives its whole distribution. The lattice is found in fractions, so that sums equal to the observed
+one count. Sums on no sufficiently coarse lattice are counted sign by sign or, if there are many, first rounded to
+1/2000 of the statistic's standard deviation; the test of the rounded statistic is exact as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, sqrt
+from fractions import Fraction
+from functools import lru_cache
+from math import gcd, lcm, log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.fft import irfft, next_fast_len, rfft
 
-_LATTICES = (1, 10, 20, 30, 60, 120, 180, 360, 840, 2520, 5040)
+_MAX_DENOMINATOR, _DECIMALS = 10_000, 12
 _MAX_STEPS = 1 << 17
+_MAX_COUNTED = 20
 _STEPS_PER_SD = 2000
 _MIN_P, _TOLERANCE = 1e-17, 1e-7
 _Integers = NDArray[np.int64]
@@ -52,32 +56,24 @@ class Flips:
         return float(min(1.0, max(_MIN_P, tails)))
 
 
-def flips(sums: _Array) -> Flips:
-    """Return the distribution of the total of these sums, each with either sign."""
-    return _flips(*_on_lattice(sums))
-
-
-def _flips(step: float, units: _Integers) -> Flips:
-    return Flips(_chances(np.abs(units)), step, int(units.sum()))
-
-
 def p_value(sums: _Array) -> float:
     """Return the probability of a total at least as far from 0 if each sum has either sign."""
-    return flips(sums).p
+    return p_of_mean([sums], [1])
 
 
-def p_of_mean(parts: Sequence[_Array]) -> float:
-    """Return the p-value of the unweighted mean of several parts' means; parts hold sums by call over their tests.
-
-    Nothing is rounded if all parts are on one lattice.
-    """
-    joined = np.concatenate(list(parts))
-    step, units = _on_lattice(joined)
-    if np.allclose(units * step, joined, rtol=0, atol=1e-9 * max(step, 1e-300)):
-        return _flips(step, units).p
+def p_of_mean(sums: Sequence[_Array], tests: Sequence[int]) -> float:
+    """Return the p-value of the unweighted mean of several parts' means, given sums by call and numbers of tests."""
+    lattice = _on_lattice(sums, tests)
+    if lattice is not None:
+        return _flips(*lattice).p
+    shares = [part / size for part, size in zip(sums, tests, strict=True)]
+    joined = np.concatenate(shares)
+    if len(joined) <= _MAX_COUNTED:
+        return _counted(joined)
     grid = sqrt(float(joined @ joined)) / _STEPS_PER_SD
     total, observed = np.ones(1), 0
-    for part in map(flips, parts):
+    for at, size in enumerate(tests):
+        part = _flips(*(_on_lattice(sums[at : at + 1], [size]) or _rounded(shares[at])))
         zero = len(part.chances) // 2
         places = np.rint((np.arange(len(part.chances)) - zero) * part.step / grid).astype(np.int64)
         observed += int(np.rint(part.observed * part.step / grid))
@@ -87,12 +83,25 @@ def p_of_mean(parts: Sequence[_Array]) -> float:
     return Flips(total, grid, observed).p
 
 
+def _flips(step: float, units: _Integers) -> Flips:
+    return Flips(_chances(np.abs(units)), step, int(units.sum()))
+
+
+def _counted(sums: _Array) -> float:
+    """Return the p-value by going through all signs."""
+    totals = np.zeros(1)
+    for each in sums:
+        totals = np.concatenate([totals - each, totals + each])
+    return float(np.mean(np.abs(totals) >= abs(sums.sum()) - 10.0**-_DECIMALS))
+
+
 def p_among(own: int, sums: _Array, eligible: NDArray[np.bool_]) -> float:
     """Return the probability of a total at least as far from its mean if the label in row `own` is random in each call.
 
     `sums` and `eligible` are labels x calls: the label may be any eligible one of a call, its own row included.
     """
-    _, units = _on_lattice(np.where(eligible, sums, 0.0).ravel(), _MAX_STEPS * len(sums))
+    known = np.where(eligible, sums, 0.0).ravel()
+    _, units = _on_lattice([known], [1], _MAX_STEPS * len(sums)) or _rounded(known)
     steps = np.where(eligible, units.reshape(sums.shape), np.iinfo(np.int64).max)
     steps -= steps.min(axis=0)
     candidates, observed = eligible.sum(axis=0), int(steps[own].sum())
@@ -117,19 +126,28 @@ def _product(waves: NDArray[np.complex128], counts: _Integers) -> NDArray[np.com
     return product
 
 
-def _on_lattice(sums: _Array, most: int = _MAX_STEPS) -> tuple[float, _Integers]:
-    """Return the step of a lattice and the sums in steps, fewer than `most` in all; round if no lattice fits."""
-    largest = float(np.abs(sums).max(initial=0.0))
-    if not largest:
-        return 1.0, np.zeros(len(sums), dtype=np.int64)
-    shared = float(np.abs(sums[np.abs(sums) > 1e-12 * largest]).min())
-    for unit in (1.0, shared):
-        for parts in _LATTICES:
-            units = sums / unit * parts
-            if np.abs(units).sum() < most and np.abs(units - np.rint(units)).max() < 1e-6:
-                whole = np.rint(units).astype(np.int64)
-                divisor = int(np.gcd.reduce(whole)) or 1
-                return unit / parts * divisor, whole // divisor
+def _on_lattice(sums: Sequence[_Array], tests: Sequence[int], most: int = _MAX_STEPS) -> tuple[float, _Integers] | None:
+    """Return the step of the parts' common lattice and their sums over tests in steps; None if there are `most`."""
+    rounded = [np.round(part, _DECIMALS).tolist() for part in sums]
+    shares = [_fraction(value, size) for part, size in zip(rounded, tests, strict=True) for value in part]
+    known = [share for share in shares if share is not None]
+    denominator = lcm(*{share.denominator for share in known})
+    units = [share.numerator * (denominator // share.denominator) for share in known]
+    divisor = gcd(*units) or 1
+    if len(known) < len(shares) or sum(map(abs, units)) // divisor >= most:
+        return None
+    return divisor / denominator, np.array([unit // divisor for unit in units], dtype=np.int64)
+
+
+@lru_cache(maxsize=100_000)
+def _fraction(value: float, tests: int) -> Fraction | None:
+    """Return a sum over a number of tests; None if the sum is no fraction with a small denominator."""
+    nearest = Fraction(value).limit_denominator(_MAX_DENOMINATOR)
+    return nearest / tests if abs(float(nearest) - value) < 10 * 10.0**-_DECIMALS else None
+
+
+def _rounded(sums: _Array) -> tuple[float, _Integers]:
+    """Return a step of 1/2000 of the total's standard deviation, and the sums in steps."""
     step = sqrt(float(sums @ sums)) / _STEPS_PER_SD
     return step, np.rint(sums / step).astype(np.int64)
 

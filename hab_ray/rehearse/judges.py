@@ -44,8 +44,11 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
         yield from (f"there is an unexpected agreement of {key}" for key in found)
         return
     panel = ", ".join(run.panel)
-    for dimension in (name for name, tests in summary.settings.tests.items() if tests):
-        scores = _scores(reader, dimension)
+    scored = {name: _scores(reader, name) for name, tests in summary.settings.tests.items() if tests}
+    if len(scored) > 1:
+        everything = list(scored.values())
+        yield from _wrong(found.pop(_Key(OVERALL, None, panel, "alpha"), None), everything, _alpha(*everything))
+    for dimension, scores in scored.items():
         yield from _wrong(found.pop(_Key(dimension, None, panel, "alpha"), None), scores, _alpha(scores))
         named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
@@ -89,8 +92,14 @@ def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[s
     return list(found.values())
 
 
-def _alpha(answers: Values) -> Fraction | None:
-    """Krippendorff's alpha: 1 - mean squared difference within answers / mean squared difference of any two values."""
+def _alpha(*dimensions: Values) -> Fraction | None:
+    """Krippendorff's alpha: 1 - squared differences within answers / those of any two values of a dimension."""
+    terms = [_differences(answers) for answers in dimensions]
+    observed, expected = (sum(each, Fraction(0)) for each in zip(*terms, strict=True))
+    return 1 - observed / expected if expected else None
+
+
+def _differences(answers: Values) -> tuple[Fraction, Fraction]:
     given = [list(own.values()) for own in answers if len(own) > 1]
     pooled = [value for own in given for value in own]
     observed = sum(
@@ -101,7 +110,7 @@ def _alpha(answers: Values) -> Fraction | None:
     for value in pooled:
         counts[value] += 1
     expected = sum((n * m * (a - b) ** 2 for a, n in counts.items() for b, m in counts.items()), Fraction(0))
-    return 1 - observed * (len(pooled) - 1) / expected if expected else None
+    return observed, expected / max(1, len(pooled) - 1)
 
 
 def _kappa(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:

@@ -184,7 +184,7 @@ def _figures(planted: PlantedRatings, rated: Sequence[_RatingId]) -> Sequence[fl
     both = [each for each in rated if each in planted.panel]
     mean = _mean(own.values())
     of_both, of_panel = _mean(own[each] for each in both), _mean(planted.panel[each] for each in both)
-    difference = None if of_both is None or of_panel is None else of_both - of_panel
+    difference = None if of_both is None or of_panel is None else of_panel - of_both
     return (len(rated), 0, len(both), mean, mean, of_both, of_panel, difference, 0)
 
 

@@ -17,6 +17,7 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
+from hab_ray.analysis.power import Design
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.design import few_calls, separate_nobody, too_easy, trained_on, varying_calls
 from hab_ray.analysis.signs.finding import Finding, Severity, worst
@@ -250,6 +251,24 @@ def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> 
     assert "with 3 generation calls no difference can be significant" in detail(few)
 
 
+def test_that_no_two_subjects_differ_is_the_first_thing_said(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    change(work, lambda row: replace(row, issues=("A",) if number_of(row) % (2 + (row.subject == "poor")) else ()))
+    found = finding(work, "separates_nobody")
+    assert found.title == "No two subjects differ significantly, overall or in any dimension"
+    assert found.detail.startswith("The largest overall difference is 0.") and found.severity == Severity.HIGH
+    assert "overall (0 of 1 pairs; differences of 0." in found.detail
+    assert ", 2 dimensions (differences of 0." in found.detail
+    assert found in worst(findings(summarise(open_run(work.run_path))))
+
+
+def test_overall_detects_what_its_dimensions_do_together() -> None:
+    alike = Design.together([Design(4, 50, 0.4)] * 6)
+    assert (alike.calls, alike.sd) == pytest.approx((300, 0.4))
+    parts = [Design(4, 50, 0.4), Design(4, 200, 0.2)]
+    assert Design.together(parts).smallest == pytest.approx(np.hypot(*(part.smallest for part in parts)) / 2)
+
+
 def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:
     work = sound(make_run)
     changed_meanwhile(work)
@@ -379,13 +398,21 @@ def sent(subject: str, responses: int = 1, **parameters: str) -> Sent:
 
 def test_different_settings_name_parameter_values_and_subjects() -> None:
     subjects = [sent("c", top_p="1", temperature="0"), sent("a", top_p="1", temperature="0"), sent("b", top_p="1")]
-    (found,) = settings_differ(subjects)
-    assert found.detail == "temperature: 0 (a, c); not sent (b)."
+    (found,) = settings_differ(subjects, {})
+    assert found.detail == "temperature: 0 (a, c); not sent or ignored (b)." and "Give all" in found.remedy
+
+
+def test_a_setting_that_a_vendor_ignores_is_not_named_as_the_subjects() -> None:
+    subjects = [sent("a", temperature="0"), sent("ignores", temperature="0"), sent("refuses")]
+    (found,) = settings_differ(subjects, {"ignores": ["temperature"], "refuses": ["temperature"]})
+    assert found.detail == "temperature: 0 (a); not sent or ignored (ignores, refuses)."
+    assert "You asked for the same" in found.remedy
+    assert "Give all" in next(settings_differ(subjects, {"ignores": ["temperature"]})).remedy
 
 
 @pytest.mark.parametrize("other", [sent("b", temperature="0"), sent("b", responses=0)], ids=["alike", "no response"])
 def test_settings_that_do_not_differ_are_not_named(other: Sent) -> None:
-    assert list(settings_differ([sent("a", temperature="0"), other])) == []
+    assert list(settings_differ([sent("a", temperature="0"), other], {})) == []
 
 
 def test_settings_that_were_not_sent_are_named_by_model() -> None:
@@ -478,5 +505,18 @@ def test_a_judge_without_a_score_is_named_once_its_verdicts_have_ended() -> None
 
 @pytest.mark.parametrize(("low", "raised"), [(-0.1, True), (0.0, True), (0.01, False)])
 def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bool) -> None:
-    assert bool(list(chance(Agreement(0.5, low, 0.6)))) == raised
-    assert not list(chance(None))
+    assert bool(list(chance(Agreement(0.5, low, 0.6), []))) == raised
+    assert not list(chance(None, []))
+
+
+def test_people_who_have_rated_are_not_asked_for_again(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    drawing_lots(work)
+    assert "have people rate" in finding(work, "agreement").remedy
+    agreeing_people(work)
+    assert "`hab agreement`" in finding(work, "agreement").remedy
+
+
+def finding(work: Work, kind: str) -> Finding:
+    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == kind)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isnan, sqrt
+from random import Random
 from statistics import fmean, variance
 
 import pytest
@@ -175,6 +176,19 @@ def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Wor
     page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
     section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
     assert f"<code>{dimension}-001</code> -1.00" in section and "without strict" in section
+
+
+def test_noise_is_not_shown_as_another_order(work: Work) -> None:
+    """Scores drawn by lot: ranks within the leaderboard's range are not bold, and a reliability below 0 is none."""
+    random = Random(5)
+    changed(work, lambda row: iter([replace(row, score=float(random.randrange(11)), issues=())]))
+    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
+    ranks = section.split("</table>")[0]
+    assert ranks.count("1\N{EN DASH}4") == len(SUBJECTS) and "<b>" not in ranks
+    assert "below 0" in section.split("</table>")[1] and "-0." not in section.split("</table>")[1]
+    designs = page.split('aria-labelledby="generalisability"')[1].split("</section>")[0]
+    assert "Detectable difference" in designs and "every answer was read once" in designs
 
 
 def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:

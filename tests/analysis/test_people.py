@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, people
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
@@ -52,9 +52,29 @@ def test_values_are_those_of_the_references() -> None:
     named = Rated(
         np.where(np.isnan(part.raters), np.nan, part.raters > 0.4), (part.judge > 0.4).astype(np.float64), part.tests
     )
-    majority = np.nanmean(named.raters, axis=0) >= 0.5
-    kappa = cohen_kappa_score(named.judge == 1, majority)
+    share = np.nanmean(named.raters, axis=0)
+    assert (share == 0.5).any(), "ties among people, broken once either way"
+    kappa = cohen_kappa_score(np.tile(named.judge == 1, 2), np.concatenate([share > 0.5, share >= 0.5]))
     assert kappa_with(named).value == pytest.approx(kappa, abs=1e-9)
+
+
+def test_a_panel_of_two_that_disagrees_counts_half_on_an_issue() -> None:
+    people = np.array([[1.0, 0.0, 1.0, 0.0, 0.0, 1.0]] * 3)
+    panel = Rated(people, np.array([1.0, 0.0, 0.5, 0.5, 0.0, 0.5]), np.arange(6))
+    assert difference([panel]).value == pytest.approx(2.5 / 6 - 3 / 6)
+    expected = cohen_kappa_score([1, 0, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0], np.tile(people[0] == 1, 2))
+    assert kappa_with(panel).value == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("side", [0.0, 1.0])
+def test_a_side_that_never_or_always_names_an_issue_leaves_no_kappa(side: float) -> None:
+    some = np.array([0.0, 1.0] * 30)
+    for part in (
+        Rated(np.full((3, 60), side), some, np.arange(60)),
+        Rated(np.tile(some, (3, 1)), np.full(60, side), np.arange(60)),
+    ):
+        found = kappa_with(part)
+        assert (found.value, found.low, found.high, found.answers) == (None, None, None, 60)
 
 
 def test_over_several_dimensions_chance_is_taken_within_each() -> None:
@@ -156,7 +176,8 @@ def test_a_planted_bias_comes_back_beside_each_judge_and_the_panel(work: Work) -
             assert single == pytest.approx([ahead - 0.1, ahead, ahead + 0.1])
     whole = chosen(rows, "overall", None, "panel", None)
     reach = student.ppf(0.975, 2) * np.sqrt(0.02 / 9 * 3 / 2)
-    assert whole.answers == 56 and whole.raters == 3 and not whole.reliable
+    assert whole.answers == 56 and whole.raters == 3 == few_raters(rows) and not whole.reliable and whole.has_enough
+    assert few_raters([*rows, replace(whole, raters=FEW_RATERS)]) is None
     assert (whole.difference_low, whole.difference_high) == pytest.approx((0.3 - reach, 0.3 + reach))
     assert [row.rater for row in rows if row.judge == "strict" and row.dimension == "overall"] == [None, *PEOPLE]
 
@@ -171,6 +192,9 @@ def test_issues_are_compared_by_letter(work: Work) -> None:
         assert (own.agreement, own.difference) == pytest.approx((1.0, 0.0)) and own.raters == 3
         other = chosen(rows, DIMENSIONS[0], letter, "mild", "R2")
         assert other.agreement == pytest.approx(kappa(work, letter)) and other.answers == 28
+        gap = chosen(rows, DIMENSIONS[0], letter, "mild", None).difference
+        assert gap is not None
+        assert chosen(rows, DIMENSIONS[0], letter, "panel", None).difference == pytest.approx(gap / 2)
     rubric = work.rubrics[DIMENSIONS[0]]
     verdicts = [row for s in SUBJECTS for row in work.run.read(Verdict, verdicts_file("strict", s, DIMENSIONS[0]))]
     assert all(row.score == score(rubric, row.issues or ()) for row in verdicts)

@@ -75,7 +75,7 @@ def test_published_scores_of_what_we_count_as_failed_are_shown_with_and_without(
     ((line,),) = (group.lines for group in table(work))
     assert (line.rated, line.failed, line.compared) == (3, 1, 2)
     assert (line.mean, line.mean_answered) == pytest.approx((14 / 30, 0.7))
-    assert (line.panel, line.difference) == pytest.approx((0.75, -0.05))
+    assert (line.panel, line.difference) == pytest.approx((0.75, 0.05))
 
 
 def test_a_rater_whose_answers_the_panel_has_not_scored(make_run: MakeRun) -> None:

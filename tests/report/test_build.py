@@ -361,7 +361,7 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert "not on the panel" not in before
     assert whole_tests(after).count("not on the panel") == 3
     table = section(after, "raters")
-    assert "-0.07" in table and "People" in table and "<script>" not in table
+    assert "+0.07" in table and "People" in table and "<script>" not in table
     beside = section(after, "people")
     assert "people among themselves" in beside and "<script>" not in beside
     rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")

@@ -84,14 +84,9 @@ def _dimension(
     for at, letter in enumerate(letters):
         named = np.array([[_names(row, letter) for row in rows] for rows in by_rater])
         if not np.isnan(named).all():
-            issues[letter] = {judge: Rated(named, _majority(share[:, at]), tests) for judge, share in shares.items()}
+            issues[letter] = {judge: Rated(named, share[:, at], tests) for judge, share in shares.items()}
     return RatedDimension(dimension, {judge: Rated(scores, own, tests) for judge, own in marks.items()}, issues)
 
 
 def _names(row: VerdictMark | None, letter: str) -> float:
     return np.nan if row is None or row.issues is None else float(letter in row.issues)
-
-
-def _majority(shares: _Array) -> _Array:
-    named: _Array = np.where(np.isnan(shares), np.nan, shares >= 0.5)
-    return named

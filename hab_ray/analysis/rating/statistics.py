@@ -33,8 +33,9 @@ _Terms = Callable[[_Array], tuple[_Array, _Array]]
 class Rated:
     """Answers of one dimension: the raters' values (raters x answers), a judge's, and the test of each answer.
 
-    Values are marks (0..1), or 1 and 0 for whether an issue is named; nan if missing. Raters are the same, in the same
-    order, in every dimension.
+    Values are marks (0..1), or 1 and 0 for whether an issue is named; nan if missing. A judge's value of an issue is
+    the share of its readings, or of a panel's judges, that name it. Raters are the same, in the same order, in every
+    dimension.
     """
 
     raters: _Array
@@ -81,8 +82,28 @@ def alpha_with(parts: Sequence[Rated]) -> Estimate:
 
 
 def kappa_with(part: Rated) -> Estimate:
-    """Return Cohen's kappa of the judge and the raters' majority; a tie counts as naming the issue."""
-    return _ratio([part.known()], _judge_and_majority, kappa_terms)
+    """Return Cohen's kappa of the judge's and the raters' majority, a tie on either side counting half.
+
+    It has no value if one side names the issue for no answer, or for all: then kappa is 0 whatever the other side does.
+    """
+    known = part.known()
+    estimate = _ratio([known], _judge_and_majority, kappa_terms)
+    if all(0 < rate < 1 for rate in named_rates(known)):
+        return estimate
+    return replace(estimate, value=None, low=None, high=None)
+
+
+def named_rates(part: Rated) -> tuple[float, float]:
+    """Return the rates at which the judge's and the raters' majority name the issue; 0 without answers."""
+    if not part.tests.size:
+        return 0.0, 0.0
+    return float(_majority(part.judge).mean()), float(_majority(_moments(part).mean()).mean())
+
+
+def _majority(shares: _Array) -> _Array:
+    """Return 1 for more than half, 0 for less, and a half for a tie."""
+    found: _Array = (1 + np.sign(np.round(shares - 0.5, 9))) / 2
+    return found
 
 
 def difference(parts: Sequence[Rated]) -> Estimate:
@@ -140,8 +161,8 @@ def _judge_and_mean(moments: _Moments) -> _Array:
 
 
 def _judge_and_majority(moments: _Moments) -> _Array:
-    named = moments.mean() >= 0.5
-    columns = np.broadcast_arrays(np.ones_like(named), moments.judge * named, moments.judge, named)
+    judge, people = _majority(moments.judge), _majority(moments.mean())
+    columns = np.broadcast_arrays(np.ones_like(people), judge * people, judge, people)
     return np.where((moments.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
 
 

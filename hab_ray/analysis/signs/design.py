@@ -12,7 +12,7 @@ from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
-from hab_ray.analysis.tables.differences import PairedDifference, design_of
+from hab_ray.analysis.tables.differences import PairedDifference, designs_of
 from hab_ray.catalog.models import Cutoff
 from hab_ray.rows import Score
 
@@ -122,23 +122,32 @@ def near_duplicates(alike: Mapping[str, Sequence[tuple[str, str]]], settings: Sc
 
 
 def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Iterator[Finding]:
-    """Report dimensions in which no two subjects differ significantly."""
-    listed, pairs = [], 0
-    for dimension in settings.tests:
-        own = [row for row in rows if row.dimension == dimension and row.holm is not None]
-        if own and not any(row.differs for row in own):
-            design = design_of(own, len(settings.subjects))
-            listed.append(f"{spoken(dimension)} (0 of {len(own)} pairs; {design.detectable})")
-            pairs += len(own)
-    if listed:
-        yield Finding(
-            "separates_nobody",
-            Severity.LOW,
-            "Some dimensions tell no two subjects apart",
-            f"{', '.join(listed)}, on the scale of 0 to 1.",
-            "Do not rank subjects there, or ask more tests: `hab plan` says what a number of tests can show.",
-            pairs,
-        )
+    """Report that no two subjects differ significantly: in some dimensions, overall, or anywhere."""
+    designs = designs_of(rows, settings)
+    known = {name: [row for row in rows if row.dimension == name and row.holm is not None] for name in designs}
+    alike = [name for name, own in known.items() if own and not any(row.differs for row in own)]
+    if not alike:
+        return
+    listed = [f"{spoken(name)} (0 of {len(known[name])} pairs; {designs[name].detectable})" for name in alike]
+    ends = sorted(designs[name].smallest for name in alike if name != OVERALL)
+    if alike[0] == OVERALL and len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
+        listed[1:] = [f"{len(ends)} dimensions (differences of {ends[0]:.2f} to {ends[-1]:.2f} or more)"]
+    severity, title, detail = Severity.LOW, "Some dimensions tell no two subjects apart", ""
+    if len(alike) == len(designs):
+        severity, title = Severity.HIGH, "No two subjects differ significantly, overall or in any dimension"
+    elif OVERALL in alike:
+        severity, title = Severity.MEDIUM, "No two subjects differ significantly overall"
+    if severity is not Severity.LOW:
+        largest = max(abs(row.difference or 0.0) for row in known[alike[0]])
+        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f}: "
+    yield Finding(
+        "separates_nobody",
+        severity,
+        title,
+        f"{detail}{', '.join(listed)}, on the scale of 0 to 1.",
+        "Do not rank subjects there, or ask more tests: `hab plan` says what a number of tests can show.",
+        sum(len(known[name]) for name in alike),
+    )
 
 
 def trained_on(

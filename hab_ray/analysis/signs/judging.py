@@ -21,15 +21,18 @@ MIN_VERDICTS = 10
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
 
-def chance(agreed: Agreement | None) -> Iterator[Finding]:
-    """Report judges whose agreement may be chance, or is low."""
+def chance(agreed: Agreement | None, rated: Sequence[PeopleAgreed]) -> Iterator[Finding]:
+    """Report judges whose agreement may be chance, or is low; `rated` is empty if no people have rated."""
     if agreed is None or not (agreed.is_chance or agreed.is_low):
         return
     measured = (
         f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 is "
         "chance, 1 perfect agreement."
     )
-    remedy = "Read each judge's own scores, and have people rate a sample (`raters:`)."
+    people = (
+        "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
+    )
+    remedy = f"Read each judge's own scores, and {people}."
     if agreed.is_chance:
         detail = f"{measured} Scores by such a panel say nothing about the subjects."
         title = "The judges agree no better than chance"
@@ -46,7 +49,8 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
     low = [
         (row.value, row.dimension)
         for row in rows
-        if row.issue is None and row.reliable and row.value is not None and row.value < LOW_ALPHA
+        if row.issue is None and row.dimension != OVERALL
+        if row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
         listed = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))

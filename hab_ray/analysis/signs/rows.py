@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from scipy.stats import fisher_exact
@@ -18,6 +18,7 @@ from hab_ray.results import Sent
 from hab_ray.rows import Score
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
+_UNHEEDED = "not sent or ignored"
 
 
 @dataclass(frozen=True)
@@ -159,24 +160,32 @@ def _listed(shares: Mapping[str, float]) -> str:
     return ", ".join(f"{subject} {percent(share)}" for subject, share in shares.items())
 
 
-def settings_differ(subjects: Iterable[Sent]) -> Iterator[Finding]:
-    """Report parameters that differ between the subjects with responses."""
+def settings_differ(subjects: Iterable[Sent], without_effect: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """Report parameters that differ between the subjects with responses.
+
+    `without_effect` holds, by subject, the requested parameters that its vendor refuses or ignores.
+    """
     compared = sorted((sent for sent in subjects if sent.responses), key=lambda sent: sent.subject)
-    listed = []
+    listed, are_refused = [], True
     for name in sorted({name for sent in compared for name in sent.parameters}):
         by_value: dict[str, list[str]] = defaultdict(list)
         for sent in compared:
-            by_value[" / ".join(sent.parameters.get(name, ("not sent",)))].append(sent.subject)
+            is_heeded = name in sent.parameters and name not in without_effect.get(sent.subject, ())
+            by_value[" / ".join(sent.parameters[name]) if is_heeded else _UNHEEDED].append(sent.subject)
         if len(by_value) > 1:
             shown = (f"{value} ({', '.join(names)})" for value, names in by_value.items())
             listed.append(f"{name}: {'; '.join(shown)}")
+            unheeded = by_value.pop(_UNHEEDED, [])
+            are_refused &= len(by_value) == 1 and all(name in without_effect.get(each, ()) for each in unheeded)
     if listed:
         yield Finding(
             "settings_differ",
             Severity.MEDIUM,
             "The compared subjects were not asked with the same settings",
             ". ".join(listed) + ".",
-            "If a vendor refuses a setting, report it; otherwise give all subjects the same `params:`.",
+            "You asked for the same, but vendors refuse or ignore some: report it (Settings says why)."
+            if are_refused
+            else "Give all subjects the same `params:` where their vendors allow it, and report the rest.",
             len(listed),
         )
 

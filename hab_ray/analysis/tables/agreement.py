@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
@@ -39,9 +39,10 @@ class Agreed:
     """Agreement of judges: 1 is perfect, 0 is chance.
 
     `statistic` is "alpha" (Krippendorff's, of all judges: interval on scores, nominal on an issue), or "kappa"
-    (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. `answers` were read by
-    at least two judges; `named` counts those on which the judge who names the issue least does so. The 95 % interval is
-    a percentile bootstrap over generation calls. A value is not `reliable` with few answers or few named issues.
+    (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall takes
+    chance within each dimension. `answers` were read by at least two judges; `named` counts those on which the judge
+    who names the issue least does so. The 95 % interval is a percentile bootstrap over generation calls. A value is not
+    `reliable` with few answers or few named issues.
     """
 
     dimension: str
@@ -79,11 +80,20 @@ def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
 
 @analysis(Agreed, order=28, link="Agreement", heading="Whether the judges agree", layout=_shown)
 def agreed(summary: Summary) -> Sequence[Agreed]:
-    """Return the agreement on scores and then on each issue, by dimension; nothing for a panel of one."""
+    """Return the agreement on scores overall, then on scores and issues by dimension; nothing for a panel of one."""
     settings = summary.settings
     if len(settings.panel) < 2:
         return []
-    return [row for dimension, tests in settings.tests.items() if tests for row in _of_dimension(summary, dimension)]
+    by_dimension = [tuple(_of_dimension(summary, each)) for each, tests in settings.tests.items() if tests]
+    overall = [_overall(summary, [rows[0] for rows in by_dimension])] if len(by_dimension) > 1 else []
+    return [*overall, *(row for rows in by_dimension for row in rows)]
+
+
+def _overall(summary: Summary, scores: Sequence[Agreed]) -> Agreed:
+    found, answers = agreement(summary.marks[summary.settings.truncated]), sum(row.answers for row in scores)
+    value, low, high = (found.alpha, found.low, found.high) if found else (None, None, None)
+    row = replace(scores[0], dimension=OVERALL, answers=answers, value=value, low=low, high=high)
+    return replace(row, reliable=answers >= MIN_ANSWERS)
 
 
 def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:

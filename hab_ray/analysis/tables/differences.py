@@ -8,7 +8,7 @@ from itertools import combinations, groupby
 from statistics import median
 
 from hab_ray.analysis.intervals import ends, lies_within
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, of_known, p_of
 from hab_ray.analysis.power import LEVEL, Design
 from hab_ray.analysis.registry import analysis
@@ -55,19 +55,26 @@ def _shown(summary: Summary, rows: Sequence[PairedDifference]) -> DifferencePart
     if not rows:
         return None
     by_dimension = {name: tuple(found) for name, found in groupby(rows, lambda row: row.dimension)}
-    return DifferenceParts(by_dimension, tuple(_detectable(summary, by_dimension)), margin_of(summary.run.record))
+    detectable = tuple(_detectable(rows, summary.settings))
+    return DifferenceParts(by_dimension, detectable, margin_of(summary.run.record))
 
 
-def _detectable(summary: Summary, by_dimension: Mapping[str, Sequence[PairedDifference]]) -> Iterator[str]:
-    for dimension, rows in by_dimension.items():
-        known = [row for row in rows if row.sd is not None]
-        if known and dimension != OVERALL:
-            design = design_of(known, len(summary.settings.subjects))
-            of = "tests" if design.calls == int(median(row.tests for row in known)) else "generation calls"
-            yield design.told(dimension.replace("_", " "), of)
+def _detectable(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Iterator[str]:
+    of = "tests" if all(row.calls == row.tests for row in rows) else "generation calls"
+    for dimension, design in designs_of(rows, settings).items():
+        yield design.told(dimension.replace("_", " "), of, "measured:")
 
 
-def design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
+def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Mapping[str, Design]:
+    """Return the design of each dimension with known pairs, after that of overall means if every dimension has one."""
+    known = {name: [row for row in rows if row.dimension == name and row.sd is not None] for name in settings.tests}
+    designs = {name: _design_of(own, len(settings.subjects)) for name, own in known.items() if own}
+    if not len(designs) == len(settings.tests) > 1:
+        return designs
+    return {OVERALL: Design.together(list(designs.values())), **designs}
+
+
+def _design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
     """Return the design of a dimension's pairs: median calls and SD, ignoring an SD of 0 if most pairs have it."""
     deviations = [row.sd or 0.0 for row in rows]
     sd = median(deviations) or median([each for each in deviations if each] or [0.0])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.components import Components, Design, components, effective_calls, errors
 from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.power import standard_errors
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.catalog.prices import NANO
@@ -50,10 +51,14 @@ class Generalised:
 
 @dataclass(frozen=True)
 class Shown:
-    """Each component's variance by dimension, and the designs by dimension, overall first."""
+    """Each component's variance by dimension, and the designs by dimension, overall first.
+
+    A difference of two subjects is detected in four of five runs if it has at least `errors` standard errors.
+    """
 
     components: Mapping[str, Mapping[str, float | None]]
     designs: Mapping[str, tuple[Generalised, ...]]
+    errors: float
 
 
 @dataclass(frozen=True)
@@ -67,12 +72,13 @@ class _Dimension:
     usd: tuple[float, float] | None
 
 
-def _shown(_: Summary, rows: Sequence[Generalised]) -> Shown | None:
+def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     parts = [row for row in rows if row.kind == COMPONENT]
     names, dimensions = dict.fromkeys(row.name for row in parts), dict.fromkeys(row.dimension for row in rows)
     by_name = {name: {row.dimension: row.variance for row in parts if row.name == name} for name in names}
     designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
-    return Shown(by_name, designs) if parts else None
+    pairs = len(summary.settings.subjects) * (len(summary.settings.subjects) - 1) // 2
+    return Shown(by_name, designs, standard_errors(pairs)) if parts else None
 
 
 @analysis(Generalised, order=38, link="Generalisability", heading="What more tests or judges would buy", layout=_shown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +17,13 @@ from hab_ray.analysis.rating.statistics import (
     alpha_with,
     difference,
     kappa_with,
+    named_rates,
 )
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import MIN_ANSWERS, MIN_NAMED
+
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +32,12 @@ class PeopleAgreed:
 
     `rater` is null for all people together: their mean score, or their majority on an issue. `issue` is null for
     scores; `dimension` may be "overall". `agreement` is Krippendorff's alpha or, of a judge on an issue, Cohen's kappa:
-    1 is perfect, 0 is chance. `difference` is the judge's mean score (0..1), or the share of answers for which it names
-    the issue, less the people's. The 95 % intervals generalise to other tests and, for all people together, to other
-    raters, except the agreement of fewer than five people among themselves. `named` counts the answers for which the
-    side that names the issue least does so. A value is not `reliable` with few answers, few named issues, or fewer than
-    five raters.
+    1 is perfect, 0 is chance. Kappa compares majorities, a tie counting half, and is null if one side names the issue
+    for no answer or for all. `difference` is the judge's mean score (0..1), or the mean share of its readings (of the
+    panel's judges) that name the issue, minus the people's. The 95 % intervals generalise to other tests and, for all
+    people together, to other raters, except the agreement of fewer than five people among themselves. `named` counts
+    the answers for which the side that names the issue least does so. A value is not `reliable` with few answers, few
+    named issues, or fewer than five raters.
     """
 
     dimension: str
@@ -51,10 +55,18 @@ class PeopleAgreed:
     difference_high: float | None
     reliable: bool
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether there are enough answers, and enough with the issue, to rely on the line."""
+        return self.answers >= MIN_ANSWERS and (self.named is None or self.named >= MIN_NAMED)
+
 
 @dataclass(frozen=True)
 class PeopleShown:
-    """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small."""
+    """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small.
+
+    Then no line about all people is reliable, and only those with few answers or few named issues are marked.
+    """
 
     scores: tuple[PeopleAgreed, ...]
     issues: Mapping[str, tuple[PeopleAgreed, ...]]
@@ -70,13 +82,18 @@ def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None
         dimension: tuple(row for row in together if row.issue is not None and row.dimension == dimension)
         for dimension in summary.settings.tests
     }
-    fewest = min(row.raters for row in together)
     return PeopleShown(
         tuple(row for row in together if row.issue is None),
         {dimension: found for dimension, found in issues.items() if found},
         tuple(row for row in rows if row.rater is not None and row.issue is None),
-        fewest if fewest < FEW_RATERS else None,
+        few_raters(rows),
     )
+
+
+def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:
+    """Return the number of raters if there are fewer than five wherever people have rated."""
+    most = max(row.raters for row in rows)
+    return most if most < FEW_RATERS else None
 
 
 @analysis(PeopleAgreed, order=29, link="People", heading="Whether the judges agree with people", layout=_shown)
@@ -122,17 +139,14 @@ def _who_rated(parts: Sequence[Rated]) -> list[int]:
 
 def _named(part: Rated) -> int:
     known = part.known()
-    if not known.tests.size:
-        return 0
-    return int(min(known.judge.sum(), (np.nanmean(known.raters, axis=0) >= 0.5).sum()))
+    return int(min(named_rates(known)) * known.tests.size + _ROUNDING)
 
 
 def _row(
     what: tuple[str, str | None, str | None, str | None], named: int | None, agreed: Estimate, ahead: Estimate | None
 ) -> PeopleAgreed:
     single = what[3] is not None
-    enough = agreed.answers >= MIN_ANSWERS and (named is None or named >= MIN_NAMED)
-    return PeopleAgreed(
+    row = PeopleAgreed(
         *what,
         answers=agreed.answers,
         raters=agreed.raters,
@@ -143,5 +157,6 @@ def _row(
         difference=ahead.value if ahead else None,
         difference_low=ahead.low if ahead else None,
         difference_high=ahead.high if ahead else None,
-        reliable=enough and (single or agreed.raters >= FEW_RATERS),
+        reliable=single or agreed.raters >= FEW_RATERS,
     )
+    return replace(row, reliable=row.reliable and row.has_enough)

@@ -42,8 +42,8 @@ class RaterLine:
 
     @property
     def difference(self) -> float | None:
-        """The rater's mean less the panel's over the same answers."""
-        return None if self.own is None or self.panel is None else self.own - self.panel
+        """The panel's mean minus the rater's over the same answers, as in the table `people`."""
+        return None if self.own is None or self.panel is None else self.panel - self.own
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.generalisability import complete_marks
 from hab_ray.analysis.tables.issues import shares_naming
+from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.rubric import SCORE_START, Rubric
 
 RANK, RELIABILITY, TEST = "rank", "reliability", "test"
@@ -48,15 +49,19 @@ class Robust:
 
 @dataclass(frozen=True)
 class Shown:
-    """Ranks by subject under each alternative; by dimension, the reliability with its counts and the worst tests."""
+    """Ranks by subject under each alternative; by dimension, the reliability with its counts and the worst tests.
+
+    `allowed` holds the first and last rank of each subject on the leaderboard.
+    """
 
     alternatives: tuple[str, ...]
     ranks: Mapping[str, Mapping[str, Robust]]
     reliability: Mapping[str, Mapping[str, Robust]]
     worst: Mapping[str, tuple[Robust, ...]]
+    allowed: Mapping[str, tuple[int, int]]
 
 
-def _shown(_: Summary, rows: Sequence[Robust]) -> Shown | None:
+def _shown(summary: Summary, rows: Sequence[Robust]) -> Shown | None:
     ranked = [row for row in rows if row.kind == RANK]
     names = dict.fromkeys(row.name for row in ranked)
     subjects = dict.fromkeys(row.subject for row in ranked if row.subject is not None)
@@ -69,6 +74,7 @@ def _shown(_: Summary, rows: Sequence[Robust]) -> Shown | None:
         {subject: {name: at[subject, name] for name in names} for subject in subjects},
         {d: {row.name: row for row in reliable if row.dimension == d} for d in dimensions},
         {d: tuple(row for row in tests if row.dimension == d)[:_LISTED] for d in dimensions},
+        ranks_of(summary),
     )
     return shown if len(subjects) > 1 else None
 

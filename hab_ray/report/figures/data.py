@@ -40,7 +40,7 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Krippendorff's alpha of all judges' scores in a dimension with its 95 % interval."""
+    """Krippendorff's alpha of all judges' scores in a dimension, or overall, with its 95 % interval."""
 
     dimension: str
     alpha: float
@@ -77,11 +77,11 @@ def heats(run: Run) -> list[Heat]:
 
 
 def points(run: Run) -> list[Point]:
-    """Return a point for each dimension in which several judges have scored answers."""
+    """Return a point overall, if there are several dimensions, and for each in which several judges scored answers."""
     return [
         Point(row.dimension, row.value, *_ends(row.value, row.low, row.high), row.reliable)
         for row in _rows(Agreed, run, "agreement")
-        if row.issue is None and row.statistic == "alpha" and row.value is not None and row.dimension != OVERALL
+        if row.issue is None and row.statistic == "alpha" and row.value is not None
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -50,14 +50,16 @@ def findings(summary: Summary) -> Sequence[Finding]:
     panel = [score for score in summary.scores if score.judge == PANEL]
     alike, awaited = agreement(marks), _awaited(summary)
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
+    rated = people(summary)
     return ranked(
         [
-            *judging.chance(alike),
+            *judging.chance(alike, rated),
+            *design.separate_nobody(differences(summary), asked),
             *judging.judges_without_scores(summary.statuses),
             *judging.lost_verdicts(summary.statuses),
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
-            *judging.people_differ(people(summary), asked.panel),
+            *judging.people_differ(rated, asked.panel),
             *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
             *rows.without_overall(panel, awaited),
@@ -65,7 +67,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(list(splits(summary))),
             *signs.shifted_judges(drift(summary)),
-            *rows.settings_differ(summary.sent),
+            *rows.settings_differ(summary.sent, _without_effect(summary)),
             *judging.partial_judges(preferences(summary)),
             *design.too_easy(panel),
             *design.at_the_ends(marks),
@@ -75,7 +77,6 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *design.few_calls(asked),
             *design.varying_calls(marks),
             *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
-            *design.separate_nobody(differences(summary), asked),
             *rows.not_sent(_unheeded(summary)),
         ]
     )
@@ -128,6 +129,10 @@ def _named_tests(summary: Summary) -> tuple[str, ...]:
     sweep = summary.run.record.sweep
     given = sweep.tests or (sweep.responses.file if sweep.responses else "")
     return (given if isinstance(given, str) else given.name,)
+
+
+def _without_effect(summary: Summary) -> Mapping[str, Collection[str]]:
+    return {line.name: [each.field for each in line.unheeded] for line in settings(summary).subjects}
 
 
 def _unheeded(summary: Summary) -> Mapping[str, Sequence[str]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
+import typer
 from rich.table import Table
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, people
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
@@ -21,10 +23,12 @@ from hab_ray.visible import one_line
 UNIT = (
     "Agreement is Krippendorff's alpha or, for a judge on an issue, Cohen's kappa: 1 is perfect, 0 is chance. A "
     "difference is the judge's mean score (0..1), or the share of answers on which it names the issue, minus the "
-    "people's. Intervals are 95 %."
+    "people's; the panel's is the mean of its judges'. Kappa compares majorities; a tie counts half. Intervals are "
+    "95 %."
 )
 _THEMSELVES, _ALL = "people among themselves", "all"
 _MAX_LINES, _MAX_ISSUES = 30, 8
+IssuesOption = Annotated[bool, typer.Option("--issues", help="Show every issue too; csv and json always do.")]
 _COLUMNS = titled_columns(
     *("dimension", "issue", "judge", "rater", "answers", "raters", "agreement", "difference", "reliable"),
     rater="People",
@@ -53,16 +57,16 @@ def paper_table(run: Run, rows: Sequence[PeopleAgreed]) -> PaperTable:
 
 
 def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:
-    raters = max(row.raters for row in rows)
+    raters = few_raters(rows)
     few = (
-        f"Only {raters} people have rated. Fewer than {FEW_RATERS} say little about people in general, and the "
-        "interval of their agreement among themselves holds for these raters only."
+        f"Only {raters} people have rated. Fewer than {FEW_RATERS} say little about people in general: no line about "
+        "all of them is reliable, and the interval of their agreement among themselves holds for these raters only."
     )
     notice = simulated_notice(run.location)
-    return [*([notice] if notice else []), *([few] if raters < FEW_RATERS else [])]
+    return [*([notice] if notice else []), *([few] if raters else [])]
 
 
-def _table(rows: Sequence[PeopleAgreed]) -> Table:
+def _table(rows: Sequence[PeopleAgreed], few: int | None) -> Table:
     table = Table("dimension", "issue", "judge", "people", box=None, pad_edge=False)
     for title in ("answers", "agreement", "95 %", "difference", "95 %"):
         table.add_column(title, justify="right")
@@ -71,7 +75,8 @@ def _table(rows: Sequence[PeopleAgreed]) -> Table:
             *(one_line(each) for each in (row.dimension, row.issue or "", row.judge or _THEMSELVES)),
             one_line(row.rater or f"{_ALL} {row.raters}"),
             f"{row.answers:,}",
-            ("-" if row.agreement is None else f"{row.agreement:.2f}") + ("" if row.reliable else "*"),
+            ("-" if row.agreement is None else f"{row.agreement:.2f}")
+            + ("" if row.reliable or (few and row.has_enough) else "*"),
             _interval(row.low, row.high, ".2f"),
             "-" if row.difference is None else f"{row.difference:+.2f}",
             _interval(row.difference_low, row.difference_high, "+.2f"),
@@ -84,7 +89,9 @@ def _interval(low: float | None, high: float | None, form: str) -> str:
 
 
 @ends_with_status
-def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False) -> Exit:
+def command(
+    folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False, issues: IssuesOption = False
+) -> Exit:
     """Show how well people agree with one another, with each judge and with the panel: alpha, kappa, differences.
 
     The people are the raters in the files under `raters:` of the sweep; `hab annotate sheet` makes their forms.
@@ -98,21 +105,32 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
             f"{run.location}: its answers have no human ratings; make forms by `hab annotate sheet`, name the "
             "completed files under `raters:` in the sweep, and give the same `hab run` again"
         )
-    pooled = [row for row in rows if row.rater is None]
+    pooled = [row for row in rows if row.rater is None and (issues or row.issue is None)]
     if form is not None:
         is_full = form in (TableFormat.CSV, TableFormat.JSON)
         print_table(paper_table(run, rows if is_full else pooled), form, console)
         return Exit.COMPLETE
     for note in _notes(run, rows):
         say(note, "yellow")
-    print_cells(_table([row for row in pooled if row.issue is None]), console)
-    if single := [r for r in rows if r.issue is None and r.rater is not None and r.dimension == rows[0].dimension]:
-        console.print("\nwith each rater", style="bold")
-        print_cells(_table(single[:_MAX_LINES]), console)
-    by_issue = [row for row in pooled if None not in (row.issue, row.judge, row.agreement)]
-    if worst := sorted(by_issue, key=lambda row: row.agreement or 0.0):
-        console.print("\nthe issues on which a judge agrees least with people", style="bold")
-        print_cells(_table(worst[:_MAX_ISSUES]), console)
+    few = few_raters(rows)
+    for heading, shown in _parts(rows, pooled):
+        if heading:
+            console.print(f"\n{heading}", style="bold")
+        print_cells(_table(shown, few), console)
     say(UNIT, "dim")
-    say("* few answers, issues named or raters; --format csv has every rater and issue", "dim")
+    marked = "few answers or issues named" if few else "few answers, issues named or raters"
+    say(f"* {marked}; --issues shows every issue, --format csv every rater and issue", "dim")
     return Exit.COMPLETE
+
+
+def _parts(rows: Sequence[PeopleAgreed], pooled: Sequence[PeopleAgreed]) -> Iterator[tuple[str, list[PeopleAgreed]]]:
+    """Yield the tables for a terminal with their headings: all lines of `pooled`, or else the worst issues only."""
+    yield "", [row for row in pooled if row.issue is None]
+    if single := [r for r in rows if r.issue is None and r.rater is not None and r.dimension == rows[0].dimension]:
+        yield "with each rater", single[:_MAX_LINES]
+    if by_issue := [row for row in pooled if row.issue is not None]:
+        yield "by issue", by_issue
+        return
+    found = [row for row in rows if row.rater is None and None not in (row.issue, row.judge, row.agreement)]
+    if worst := sorted(found, key=lambda row: row.agreement or 0.0):
+        yield "the issues on which a judge agrees least with people", worst[:_MAX_ISSUES]

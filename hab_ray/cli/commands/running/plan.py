@@ -34,6 +34,9 @@ def _detectable_effects(work: Work) -> Iterator[str]:
         sizes.setdefault(tests, []).append(dimension.replace("_", " "))
     if subjects > 1:
         yield from (Design(subjects, tests).told(", ".join(named)) for tests, named in sizes.items() if tests)
+        designs = [Design(subjects, tests) for tests, named in sizes.items() for _ in named]
+        if len(designs) > 1 and all(design.calls for design in designs):
+            yield Design.together(designs).told("overall")
     answers = subjects * sum(tests * len(named) for tests, named in sizes.items())
     yield _detectable_drift(min(work.sweep.sentinels, answers))
 
