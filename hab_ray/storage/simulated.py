@@ -12,8 +12,8 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
-NOTICE = "Everything here was answered by the simulator: these scores show that the chain works and measure nothing."
-PARTLY = "Something here was answered by a simulator ({}): these scores show that the chain works and measure nothing."
+NOTICE = "Everything here was answered by the simulator: these scores show that the pipeline works and measure nothing."
+PARTLY = "Something here was answered by a simulator ({}): these scores show that the pipeline works and measure nothing."
 _TIMEOUT_S = 2.0
 
 

@@ -213,13 +213,13 @@ _MARKDOWN = _Markup(_in_markdown, "{}", "{} [{}, {}]", "-", ",")
 def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
     match cell:
         case Estimate(value=float(value), low=float(low), high=float(high)):
-            return markup.interval.format(*(f"{number:.{digits}f}" for number in (value, low, high)))
+            return markup.interval.format(*(f"{number:z.{digits}f}" for number in (value, low, high)))
         case Span(first=first, last=last):
             return f"{first}" if first == last else f"{first}{markup.dash}{last}"
         case str():
             return markup.escape(cell)
         case Estimate(value=float(value)) | float(value):
-            return markup.number.format(f"{value:.{digits}f}")
+            return markup.number.format(f"{value:z.{digits}f}")
     return markup.dash if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", markup.thousands)
 
 

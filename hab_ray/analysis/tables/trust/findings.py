@@ -43,7 +43,7 @@ def _shown(_: Summary, found: Sequence[Finding]) -> ShownFindings | None:
     return ShownFindings(tuple(first), tuple(one for one in found if one not in first)) if found else None
 
 
-@analysis(Finding, order=10, link="Before use", heading="Before you use these scores", layout=_shown)
+@analysis(Finding, order=10, heading="Before you use these scores", layout=_shown)
 def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings

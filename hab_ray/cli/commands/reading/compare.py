@@ -96,13 +96,13 @@ def _table(rows: Sequence[RunDifference]) -> Table:
     for title in ("shared", "alone", "first", "second", "difference", "95 %", "p"):
         table.add_column(title, justify="right")
     for row in rows:
-        ends = "-" if row.low is None or row.high is None else f"{row.low:+.2f} to {row.high:+.2f}"
+        ends = "-" if row.low is None or row.high is None else f"{row.low:+z.2f} to {row.high:+z.2f}"
         table.add_row(
             *(one_line(each) for each in (row.subject, row.dimension, row.matching)),
             f"{row.shared:,}",
             f"{row.first_alone:,} / {row.second_alone:,}",
             *("-" if mean is None else f"{mean:.2f}" for mean in (row.first, row.second)),
-            "-" if row.difference is None else f"{row.difference:+.2f}",
+            "-" if row.difference is None else f"{row.difference:+z.2f}",
             ends,
             "-" if row.holm is None else f"{row.holm:.3g}",
         )
