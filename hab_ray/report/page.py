@@ -18,14 +18,16 @@ from hab_ray.given.sample import sample_told
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the report. `titles` are the columns' titles by dimension, the overall one first.
+    """The content of the report: `run` is the name of the run's folder, `sweep` its sweep's.
 
-    `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was preregistered, `drawn` which given answers were sampled, `assumption` under which condition a budget
-    that is not hard holds. `sources` lists third-party texts, `sections` each analysis with its table.
+    `titles` are the columns' titles by dimension, the overall one first. `asked` counts the answers that the sweep asks
+    for, `scored` those in the panel's means. `standing` says whether an analysis was preregistered, `drawn` which given
+    answers were sampled, `assumption` under which condition a budget that is not hard holds. `sources` lists
+    third-party texts, `sections` each analysis with its table.
     """
 
-    name: str
+    run: str
+    sweep: str
     notice: str | None
     standing: PreregistrationStatus
     drawn: str | None
@@ -48,7 +50,8 @@ def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) ->
     settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
     return Page(
-        name=summary.run.name,
+        run=summary.run.location.name or summary.run.name,
+        sweep=summary.run.name,
         notice=notice,
         standing=standing_of(record),
         drawn=sample_told(record.sweep.responses, record.drawn),

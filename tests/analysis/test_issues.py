@@ -163,7 +163,7 @@ def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     said = " ".join(section.replace("<b>", "").replace("</b>", "").split())
     rubric = work.rubrics[DIMENSION]
     assert f"{rubric.title} F: {rubric.judging.issues[-1].text}" in said
-    assert "costs 1 of 2 subjects most, 100 % of the points they lose" in said
+    assert "costliest for 1 of 2 subjects, 100 % of the points lost" in said
     assert '<span>alpha</span></th><td>A</td> <td class="number">97 %</td>' in said
     assert said.count("An answer of") == 2 and f"An answer of alpha with A: {rubric.judging.issues[0].text}" in said
     assert section.index("<summary>") < section.index('class="text"')

@@ -71,7 +71,9 @@ def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
         return None
     scores = tuple(row for row in rows if row.issue is None and row.dimension != OVERALL)
     by_dimension = {
-        dimension: tuple(row for row in rows if row.issue is not None and row.statistic == "alpha" and row.dimension == dimension)
+        dimension: tuple(
+            row for row in rows if row.issue is not None and row.statistic == "alpha" and row.dimension == dimension
+        )
         for dimension in summary.settings.tests
     }
     return ShownAgreement(agreement(summary.marks[summary.settings.truncated]), scores, by_dimension)
