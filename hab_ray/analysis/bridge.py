@@ -34,8 +34,8 @@ class Bridge:
             interval = "" if last.low is None else f" ({last.low:+z.3f} to {last.high:+z.3f})"
             if last.difference is not None:
                 yield (
-                    f"{last.judge} minus {last.rater}: {last.difference:+z.3f}{interval} on {last.answers:,} answers to "
-                    f"{last.tests:,} tests"
+                    f"{last.judge} minus {last.rater}: {last.difference:+z.3f}{interval} on "
+                    f"{last.answers:,} answers to {last.tests:,} tests"
                 )
 
 

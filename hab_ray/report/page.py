@@ -14,11 +14,13 @@ from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.sweep import spending_limit
 from hab_ray.given.sample import sample_told
+from hab_ray.storage.simulated import simulated_notice
 
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the report: `run` is the name of the run's folder, `sweep` its sweep's.
+    """The content of the report: `run` is the name of the run's folder, `sweep` its sweep's, `is_simulated` whether a
+    simulator answered.
 
     `titles` are the columns' titles by dimension, the overall one first. `asked` counts the answers that the sweep asks
     for, `scored` those in the panel's means. `standing` says whether an analysis was preregistered, `drawn` which given
@@ -29,6 +31,7 @@ class Page:
     run: str
     sweep: str
     notice: str | None
+    is_simulated: bool
     standing: PreregistrationStatus
     drawn: str | None
     assumption: str | None
@@ -53,6 +56,7 @@ def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) ->
         run=summary.run.location.name or summary.run.name,
         sweep=summary.run.name,
         notice=notice,
+        is_simulated=simulated_notice(summary.run.location) is not None,
         standing=standing_of(record),
         drawn=sample_told(record.sweep.responses, record.drawn),
         assumption=limit.assumption if (limit := spending_limit(record.sweep)) else None,

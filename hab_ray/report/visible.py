@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from hab_ray.visible import visible
 
-_UNKNOWN = "–"  # noqa: RUF001
+UNKNOWN = "–"  # noqa: RUF001
 _TICKED = re.compile(r"`([^`]+)`")
 
 
@@ -25,14 +25,14 @@ def words(text: str) -> Markup:
 
 def score(value: float | None, digits: int = 2) -> str:
     """Format a score or another number without a sign, and never as -0.00."""
-    return _UNKNOWN if value is None else f"{value:z.{digits}f}"
+    return UNKNOWN if value is None else f"{value:z.{digits}f}"
 
 
 def signed(value: float | None, digits: int = 3) -> str:
     """Format a difference with its sign, and never as -0.000."""
-    return _UNKNOWN if value is None else f"{value:+z.{digits}f}"
+    return UNKNOWN if value is None else f"{value:+z.{digits}f}"
 
 
 def p_value(value: float | None) -> str:
     """Format a p-value with two significant digits."""
-    return _UNKNOWN if value is None else f"{value:.2g}"
+    return UNKNOWN if value is None else f"{value:.2g}"

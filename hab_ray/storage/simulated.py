@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
@@ -13,7 +14,9 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
 NOTICE = "Everything here was answered by the simulator: these scores show that the pipeline works and measure nothing."
-PARTLY = "Something here was answered by a simulator ({}): these scores show that the pipeline works and measure nothing."
+PARTLY = (
+    "Something here was answered by a simulator ({}): these scores show that the pipeline works and measure nothing."
+)
 _TIMEOUT_S = 2.0
 
 
@@ -59,3 +62,12 @@ def simulated_notice(run: Location) -> str | None:
     if folder.exists(MARKER):
         return NOTICE
     return PARTLY.format(folder.get(BY_SIMULATOR).decode().strip()) if folder.exists(BY_SIMULATOR) else None
+
+
+def without_markers(run: Location) -> Callable[[str], str]:
+    """Return a function that removes from a run's texts the markers with which a simulator plants issues."""
+    if simulated_notice(run) is None:
+        return str
+    from hab_simulator import without_markers
+
+    return without_markers

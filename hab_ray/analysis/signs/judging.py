@@ -55,7 +55,7 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
             Severity.MEDIUM,
             "The judges agree little in some dimensions",
             f"Krippendorff's alpha is below {LOW_ALPHA} in {listed}: the rubric may be ambiguous.",
-            "See on which issues the judges disagree (Agreement between judges, by issue), and reword those (`rubrics:`).",
+            "See on which issues the judges disagree (Agreement between judges), and reword those (`rubrics:`).",
             min(low)[0],
         )
 
@@ -168,13 +168,15 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 row.value,
             )
         elif row.kind == ITSELF:
-            measured = f"It scores them {row.value:+z.2f} higher" if row.value is not None else f"Whether it favours them is not known: {row.why}"
+            measured = (
+                "" if row.value is None else f"Its scores for them differ by {row.value:+z.2f}, which may be chance."
+            )
             yield Finding(
                 "judges_itself",
                 Severity.LOW if row.value is not None else Severity.MEDIUM,
                 f"{row.judge} judges its own answers",
-                f"{measured}." if row.value is None else f"{measured} than other judges do, which may be chance.",
-                "Add judges of other vendors, or read its rank without it (Scores by judge).",
+                measured or f"Whether it favours them is not known: {row.why}.",
+                "Add judges of other vendors, or read the ranks without this judge (Robustness of ranks).",
                 row.value,
             )
 
