@@ -103,8 +103,8 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
         axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
     for place, label, side in ((0.0, "chance", "center"), (LOW_ALPHA, f"← below {LOW_ALPHA}: little", "right")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
-        where = {"xycoords": ("data", "axes fraction"), "textcoords": "offset points", "ha": side}
-        axes.annotate(label, (place, 1.0), (0, 3), fontsize=7, **where)
+        top, above = (place, 1.0), (0, 3)
+        axes.annotate(label, top, above, ("data", "axes fraction"), textcoords="offset points", ha=side, fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
     hollow = "" if all(row.reliable for row in rows) else "; hollow: too few answers"
     axes.set_xlabel(f"Krippendorff's alpha of the judges' scores, 95 % intervals{hollow}")
