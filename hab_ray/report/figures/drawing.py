@@ -88,9 +88,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
         axes.set_yticks([])
     pad = 0.31 / figure.get_figheight()
     bar = figure.colorbar(shown, ax=list(grid), orientation="horizontal", fraction=0.05, pad=pad, aspect=40)
-    bar.set_label(
-        "share of answers for which the panel names the issue; issues.csv has the text of each letter", fontsize=7
-    )
+    bar.set_label("share of answers in which the issue was found; issues.csv has the text of each letter", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
@@ -155,7 +153,7 @@ def put_notice(figure: Figure, notice: str) -> None:
 
 DRAWINGS: Mapping[str, Drawing[Any]] = {
     "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they allow"),
-    "issues": Drawing(heats, draw_issues, "how often the panel names each issue for each subject's answers"),
+    "issues": Drawing(heats, draw_issues, "how often each issue was found in each subject's answers"),
     "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
     "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot marks a significant difference"),
 }
