@@ -248,8 +248,8 @@ def told(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:
     elif replies.answers:
         yield (
             f"{_counted(replies.same_answers, replies.answers)} answers to shared tests and "
-            f"{_counted(replies.same_verdicts, replies.verdicts)} verdicts on them by shared judges are the same replies "
-            "in both runs"
+            f"{_counted(replies.same_verdicts, replies.verdicts)} verdicts on them by shared judges are the same "
+            "replies in both runs"
         )
 
 
