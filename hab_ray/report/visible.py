@@ -29,10 +29,10 @@ def score(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """Format a difference with its sign, and never as -0.000."""
-    return UNKNOWN if value is None else f"{value:+z.{digits}f}"
+    """Format a difference with its sign; a difference that rounds to zero has none."""
+    return UNKNOWN if value is None else f"{value:{'+' if round(value, digits) else ''}z.{digits}f}"
 
 
 def p_value(value: float | None) -> str:
     """Format a p-value with two significant digits."""
-    return UNKNOWN if value is None else f"{value:.2g}"
+    return UNKNOWN if value is None else "1" if value == 1 else f"{value:#.2g}"

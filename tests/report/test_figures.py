@@ -135,7 +135,7 @@ def test_fields_are_where_their_names_are() -> None:
 
 def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> None:
     dotted, plain = (draw_pairs([Pair("a", "b", -0.001, differs)]) for differs in (True, False))
-    assert [text.get_text() for text in plain.axes[0].texts] == ["+0.00", "+0.00"]
+    assert [text.get_text() for text in plain.axes[0].texts] == ["0.00", "0.00"]
     assert plain.axes[0].images[0].get_clim() == (-0.25, 0.25)
     legends = [figure.axes[1].get_ylabel() for figure in (dotted, plain)]
     assert ["a dot marks a significant" in each for each in legends] == [True, False] and "no difference is" in legends[

@@ -21,6 +21,7 @@ from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.board import rank_text
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
+from hab_ray.report.visible import signed
 from hab_ray.results import Run
 from hab_ray.visible import one_line
 
@@ -132,7 +133,7 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
             if row.differs:
                 axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=dark, markersize=2.5)
             if is_written:
-                axes.text(*place, f"{value:+z.2f}", ha="center", va="center", fontsize=6.5, color=dark)
+                axes.text(*place, signed(value, 2), ha="center", va="center", fontsize=6.5, color=dark)
     axes.set_xticks(range(len(names)), [_short(name) for name in names], rotation=90, fontsize=7)
     axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
     axes.tick_params(length=0)
