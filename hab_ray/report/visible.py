@@ -33,6 +33,11 @@ def signed(value: float | None, digits: int = 3) -> str:
     return UNKNOWN if value is None else f"{value:{'+' if round(value, digits) else ''}z.{digits}f}"
 
 
+def thousands(count: int) -> str:
+    """Format a count with a comma between thousands."""
+    return f"{count:,}"
+
+
 def p_value(value: float | None) -> str:
     """Format a p-value with two significant digits."""
     return UNKNOWN if value is None else "1" if value == 1 else f"{value:#.2g}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import UNKNOWN, finalize, p_value, score, signed
+from hab_ray.report.visible import UNKNOWN, finalize, p_value, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -46,3 +46,7 @@ def test_numbers_are_never_minus_zero() -> None:
 
 def test_p_values_keep_their_trailing_zeros() -> None:
     assert [p_value(0.2), p_value(0.196), p_value(0.0031), p_value(1.0)] == ["0.20", "0.20", "0.0031", "1"]
+
+
+def test_counts_have_thousands_separators() -> None:
+    assert [thousands(1200), thousands(50)] == ["1,200", "50"]
