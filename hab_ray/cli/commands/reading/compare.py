@@ -66,7 +66,7 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
         yield "Some dimensions share tests and some do not: each row says which, overall rows combine both."
     if left := sum(row.first_alone + row.second_alone for row in rows if row.matching is Matching.PAIRED):
-        yield f"Paired comparisons leave out {left:,} marks of tests that only one run has."
+        yield f"Paired comparisons leave out {left:,} scores of tests that only one run has."
 
 
 def _published_matches(summary: Summary) -> Iterator[str]:

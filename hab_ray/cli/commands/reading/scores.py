@@ -40,14 +40,14 @@ def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> Pa
 
 def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     excluded = sum(line.overall.excluded for line in shown.lines)
-    judges = f"Each mark is the mean of {len(run.panel)} judges" if len(run.panel) > 1 else "The judge is"
+    judges = f"Each score is the mean of {len(run.panel)} judges" if len(run.panel) > 1 else "The judge is"
     tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
     return (
         *_warnings(run),
         f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests per dimension: {counts}; the "
         "overall score gives every dimension the same weight.",
-        "Ranks are the range that paired differences leave open, after Holm's correction for all pairs. Intervals "
+        "Ranks are the range that paired differences allow, after Holm's correction for all pairs. Intervals "
         "generalise to tests made this way, but not to other judges.",
         *([f"Answers excluded for lack of a usable reply or verdict: {excluded:,}."] if excluded else []),
     )
