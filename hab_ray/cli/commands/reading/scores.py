@@ -77,7 +77,7 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     """Show a run's scores; --format prints a table for a paper.
 
     These are the panel's scores as of the last `hab run` or `hab report`, overall and by dimension: means with 95 %
-    intervals, and the ranks that paired differences leave open. `hab export` writes every judge's scores.
+    intervals, and the ranks that paired differences allow. `hab export` writes every judge's scores.
     """
     form = TableFormat.JSON if as_json else form
     run = open_run(folder)
