@@ -113,15 +113,14 @@ class BatchExecutor:
             return
         asked = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
         cells = Cells(open_folder(pending.run_path), dispatch.stage, work.models[dispatch.model])
-        rank = pending.ranks(dispatch.stage, work.models[dispatch.model])
-        found = population(pending, spools, rank)
+        found = population(pending, spools)
         for number, (keys, before) in enumerate(split_by_population(found.keys, cells.populations())):
             self._cells[dispatch.stage, dispatch.model] += 1
             share = nth_part(setup.part / len(asked), self._cells[dispatch.stage, dispatch.model])
             new = KeptPopulation.new(pending.epoch, cells.price, found, share)
             name = f"{pending.epoch:06d}-{dispatch.order:06d}-{number:03d}"
             yield (
-                _with_keys(frozenset(keys), sampled(pending, spools, rank)),
+                _with_keys(frozenset(keys), sampled(pending, spools)),
                 cells.cell(name, keys, new, before, setup.risk),
             )
 

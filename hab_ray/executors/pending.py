@@ -15,17 +15,18 @@ no matter when each was settled. See `executors.cells`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from heapq import merge
+from operator import itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.calls import Call, ChatCall, from_json, to_json
+from hab_ray.calls import ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
-from hab_ray.catalog.prices import Mode, Price, rate
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.cells import Cells, Population, ranks
 from hab_ray.executors.protocol import Spool
@@ -33,7 +34,7 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
-SHARD, ROW_ID, TASK, KEY, CALL, LINE, MAX_COST = "shard", "row_id", "task", "key", "call", "line", "most"
+SHARD, ROW_ID, TASK, KEY, CALL, RANK = "shard", "row_id", "task", "key", "call", "rank"
 SCHEMA = pa.schema(
     [
         (SHARD, pa.int64()),
@@ -41,8 +42,7 @@ SCHEMA = pa.schema(
         (TASK, pa.int64()),
         (KEY, pa.string()),
         (CALL, pa.string()),
-        (LINE, pa.int64()),
-        (MAX_COST, pa.int64()),
+        (RANK, pa.binary()),
     ]
 )
 JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, CALL)
@@ -81,10 +81,6 @@ class Pending:
     def _folder(self) -> Folder:
         return open_folder(self.run_path)
 
-    def ranks(self, stage: str, model: Model) -> Callable[[str], bytes]:
-        """Return the sort key that puts a model's calls at a stage in random order."""
-        return ranks(self.sample_seed or 0, self.epoch, Cells(self._folder, stage, model).populations())
-
     def folder_of(self, order: int) -> str:
         """Return the folder of an order, below which views have their usual names."""
         return f"{PENDING}/{self.epoch:06d}/{order:06d}/"
@@ -113,30 +109,29 @@ class Pending:
         return self._write(f"{PENDING}/{self.epoch:06d}/flow-{writer}-{n:06d}.parquet", stage, model, jobs)
 
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
-        is_sampled = self.sample_seed is not None and model.entry.batch is not None
-        if is_sampled:
-            rank = self.ranks(stage, model)
-            jobs = sorted(jobs, key=lambda job: rank(job.call.key))
+        spool = Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
+        places = [b""] * len(jobs)
+        if self.sample_seed is not None and model.entry.batch is not None:
+            rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
+            order = sorted((rank(job.call.key), number) for number, job in enumerate(jobs))
+            jobs, places = [jobs[number] for _, number in order], [place for place, _ in order]
         texts = [to_json(job.call) for job in jobs]
-        lines, max_costs = [0] * len(jobs), [0] * len(jobs)
-        if is_sampled:
+        if any(places):
             lines = list(map(_line_bytes, texts))
-            price = rate(model.entry, Mode.BATCH)
-            max_costs = [_max_cost(model, price, job.call, length) for job, length in zip(jobs, lines, strict=True)]
+            spool = replace(spool, line_bytes=max(lines), cap=_cap(model, jobs, lines))
         columns = [
             [job.shard for job in jobs],
             [job.row_id for job in jobs],
             [job.task for job in jobs],
             [job.call.key for job in jobs],
             texts,
-            lines,
-            max_costs,
+            places,
         ]
         sink = pa.BufferOutputStream()
         table = pa.table(columns, schema=SCHEMA)
         pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=False)
         self._folder.put(file, sink.getvalue().to_pybytes())
-        return Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
+        return spool
 
     def jobs(self, spools: Sequence[Spool], share: Share = ALL) -> Iterator[Job]:
         """Yield the calls of some spools, or a share of them."""
@@ -170,30 +165,28 @@ def jobs_of(block: pa.Table) -> Iterator[Job]:
         yield Job(shard, row_id, from_json(call, key), task)
 
 
-def sampled(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Iterator[Job]:
+def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
     """Yield the calls of some spools in one random order; equal calls are adjacent.
 
     A block of each spool is in memory at a time, together about `MERGED_ROWS` calls.
     """
     rows = min(GROUP_ROWS, max(MIN_MERGED_ROWS, MERGED_ROWS // max(1, len(spools))))
 
-    def in_blocks(spool: Spool) -> Iterator[Job]:
-        for block in pending.blocks(spool, JOB_COLUMNS, rows):
-            yield from jobs_of(block)
+    def in_blocks(spool: Spool) -> Iterator[tuple[bytes, Job]]:
+        for block in pending.blocks(spool, (*JOB_COLUMNS, RANK), rows):
+            yield from zip(block.column(RANK).to_pylist(), jobs_of(block), strict=True)
 
-    return merge(*map(in_blocks, spools), key=lambda job: rank(job.call.key))
+    return (job for _, job in merge(*map(in_blocks, spools), key=itemgetter(0)))
 
 
-def population(pending: Pending, spools: Sequence[Spool], rank: Callable[[str], bytes]) -> Population:
+def population(pending: Pending, spools: Sequence[Spool]) -> Population:
     """Return the population of the rows that `sampled` yields, without loading their calls."""
-    keys: list[str] = []
-    longest = cap = 0
+    places: dict[str, bytes] = {}
     for spool in spools:
-        for block in pending.blocks(spool, (KEY, LINE, MAX_COST)):
-            keys += block.column(KEY).to_pylist()
-            longest = max(longest, pc.max(block.column(LINE)).as_py() or 0)
-            cap = max(cap, pc.max(block.column(MAX_COST)).as_py() or 0)
-    return Population(sorted(set(keys), key=rank), longest, cap)
+        for block in pending.blocks(spool, (KEY, RANK), GROUP_ROWS):
+            places.update(zip(block.column(KEY).to_pylist(), block.column(RANK).to_pylist(), strict=True))
+    longest, cap = max(spool.line_bytes for spool in spools), max(spool.cap for spool in spools)
+    return Population(sorted(places, key=places.__getitem__), longest, cap)
 
 
 def _line_bytes(text: str) -> int:
@@ -204,7 +197,12 @@ def _line_bytes(text: str) -> int:
     return LINE_BYTES + len(text) + 6 * escapes
 
 
-def _max_cost(model: Model, price: Price, call: Call, length: int) -> int:
-    """Return the most that a call with a line of `length` bytes can cost: a token has at least one byte."""
-    output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
-    return price.bound(length, output)
+def _cap(model: Model, jobs: Sequence[Job], lines: Sequence[int]) -> int:
+    """Return the most that any of these calls can cost by batch: a token has at least one byte."""
+    longest: dict[int, int] = {}
+    for job, length in zip(jobs, lines, strict=True):
+        call = job.call
+        output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
+        longest[output] = max(length, longest.get(output, 0))
+    price = rate(model.entry, Mode.BATCH)
+    return max(price.bound(length, output) for output, length in longest.items())

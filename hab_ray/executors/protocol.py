@@ -85,7 +85,8 @@ class Compute:
 class Spool:
     """Open calls of one stage and model, in a file of the run folder (see `pending`).
 
-    `calls` counts them by shard; calls of other shards in the file are ignored.
+    `calls` counts them by shard; calls of other shards in the file are ignored. If they are to be sampled, no batch
+    line of theirs is expected to have more than `line_bytes` or to cost more than `cap` nano-dollars.
     """
 
     file: str
@@ -93,6 +94,8 @@ class Spool:
     provider: str
     model: str
     calls: Mapping[int, int]
+    line_bytes: int = 0
+    cap: int = 0
 
     @property
     def total(self) -> int:

@@ -39,15 +39,13 @@ def spooled(pending: Pending, epoch: int = 1) -> tuple[list[Spool], list[str]]:
 def test_a_sample_has_rows_of_all_dimensions_in_one_order_that_each_process_draws_anew(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     spools, keys = spooled(pending)
-    order = list(sampled(pending, spools, pending.ranks("respond", MODEL)))
+    order = list(sampled(pending, spools))
     assert sorted(job.call.key for job in order) == sorted(keys)
     first = Counter(job.shard for job in order[:120])
     assert len(first) == DIMENSIONS and max(first.values()) < 40, "20 of each on average"
-    assert [job.call.key for job in sampled(pending, spools[::-1], pending.ranks("respond", MODEL))] == [
-        job.call.key for job in order
-    ]
+    assert [job.call.key for job in sampled(pending, spools[::-1])] == [job.call.key for job in order]
     again = replace(pending, epoch=2)
-    other = [job.call.key for job in sampled(again, spooled(pending, epoch=2)[0], again.ranks("respond", MODEL))]
+    other = [job.call.key for job in sampled(again, spooled(pending, epoch=2)[0])]
     assert sorted(other) == sorted(keys) and len({*other[:120]} & {job.call.key for job in order[:120]}) < 60
 
 
@@ -55,14 +53,14 @@ def test_without_a_seed_calls_lie_as_they_were_settled(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1)
     spools, keys = spooled(pending)
     assert [job.call.key for job in pending.jobs(spools)] == keys
-    assert population(pending, spools, str.encode) == Population(sorted(keys), 0, 0)
+    assert population(pending, spools) == Population(keys, 0, 0)
 
 
 def test_the_cap_of_a_population_is_above_what_any_of_its_calls_can_cost(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     calls = [chat("m", text) for text in ("short", "x" * 9000, "ü" * 3000, '"\n' * 2000)]
     spool = pending.spool(1, "respond", MODEL, [Job(0, str(n), call) for n, call in enumerate(calls)])
-    found = population(pending, [spool], pending.ranks("respond", MODEL))
+    found = population(pending, [spool])
     assert sorted(found.keys) == sorted(call.key for call in calls)
     assert found.cap >= 6 * 3000 * 1000 + 200 * 2000, "each ü as an escape of six bytes, and 200 tokens of answer"
 
@@ -73,7 +71,7 @@ def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path)
     found = []
     for number, text in enumerate(("x" * 30_000, "x" * 29_999 + "ü", "x" * 29_999 + "\U0001f600")):
         spool = pending.spool(number, "respond", MODEL, [Job(0, "0", chat("m", text))])
-        found.append(population(pending, [spool], pending.ranks("respond", MODEL)).line_bytes)
+        found.append(population(pending, [spool]).line_bytes)
     ascii_only, one_escape, two_escapes = found
     assert (one_escape - ascii_only, two_escapes - ascii_only) == (6, 12)
 
@@ -81,8 +79,7 @@ def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path)
 def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     spools, keys = spooled(pending)
-    rank = pending.ranks("respond", MODEL)
-    first = population(pending, spools, rank)
+    first = population(pending, spools)
     half = first.keys[:300]
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
     kept = KeptPopulation.new(1, cells.price, first, 0.5).model_copy(
@@ -90,10 +87,9 @@ def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp
     )
     cells.save("000001-000001-000", kept)
     again = replace(pending, epoch=2)
-    rank = again.ranks("respond", MODEL)
     spools, _ = spooled(pending, epoch=2)
-    found = population(again, spools, rank)
-    assert [job.call.key for job in sampled(again, spools, rank)] == found.keys
+    found = population(again, spools)
+    assert [job.call.key for job in sampled(again, spools)] == found.keys
     (of_one, one), (rest, none) = sorted(
         split_by_population(found.keys, cells.populations()), key=lambda part: part[1] is None
     )
