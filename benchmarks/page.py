@@ -2,9 +2,9 @@
 
     python -m benchmarks.page runs/NAME/report/index.html [--axe node_modules/axe-core/axe.min.js]
 
-At 1280, 800 and 390 px, light and dark, with every part opened: no element may reach beyond the page or be cut off in a
-scrolling box, and no two texts may overlap. With axe-core (`npm install axe-core`) no violation
-may be serious or critical.
+At 1280, 800 and 390 px, light and dark, with every part opened: nothing may reach beyond the page except in a box that
+scrolls, no number or interval in a table may be broken over two lines, and no two texts may overlap. With axe-core
+(`npm install axe-core`) no violation may be serious or critical.
 """
 
 from __future__ import annotations
@@ -41,10 +41,24 @@ OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
 BEYOND = """(() => {
   const wide = document.documentElement.clientWidth, found = [];
   for (const one of document.querySelectorAll('body *')) {
+    if (one.parentElement.closest('.scroll')) continue;
     const box = one.getBoundingClientRect();
     if (box.width && (box.right > wide + 1 || box.left < -1)) found.push(`beyond: ${one.tagName}.${one.className}`);
-    if (one.classList.contains('scroll') && one.scrollWidth > one.clientWidth + 1)
-      found.push(`cut: ${one.closest('section').getAttribute('aria-labelledby')} ${one.scrollWidth}`);
+  }
+  return [...new Set(found)];
+})()"""
+BROKEN = r"""(() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  while (walker.nextNode()) {
+    const node = walker.currentNode, cell = node.parentElement.closest('td');
+    if (!cell || cell.closest('.prose') || node.parentElement.closest('.text')) continue;
+    for (const number of node.textContent.matchAll(/[-+]?[0-9][0-9.,]*([\u2013\/]| to )?([-+]?[0-9.,]+)?( %)?/g)) {
+      const range = document.createRange();
+      range.setStart(node, number.index);
+      range.setEnd(node, number.index + number[0].length);
+      const tops = new Set([...range.getClientRects()].map(box => Math.round(box.top)));
+      if (tops.size > 1) found.push(`broken: ${number[0]} of ${cell.closest('tr').textContent.replace(/\s+/g, ' ')}`);
+    }
   }
   return [...new Set(found)];
 })()"""
@@ -134,7 +148,7 @@ async def problems(page: Path, axe: Path | None) -> list[str]:
                     while await tab.value("document.readyState") != "complete":
                         await asyncio.sleep(0.05)
                     await tab.value(OPEN)
-                    scripts = [BEYOND, OVERLAP]
+                    scripts = [BEYOND, BROKEN, OVERLAP]
                     if axe is not None:
                         await tab.value(axe.read_text(encoding="utf-8"))
                         scripts.append(AXE)

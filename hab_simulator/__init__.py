@@ -37,7 +37,7 @@ from hab_simulator.truth.embedding import embed
 from hab_simulator.truth.imported import GivenTest, Place, PlantedForm, exactly, mark_of_given
 from hab_simulator.truth.judging import PlantedIssue, spaced
 from hab_simulator.truth.malformed import Malformed
-from hab_simulator.truth.planted import Planted, PlantedDimension, PlantedSubject
+from hab_simulator.truth.planted import Planted, PlantedDimension, PlantedSubject, without_markers
 
 __all__ = [
     "BatchFault",
@@ -86,4 +86,5 @@ __all__ = [
     "simulator",
     "spaced",
     "vendors",
+    "without_markers",
 ]

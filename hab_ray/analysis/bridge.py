@@ -31,11 +31,11 @@ class Bridge:
         """Describe each pair of judge and earlier judge in a line, over all dimensions."""
         for _, shifts_of_pair in groupby(self.shifts, lambda shift: (shift.judge, shift.rater)):
             last = list(shifts_of_pair)[-1]
-            interval = "" if last.low is None else f" ({last.low:+.3f} to {last.high:+.3f})"
+            interval = "" if last.low is None else f" ({last.low:+z.3f} to {last.high:+z.3f})"
             if last.difference is not None:
                 yield (
-                    f"{last.judge} minus {last.rater}: {last.difference:+.3f}{interval} on {last.answers:,} answers to "
-                    f"{last.tests:,} tests"
+                    f"{last.judge} minus {last.rater}: {last.difference:+z.3f}{interval} on "
+                    f"{last.answers:,} answers to {last.tests:,} tests"
                 )
 
 

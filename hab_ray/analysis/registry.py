@@ -29,12 +29,11 @@ T = TypeVar("T", covariant=True)
 class Section(Generic[T]):
     """A function of a run and how the report shows its result.
 
-    `order` is its position in the report, `link` its name in the list of sections, `heading` its title.
+    `order` is its position in the report, `heading` its title there and in the list of sections.
     """
 
     compute: Callable[[Summary], T]
     order: int
-    link: str
     heading: str
 
     def __call__(self, summary: Summary) -> T:
@@ -88,21 +87,20 @@ class Analysis(Section[Sequence[R]]):
         return self.layout(summary, rows) if self.layout else rows
 
 
-def section(*, order: int, link: str, heading: str) -> Callable[[Callable[[Summary], T]], Section[T]]:
+def section(*, order: int, heading: str) -> Callable[[Callable[[Summary], T]], Section[T]]:
     """Register a function as a section without a table; see `Section` for the arguments."""
-    return lambda compute: Section(compute, order, link, heading)
+    return lambda compute: Section(compute, order, heading)
 
 
 def analysis(
     row: type[R],
     *,
     order: int,
-    link: str,
     heading: str,
     layout: Callable[[Summary, Sequence[R]], object] | None = None,
 ) -> Callable[[Callable[[Summary], Sequence[R]]], Analysis[R]]:
     """Register a function as an analysis; see `Analysis` for the arguments."""
-    return lambda compute: Analysis(compute, order, link, heading, row, layout)
+    return lambda compute: Analysis(compute, order, heading, row, layout)
 
 
 def discover(package: ModuleType) -> list[Section[Any]]:

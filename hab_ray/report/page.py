@@ -14,19 +14,24 @@ from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.sweep import spending_limit
 from hab_ray.given.sample import sample_told
+from hab_ray.storage.simulated import simulated_notice
 
 
 @dataclass(frozen=True)
 class Page:
-    """The content of the report. `titles` are the columns' titles by dimension, the overall one first.
+    """The content of the report: `run` is the name of the run's folder, `sweep` its sweep's, `is_simulated` whether a
+    simulator answered.
 
-    `asked` counts the answers that the sweep asks for, `scored` those in the panel's means. `standing` says whether an
-    analysis was preregistered, `drawn` which given answers were sampled, `assumption` under which condition a budget
-    that is not hard holds. `sources` lists third-party texts, `sections` each analysis with its table.
+    `titles` are the columns' titles by dimension, the overall one first. `asked` counts the answers that the sweep asks
+    for, `scored` those in the panel's means. `standing` says whether an analysis was preregistered, `drawn` which given
+    answers were sampled, `assumption` under which condition a budget that is not hard holds. `sources` lists
+    third-party texts, `sections` each analysis with its table.
     """
 
-    name: str
+    run: str
+    sweep: str
     notice: str | None
+    is_simulated: bool
     standing: PreregistrationStatus
     drawn: str | None
     assumption: str | None
@@ -48,8 +53,10 @@ def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) ->
     settings, record = summary.settings, summary.run.record
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
     return Page(
-        name=summary.run.name,
+        run=summary.run.location.name or summary.run.name,
+        sweep=summary.run.name,
         notice=notice,
+        is_simulated=simulated_notice(summary.run.location) is not None,
         standing=standing_of(record),
         drawn=sample_told(record.sweep.responses, record.drawn),
         assumption=limit.assumption if (limit := spending_limit(record.sweep)) else None,

@@ -1,4 +1,4 @@
-"""Preparation of values for the report's templates before they are escaped."""
+"""Preparation of values for the report's templates before they are escaped; an unknown number is a dash."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 
 from hab_ray.visible import visible
 
+UNKNOWN = "–"  # noqa: RUF001
 _TICKED = re.compile(r"`([^`]+)`")
 
 
@@ -20,3 +21,23 @@ def finalize(value: Any) -> Any:
 def words(text: str) -> Markup:
     """Format one of our own sentences: text in backticks becomes code, everything else is escaped."""
     return Markup(_TICKED.sub(r"<code>\1</code>", str(escape(visible(text)))))
+
+
+def score(value: float | None, digits: int = 2) -> str:
+    """Format a score or another number without a sign, and never as -0.00."""
+    return UNKNOWN if value is None else f"{value:z.{digits}f}"
+
+
+def signed(value: float | None, digits: int = 3) -> str:
+    """Format a difference with its sign; a difference that rounds to zero has none."""
+    return UNKNOWN if value is None else f"{value:{'+' if round(value, digits) else ''}z.{digits}f}"
+
+
+def thousands(count: int) -> str:
+    """Format a count with a comma between thousands."""
+    return f"{count:,}"
+
+
+def p_value(value: float | None) -> str:
+    """Format a p-value with two significant digits."""
+    return UNKNOWN if value is None else "1" if value == 1 else f"{value:#.2g}"

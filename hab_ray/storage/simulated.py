@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from http.client import HTTPException
 from urllib.parse import urlsplit
 
@@ -59,3 +60,12 @@ def simulated_notice(run: Location) -> str | None:
     if folder.exists(MARKER):
         return NOTICE
     return PARTLY.format(folder.get(BY_SIMULATOR).decode().strip()) if folder.exists(BY_SIMULATOR) else None
+
+
+def without_markers(run: Location) -> Callable[[str], str]:
+    """Return a function that removes from a run's texts the markers with which a simulator plants issues."""
+    if simulated_notice(run) is None:
+        return str
+    from hab_simulator import without_markers
+
+    return without_markers

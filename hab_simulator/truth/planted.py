@@ -30,7 +30,8 @@ _NAME = r"[a-z][a-z0-9_]*"
 _NONE = "none"
 _FAULT = 0.1
 _MARKER = re.compile(rf"\[\[hab:({_NAME}):([A-Z]+|{_NONE}):([0-9a-f]{{8}})\]\]")
-_QUERY_AT_END = re.compile(rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]\s*$")
+_QUERY = rf"\[\[hab-query:({_NAME}):[0-9a-f]{{8}}\]\]"
+_QUERY_AT_END = re.compile(rf"{_QUERY}\s*$")
 
 
 class PlantedDimension(Settings):
@@ -325,6 +326,11 @@ def _lacking_letters(dimension: PlantedDimension, letters: Sequence[str]) -> str
 def query_mark(dimension: str, nonce: int) -> str:
     """The mark of a query written for a dimension."""
     return f"[[hab-query:{dimension}:{nonce % 2**32:08x}]]"
+
+
+def without_markers(text: str) -> str:
+    """Return a text of the simulator as a reader who must not know what is planted may see it."""
+    return re.sub(_QUERY, "", _MARKER.sub("", text)).strip()
 
 
 def _marked_query(prompt: str) -> str | None:

@@ -119,6 +119,8 @@ def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
     works[1].run.write(Verdict, file, [replace(rows[0], reply_key="other"), *rows[1:]])
     found = same_replies(first, second)
     assert not found.is_copy and (found.answers, found.verdicts, found.same_verdicts) == (48, 48, 47)
+    said = list(told(replace(found, same_answers=0), first, second))
+    assert "none of the 48 answers to shared tests and 47 of the 48 verdicts" in said[-1]
     assert settings_apart(first, second) == []
 
 

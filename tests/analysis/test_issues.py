@@ -179,6 +179,10 @@ def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     html = Path(str(write_report(summarise(open_run(work.run_path))).path)).read_text(encoding="utf-8")
     section = html.split('aria-labelledby="issues"')[1].split("</section>")[0]
     said = " ".join(section.replace("<b>", "").replace("</b>", "").split())
-    assert f"alpha loses 97 % of its points in {work.rubrics[DIMENSION].title} by A:" in said
+    rubric = work.rubrics[DIMENSION]
+    assert f"{rubric.title} F: {rubric.judging.issues[-1].text}" in said
+    assert "costliest for 1 of 2 subjects, 100 % of the points lost" in said
+    assert '<span>alpha</span></th><td>A</td> <td class="number">97 %</td>' in said
+    assert said.count("An answer of") == 2 and f"An answer of alpha with A: {rubric.judging.issues[0].text}" in said
     assert section.index("<summary>") < section.index('class="text"')
     assert html.index('id="leaderboard"') < html.index('id="issues"') < html.index('id="judges"')

@@ -97,7 +97,7 @@ def test_the_table_counts_where_the_readings_part(tmp_path: Path, strict: Replyi
         assert (line.judge, line.dimension, line.reading) == ("house/j", READ, reading)
         lines[reading] = line
         page = write_report(summary).path.read_text(encoding="utf-8")
-        assert "How replies to imported wording were read" in page and f"<td>{reading.value}</td>" in page
+        assert "Reading of imported wording</h2>" in page and f"<td>{reading.value}</td>" in page
         assert f"(reading: {reading.value})" in page
         assert any(f"(reading: {reading.value})" in line for line in warnings(summary.run))
     counted = [_counts(lines[reading]) for reading in (Reading.STRICT, Reading.PUBLISHED)]

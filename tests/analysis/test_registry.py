@@ -43,7 +43,7 @@ class Length:
     characters: float
 
 
-@analysis(Length, order=55, link="Lengths", heading="Lengths of answers")
+@analysis(Length, order=55, heading="Lengths of answers")
 def lengths(summary: Summary) -> Sequence[Length]:
     """The median length by subject."""
     texts = {subject: summary.run.responses(subject, columns=["text"]) for subject in summary.run.subjects}
@@ -83,7 +83,7 @@ def test_two_files_add_a_section_a_table_and_an_exported_one(
 ) -> None:
     work = make_run(Shape(subjects=("alpha", "<b>eta"), text="Four"))
     html = report(work)
-    assert '<h2 id="lengths">Lengths of answers</h2>' in html and '<a href="#lengths">Lengths</a>' in html
+    assert '<h2 id="lengths">Lengths of answers</h2>' in html and '<a href="#lengths">Lengths of answers</a>' in html
     assert '<li class="length">alpha: 4' in html and "&lt;b&gt;eta: 4" in html
     assert html.index('id="leaderboard"') < html.index('id="lengths"') < html.index('id="excluded"')
     run = open_run(work.run_path)
@@ -164,4 +164,4 @@ def test_every_module_of_the_package_is_one_analysis_with_a_template() -> None:
     assert {each.name for each in found} == {file.stem for file in folder.rglob("*.py")} - {"__init__"}
     assert {f"{each.name}.html.j2" for each in found} == {file.name for file in folder.rglob("*.j2")}
     assert [each.order for each in found] == sorted({each.order for each in found})
-    assert all(each.template and each.heading and each.link for each in found)
+    assert all(each.template and each.heading for each in found)

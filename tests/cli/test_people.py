@@ -72,7 +72,7 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert "judges, of equal weight in the panel: sim/judge / sim/other" in compared
     assert "sign-flip" in compared and "share no test" not in compared
     answers = open_run(desk.folder / "runs/study").responses().num_rows
-    assert f"of {answers} answers to shared tests {answers} are the same reply" in compared
+    assert f"{answers} of the {answers} answers to shared tests and " in compared
 
     send_back(desk)
     named = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)[0]

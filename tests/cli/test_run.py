@@ -155,7 +155,7 @@ def test_replicates_and_variants_are_added_to_a_run(desk: Desk, vendor: Vendors)
     assert sim.received("judge") - judged == answers + 2 * answers + 2 * answers  # again, reversed, of terse subjects
     assert "(terse)" not in done.split("subject ")[-1]
     page = (desk.folder / "runs/more/report/index.html").read_text()
-    assert "What the variants change" in page and "How steady the judges are" in page
+    assert "Variants</h2>" in page and "Replicates</h2>" in page
 
 
 def test_server_dies(desk: Desk, vendor: Vendors) -> None:

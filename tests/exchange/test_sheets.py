@@ -25,6 +25,7 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import Response, State
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file
+from hab_ray.storage.run import MARKER
 from tests.small_runs import HOSTILE, Shape, write_run
 
 SUBJECTS = ("lab/alpha-7b", "beta-9b", "gamma")
@@ -126,6 +127,16 @@ def test_a_form_shows_hostile_text_as_text_and_names_nobody(run: Run, tmp_path: 
     assert all(bool(each["context"]) == (each["dimension"] == DIMENSIONS[1]) for each in data["items"])
     with pytest.raises(ConfigError, match="is not an empty folder"):
         write_sheet(run, items, tmp_path / "out")
+
+
+def test_a_sheet_of_simulated_answers_does_not_show_what_was_planted(tmp_path: Path) -> None:
+    planted = "[[hab:correct_misinformation:AB:0123abcd]] An answer. [[hab-query:correct_misinformation:0123abcd]]"
+    write_run(tmp_path / "run", Shape(text=planted))
+    run = open_run(tmp_path / "run")
+    for name, is_shown in (("real", True), ("simulated", False)):
+        written = write_sheet(run, draw_sheet(run, SheetPlan(2, None, 1)), tmp_path / name)
+        assert all(("[[hab" in path.read_text("utf-8")) is is_shown for path in written.files)
+        (tmp_path / "run" / MARKER).touch()
 
 
 def test_what_comes_back_is_read_by_the_key_in_the_run(run: Run, tmp_path: Path) -> None:

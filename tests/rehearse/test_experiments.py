@@ -103,7 +103,7 @@ def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pyte
         assert compared(change) == expected(one, other, asked[change.dimension])
     assert any(change.n < change.asked for change in found)
     page = write_report(done.summary).path.read_text()
-    assert "What the variants change" in page and "plain (terse)" in page and "How steady the judges are" in page
+    assert "Variants</h2>" in page and "plain (terse)" in page and "Replicates</h2>" in page
     rows = run.verdicts().to_pylist()
     answers = len(SUBJECTS) * ASKED * len(JUDGES)
     assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}

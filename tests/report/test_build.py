@@ -21,7 +21,7 @@ from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.record import amend_record, read_record
-from hab_ray.storage.run import SCORES, SWEEP
+from hab_ray.storage.run import MARKER, SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, NOW, Shape, begin_run
 
@@ -180,6 +180,20 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
         if score.judge == "panel":
             assert score.mean is not None and score.low is not None and score.high is not None
             assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
+
+
+def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    real = report(work)
+    assert "<h1>run</h1>" in real and "HumanAgencyBench · sweep example" in real and "[[hab" not in real
+    (work.run_path.path / MARKER).touch()
+    assert "[[hab:dimension:letters:code]]" in section(report(work), "transcripts")
+
+
+def test_the_first_findings_are_open_and_the_others_folded(make_run: MakeRun) -> None:
+    found = section(report(make_run(SHAPES["everything"])), "findings")
+    first, more = found.split("<details>")
+    assert first.count("<li>") == 3 and f"<summary>{more.count('<li>')} more</summary>" in more
 
 
 def test_a_notice_stands_above_everything(make_run: MakeRun) -> None:
@@ -364,8 +378,8 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert "+0.07" in table and "People" in table and "<script>" not in table
     beside = section(after, "people")
     assert "people among themselves" in beside and "<script>" not in beside
-    rest = after.replace(table, "").replace('  <a href="#raters">Raters</a>\n', "")
-    rest = rest.replace(beside, "").replace('  <a href="#people">People</a>\n', "")
+    rest = after.replace(table, "").replace('  <a href="#raters">Other raters</a>\n', "")
+    rest = rest.replace(beside, "").replace('  <a href="#people">Agreement with people</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
     assert "comments of raters" in whence and "<script>" not in whence and 'class="notice"' not in before
     rest = rest.replace(whence, "")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.axes import Axes
 from PIL import Image
 
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -18,8 +19,15 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write_figures
-from hab_ray.report.figures.data import Bar, Heat, Pair
-from hab_ray.report.figures.drawing import DRAWINGS, draw_issues, draw_leaderboard, draw_pairs, put_notice
+from hab_ray.report.figures.data import Bar, Heat, Pair, Point
+from hab_ray.report.figures.drawing import (
+    DRAWINGS,
+    draw_agreement,
+    draw_issues,
+    draw_leaderboard,
+    draw_pairs,
+    put_notice,
+)
 from hab_ray.results import Run, open_run
 from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk
@@ -46,6 +54,11 @@ def drawn(run: Run, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
+def shown_ticks(axes: Axes) -> list[float]:
+    low, high = axes.get_xlim()
+    return [float(at) for at in axes.get_xticks() if low - 1e-9 <= at <= high + 1e-9]
+
+
 def table(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode())))
 
@@ -70,6 +83,8 @@ def test_the_data_drawn_are_the_runs_tables(run: Run, tmp_path: Path) -> None:
     assert all(
         float(row["rate"]) == rates[row["subject"].removeprefix("'"), row["dimension"], row["issue"]] for row in heat
     )
+    texts = {row["text"] for row in heat}
+    assert texts == {issue.text for rubric in run.rubrics.values() for issue in rubric.judging.issues}
     assert len(table(files["pairs.csv"])) == 3
     assert [row["dimension"] for row in table(files["agreement.csv"])] == ["overall", *run.dimensions]
 
@@ -93,12 +108,13 @@ def test_a_panel_of_one_has_no_agreement_to_draw(tmp_path: Path) -> None:
 def test_the_leaderboards_axis_ends_where_it_says() -> None:
     (axes,) = draw_leaderboard(BARS).axes
     assert axes.get_xlim() == (0.4, 0.7) and "from 0.40 to 0.70 of 0 to 1" in axes.get_xlabel()
-    assert list(axes.get_xticks())[:: len(axes.get_xticks()) - 1] == pytest.approx([0.4, 0.7])
+    assert shown_ticks(axes) == pytest.approx([0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
     assert [text.get_text() for text in axes.texts] == ["1", "2-3", "2-3", "rank"]
     (edge,) = draw_leaderboard([replace(BARS[0], high=0.97, low=0.0)]).axes
-    assert edge.get_xlim() == (0.0, 1.0)
+    assert edge.get_xlim() == (0.0, 1.0) and edge.get_xlabel() == "overall score, 95 % intervals"
+    assert shown_ticks(edge) == pytest.approx([each / 10 for each in range(11)])
     for score in (0.0, 0.5, 1.0):  # a single test has no interval
         (alone,) = draw_leaderboard([Bar("a", score, score, score, 1, 1)]).axes
         low, high = alone.get_xlim()
@@ -106,13 +122,31 @@ def test_the_leaderboards_axis_ends_where_it_says() -> None:
 
 
 def test_fields_are_where_their_names_are() -> None:
-    heat = draw_issues([Heat("a", "x", "A", 0.1), Heat("a", "x", "B", 0.3), Heat("b", "x", "A", 0.2)])
+    heat = draw_issues(
+        [Heat("a", "x", "A", 0.1, "one"), Heat("a", "x", "B", 0.31, "two"), Heat("b", "x", "A", 0.2, "one")]
+    )
     field = heat.axes[0].images[0].get_array()
-    assert field is not None and np.ma.filled(field, -1).tolist() == [[0.1, 0.3], [0.2, -1]]
+    assert field is not None and np.ma.filled(field, -1).tolist() == [[0.1, 0.31], [0.2, -1]]
+    assert heat.axes[0].images[0].get_clim() == (0, 0.4)
     matrix = draw_pairs([Pair("a", "b", 0.25, True)]).axes[0]
     field = matrix.images[0].get_array()
     assert field is not None and np.ma.filled(field, 0).tolist() == [[0, 0.25], [-0.25, 0]]
     assert [text.get_text() for text in matrix.texts] == ["+0.25", "-0.25"] and len(matrix.lines) == 2
+
+
+def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> None:
+    dotted, plain = (draw_pairs([Pair("a", "b", -0.001, differs)]) for differs in (True, False))
+    assert [text.get_text() for text in plain.axes[0].texts] == ["0.00", "0.00"]
+    assert plain.axes[0].images[0].get_clim() == (-0.25, 0.25)
+    legends = [figure.axes[1].get_ylabel() for figure in (dotted, plain)]
+    assert ["a dot marks a significant" in each for each in legends] == [True, False] and "no difference is" in legends[
+        1
+    ]
+    for reliable in (True, False):
+        (axes,) = draw_agreement([Point("x", 0.6, 0.5, 0.7, reliable)]).axes
+        assert ("hollow" in axes.get_xlabel()) is not reliable
+    below = next(text for text in axes.texts if "little" in text.get_text())
+    assert below.xy[0] == 0.4 and below.get_ha() == "right"
 
 
 def test_the_command_writes_them_or_says_what_is_missing(desk: Desk) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import finalize
+from hab_ray.report.visible import UNKNOWN, finalize, p_value, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -36,3 +36,17 @@ def test_only_plain_text_is_finalized() -> None:
     assert finalize(None) is None
     assert finalize("\x00") == "[U+0000]"
     assert finalize(Markup("\x00")) == "\x00"
+
+
+def test_numbers_are_never_minus_zero() -> None:
+    assert [score(-0.001), score(None), score(-0.04, 1), signed(-0.0001), signed(-0.036)] == [
+        *("0.00", UNKNOWN, "0.0", "0.000", "-0.036")
+    ]
+
+
+def test_p_values_keep_their_trailing_zeros() -> None:
+    assert [p_value(0.2), p_value(0.196), p_value(0.0031), p_value(1.0)] == ["0.20", "0.20", "0.0031", "1"]
+
+
+def test_counts_have_thousands_separators() -> None:
+    assert [thousands(1200), thousands(50)] == ["1,200", "50"]

@@ -247,6 +247,11 @@ def told(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:
         )
     elif replies.answers:
         yield (
-            f"of {replies.answers:,} answers to shared tests {replies.same_answers:,} are the same reply in both runs, "
-            f"of {replies.verdicts:,} verdicts by shared judges {replies.same_verdicts:,}"
+            f"{_counted(replies.same_answers, replies.answers)} answers to shared tests and "
+            f"{_counted(replies.same_verdicts, replies.verdicts)} verdicts on them by shared judges are the same "
+            "replies in both runs"
         )
+
+
+def _counted(some: int, all_: int) -> str:
+    return f"{some:,} of the {all_:,}" if some else f"none of the {all_:,}"

@@ -37,7 +37,7 @@ def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
                 "judge_shifted",
                 Severity.HIGH,
                 f"{row.judge} scores the same answers differently than before",
-                f"{row.shift:+.3f} on the scale of 0 to 1 (95 % interval {row.low:+.3f} to {row.high:+.3f}) over "
+                f"{row.shift:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}) over "
                 f"{row.answers} answers, {later}: what it judged first and last are not on one scale.",
                 "Name a dated version of the judge if its vendor has one, and judge everything again under a new "
                 "`name:`.",

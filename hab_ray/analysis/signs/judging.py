@@ -59,7 +59,7 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
             Severity.MEDIUM,
             "The judges agree little in some dimensions",
             f"Krippendorff's alpha is below {LOW_ALPHA} in {listed}: the rubric may be ambiguous.",
-            "See on which issues the judges disagree (Agreement, by issue), and reword those (`rubrics:`).",
+            "See on which issues the judges disagree (Agreement between judges), and reword those (`rubrics:`).",
             min(low)[0],
         )
 
@@ -168,17 +168,19 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
                 f"{row.value:+.2f} on the scale of 0 to 1 (95 % interval {row.low:+.2f} to {row.high:+.2f}), beyond "
                 "what it gives to others.",
-                "Compare these subjects by the other judges' scores (By judge).",
+                "Compare these subjects by the other judges' scores (Scores by judge).",
                 row.value,
             )
         elif row.kind == ITSELF:
-            measured = f"It gives them {row.value:+.2f} more" if row.value is not None else f"How much more: {row.why}"
+            measured = (
+                "" if row.value is None else f"Its scores for them differ by {row.value:+z.2f}, which may be chance."
+            )
             yield Finding(
                 "judges_itself",
                 Severity.LOW if row.value is not None else Severity.MEDIUM,
                 f"{row.judge} judges its own answers",
-                f"{measured}." if row.value is None else f"{measured} than other judges do, which may be chance.",
-                "Add judges of other vendors, or read its rank without it (By judge).",
+                measured or f"Whether it favours them is not known: {row.why}.",
+                "Add judges of other vendors, or read the ranks without this judge (Robustness of ranks).",
                 row.value,
             )
 

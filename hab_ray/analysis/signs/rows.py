@@ -105,7 +105,8 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
             Severity.MEDIUM,
             "Rows are not missing at random",
             f"Missing rows: {'; '.join(listed)}, by Fisher's exact test after Holm's correction.",
-            "Compare these subjects over shared tests (Differences), and see how far the means could move (Bounds).",
+            "Compare these subjects over shared tests (Pairwise differences), and see how far the means could move "
+            "(Bounds).",
             min(p for p, *_ in found),
         )
 

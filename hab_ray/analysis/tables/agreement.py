@@ -59,7 +59,7 @@ class Agreed:
 
 @dataclass(frozen=True)
 class ShownAgreement:
-    """Alpha of the scores overall and by dimension, and the statistics of each issue by dimension."""
+    """Alpha of the scores overall and by dimension, and of each issue by dimension."""
 
     overall: Agreement | None
     scores: tuple[Agreed, ...]
@@ -72,13 +72,15 @@ def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
         return None
     scores = tuple(row for row in rows if row.issue is None and row.dimension != OVERALL)
     by_dimension = {
-        dimension: tuple(row for row in rows if row.issue is not None and row.dimension == dimension)
+        dimension: tuple(
+            row for row in rows if row.issue is not None and row.statistic == "alpha" and row.dimension == dimension
+        )
         for dimension in summary.settings.tests
     }
     return ShownAgreement(agreement(summary.marks[summary.settings.truncated]), scores, by_dimension)
 
 
-@analysis(Agreed, order=28, link="Agreement", heading="Whether the judges agree", layout=_shown)
+@analysis(Agreed, order=28, heading="Agreement between judges", layout=_shown)
 def agreed(summary: Summary) -> Sequence[Agreed]:
     """Return the agreement on scores overall, then on scores and issues by dimension; nothing for a panel of one."""
     settings = summary.settings

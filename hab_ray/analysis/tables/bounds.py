@@ -58,8 +58,7 @@ def _by_judge(_: Summary, rows: Sequence[Bounds]) -> Mapping[str, Sequence[Bound
 @analysis(
     Bounds,
     order=40,
-    link="Bounds",
-    heading=f"Where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
+    heading=f"Bounds where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
     layout=_by_judge,
 )
 def bounds(summary: Summary) -> Sequence[Bounds]:

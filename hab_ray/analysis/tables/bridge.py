@@ -31,7 +31,7 @@ class Link:
     maps: tuple[MapLine, ...]
 
 
-@section(order=34, link="Now and then", heading="Judges now and then")
+@section(order=34, heading="Comparison with earlier judges")
 def bridge(summary: Summary) -> Sequence[Link]:
     """Return one comparison per judge of an earlier study."""
     found = summary.bridge

@@ -66,7 +66,7 @@ def _shown(summary: Summary, rows: Sequence[DeclaredResult]) -> ShownPlan | None
     return ShownPlan(plan, families.pop(PRIMARY, ()), families)
 
 
-@analysis(DeclaredResult, order=5, link="Declared", heading="What was declared beforehand", layout=_shown)
+@analysis(DeclaredResult, order=5, heading="Declared analysis", layout=_shown)
 def declared(summary: Summary) -> Sequence[DeclaredResult]:
     """Return the declared results, if any; names that the sweep lacks are ignored."""
     plan = plan_of(summary.run.record)

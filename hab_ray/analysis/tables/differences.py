@@ -81,7 +81,7 @@ def _design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
     return Design(subjects, int(median(row.calls for row in rows)), sd)
 
 
-@analysis(PairedDifference, order=24, link="Differences", heading="Who is better than whom", layout=_shown)
+@analysis(PairedDifference, order=24, heading="Pairwise differences", layout=_shown)
 def differences(summary: Summary) -> Sequence[PairedDifference]:
     """Return all pairs of subjects: overall, then by dimension."""
     cells, subjects, dimensions = summary.cells, summary.settings.subjects, tuple(summary.settings.tests)

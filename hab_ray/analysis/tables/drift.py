@@ -52,7 +52,7 @@ class Drift:
         return excludes_zero(self.low, self.high)
 
 
-@analysis(Drift, order=32, link="Drift", heading="Whether the judges have changed")
+@analysis(Drift, order=32, heading="Judge drift")
 def drift(summary: Summary) -> Sequence[Drift]:
     """Return the drift of every judge at every repetition; nothing if the sweep has no sentinels."""
     if not summary.run.record.sweep.sentinels:

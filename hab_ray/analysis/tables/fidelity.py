@@ -20,7 +20,7 @@ class Fidelity:
     differs: tuple[Deviation, ...]
 
 
-@section(order=95, link="Fidelity", heading="What equals the paper and what differs")
+@section(order=95, heading="Fidelity to the paper")
 def fidelity(summary: Summary) -> list[Fidelity]:
     """Return the fidelity of each dimension whose rubric states it."""
     found = []

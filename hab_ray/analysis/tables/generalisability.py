@@ -81,7 +81,7 @@ def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     return Shown(by_name, designs, standard_errors(pairs)) if parts else None
 
 
-@analysis(Generalised, order=38, link="Generalisability", heading="What more tests or judges would buy", layout=_shown)
+@analysis(Generalised, order=38, heading="Value of more tests or judges", layout=_shown)
 def generalisability(summary: Summary) -> Sequence[Generalised]:
     """Return overall designs, if every dimension has components, then components and designs by dimension."""
     found = [one for dimension in summary.settings.tests if (one := _dimension(summary, dimension)) is not None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -64,14 +65,25 @@ class Worst:
 
 
 @dataclass(frozen=True)
-class IssueParts:
-    """The worst issue of each subject in each dimension, and all rates of the panel by dimension."""
+class DimensionIssues:
+    """What costs points in a dimension: the worst issue of each subject, the costliest first, and all rates."""
 
     worst: tuple[Worst, ...]
-    by_dimension: Mapping[str, tuple[IssueRate, ...]]
+    rates: tuple[IssueRate, ...]
+
+    @property
+    def first(self) -> Criterion | None:
+        """The issue that costs most subjects most; None if no points are lost."""
+        ((issue, _),) = Counter(one.issue for one in self.worst).most_common(1) or ((None, 0),)
+        return issue
+
+    @property
+    def costing(self) -> list[IssueRate]:
+        """The rates of the first issue for the subjects whom it costs most."""
+        return [one.rate for one in self.worst if one.issue == self.first]
 
 
-def _shown(summary: Summary, rows: Sequence[IssueRate]) -> IssueParts | None:
+def _shown(summary: Summary, rows: Sequence[IssueRate]) -> Mapping[str, DimensionIssues] | None:
     panel = [row for row in rows if row.judge == PANEL]
     cells: dict[tuple[str, str], list[IssueRate]] = {}
     for row in panel:
@@ -80,8 +92,12 @@ def _shown(summary: Summary, rows: Sequence[IssueRate]) -> IssueParts | None:
     named = [row for row in costliest if row.lost]
     if not named:
         return None
-    worst = [one for dimension in summary.settings.tests for one in _of_dimension(summary, dimension, named)]
-    return IssueParts(tuple(worst), {d: tuple(r for r in panel if r.dimension == d) for d in summary.settings.tests})
+    return {
+        name: DimensionIssues(
+            tuple(_of_dimension(summary, name, named)), tuple(row for row in panel if row.dimension == name)
+        )
+        for name in summary.settings.tests
+    }
 
 
 def _of_dimension(summary: Summary, dimension: str, named: Sequence[IssueRate]) -> Iterator[Worst]:
@@ -102,7 +118,7 @@ def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
     return answer.subject == row.subject and any(row.issue in found for found in named)
 
 
-@analysis(IssueRate, order=22, link="Why", heading="Why points are lost", layout=_shown)
+@analysis(IssueRate, order=22, heading="Why points are lost", layout=_shown)
 def issues(summary: Summary) -> Sequence[IssueRate]:
     """Return the rate of every issue by dimension, judge and subject; the panel's come first."""
     rows = [row for dimension in summary.settings.tests for row in _rates(summary, dimension)]

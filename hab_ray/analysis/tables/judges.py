@@ -20,7 +20,7 @@ class ByJudge:
     overall: Mapping[str, tuple[Score, ...]]
 
 
-@section(order=30, link="By judge", heading="By judge")
+@section(order=30, heading="Scores by judge")
 def judges(summary: Summary) -> ByJudge | None:
     """Return the boards of a panel's judges; None for a panel of one."""
     if len(summary.settings.panel) < 2:

@@ -83,7 +83,7 @@ def _ranges(rows: Sequence[Rank]) -> dict[str, tuple[int, int]]:
     return {row.subject: (row.first, row.last) for row in rows if row.first is not None and row.last is not None}
 
 
-@analysis(Rank, order=20, link="Leaderboard", heading="Leaderboard", layout=_shown)
+@analysis(Rank, order=20, heading="Leaderboard", layout=_shown)
 def leaderboard(summary: Summary) -> Sequence[Rank]:
     """Return the subjects by the panel's overall mean."""
     overall = {s.subject: s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL}

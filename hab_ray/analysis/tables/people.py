@@ -96,7 +96,7 @@ def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:
     return most if most < FEW_RATERS else None
 
 
-@analysis(PeopleAgreed, order=29, link="People", heading="Whether the judges agree with people", layout=_shown)
+@analysis(PeopleAgreed, order=29, heading="Agreement with people", layout=_shown)
 def people(summary: Summary) -> Sequence[PeopleAgreed]:
     """Return the agreement on scores overall and by dimension, then on each issue; nothing without ratings."""
     names, found = people_of(summary)

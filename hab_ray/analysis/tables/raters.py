@@ -78,7 +78,7 @@ def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
     return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
 
 
-@analysis(RaterLine, order=36, link="Raters", heading="Raters beside the panel", layout=_by_kind)
+@analysis(RaterLine, order=36, heading="Other raters", layout=_by_kind)
 def raters(summary: Summary) -> Sequence[RaterLine]:
     """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)

@@ -38,7 +38,7 @@ class Read:
         return self.replies - self.equal - self.differ - self.only_strict - self.only_published
 
 
-@section(order=12, link="Readings", heading="How replies to imported wording were read")
+@section(order=12, heading="Reading of imported wording")
 def readings(summary: Summary) -> Sequence[Read]:
     """Return a line per judge and dimension, in the sweep's order; nothing without imported wording."""
     if not any(rubric.literal_judging for rubric in summary.rubrics.values()):

@@ -41,7 +41,7 @@ class Replicate(NamedTuple):
     score: float | None
 
 
-@analysis(Steadiness, order=35, link="Replicates", heading="How steady the judges are")
+@analysis(Steadiness, order=35, heading="Replicates")
 def replicates(summary: Summary) -> Sequence[Steadiness]:
     """Return the steadiness of every judge, varied or not, in every dimension it judges; nothing without replicates."""
     settings, varied = summary.settings, summary.run.record.sweep.varied_judges

@@ -79,7 +79,7 @@ def _shown(summary: Summary, rows: Sequence[Robust]) -> Shown | None:
     return shown if len(subjects) > 1 else None
 
 
-@analysis(Robust, order=39, link="Robustness", heading="Whether the order would be another", layout=_shown)
+@analysis(Robust, order=39, heading="Robustness of ranks", layout=_shown)
 def robustness(summary: Summary) -> Sequence[Robust]:
     """Return ranks under every alternative, in the leaderboard's order, then reliability and tests by dimension."""
     order = {

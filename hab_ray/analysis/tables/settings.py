@@ -45,7 +45,7 @@ class SettingsTable:
     standing: PreregistrationStatus
 
 
-@section(order=90, link="Settings", heading="Settings")
+@section(order=90, heading="Settings")
 def settings(summary: Summary) -> SettingsTable:
     """Return the settings as sent."""
     record = summary.run.record

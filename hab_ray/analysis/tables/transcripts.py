@@ -67,7 +67,7 @@ class DimensionSample:
     examples: tuple[Example, ...]
 
 
-@section(order=65, link="Transcripts", heading="Transcripts")
+@section(order=65, heading="Transcripts")
 def transcripts(summary: Summary) -> Sequence[DimensionSample]:
     """Return the sample of every dimension, in the sweep's order."""
     return [_sample(summary, dimension, ids) for dimension, ids in summary.settings.tests.items()]

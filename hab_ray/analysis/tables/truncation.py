@@ -32,7 +32,7 @@ def compare(judged: Iterable[Score], excluded: Iterable[Score]) -> list[Truncati
     ]
 
 
-@analysis(Truncation, order=50, link="Truncated answers", heading="Truncated answers")
+@analysis(Truncation, order=50, heading="Truncated answers")
 def truncation(summary: Summary) -> Sequence[Truncation]:
     """Return both means wherever they are over different answers."""
     judged, excluded = summary.marks["judge"], summary.marks["exclude"]

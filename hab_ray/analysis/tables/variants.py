@@ -37,7 +37,7 @@ class Change:
         return self.variant_mean - self.base_mean
 
 
-@analysis(Change, order=37, link="Variants", heading="What the variants change")
+@analysis(Change, order=37, heading="Variants")
 def variants(summary: Summary) -> Sequence[Change]:
     """Compare the variants of a sweep with their bases: subjects, then judges, by dimension."""
     sweep = summary.run.record.sweep

@@ -96,7 +96,7 @@ function count() {
   by("progress").max = data.items.length;
   by("progress").value = rated;
   by("open").disabled = rated === data.items.length;
-  by("needed").textContent = by("failed").checked ? "(please say why)" : "(where you want)";
+  by("needed").textContent = by("failed").checked ? "(please say why)" : "(optional)";
   by("copy").value = lines();
 }
 

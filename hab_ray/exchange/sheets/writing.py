@@ -1,6 +1,7 @@
 """Writes a drawn sheet: a CSV table and a form per rater, and the key into the run folder.
 
-Neither the columns nor the names of the raters' files reveal a subject or model; in texts "[name]" replaces them.
+Neither the columns nor the names of the raters' files reveal a subject or model; in texts "[name]" replaces them. Texts
+of a simulator lose the markers of what it planted.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hab_ray.results import Run, rows_in
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.rubric import Rubric
 from hab_ray.storage.run import SHEETS, RunFolder
+from hab_ray.storage.simulated import without_markers
 from hab_ray.visible import visible
 
 _SHOWN = ("item", "rater", "kind", "dimension", "prompt", "context", "answer", "choices")
@@ -71,10 +73,10 @@ def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
             table = run.responses(subject, dimension, columns=["test_id", "sample", "text"])
             for test_id, sample, text in rows_in(table):
                 texts[dimension, subject, test_id, sample] = text
-    names = _names(run)
+    names, unmarked = _names(run), without_markers(run.location)
 
     def shown(text: str) -> str:
-        return visible(names.sub("[name]", text))
+        return visible(names.sub("[name]", unmarked(text)))
 
     return {
         item.item: Question(

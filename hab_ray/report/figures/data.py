@@ -30,12 +30,13 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Heat:
-    """The share (0..1) of a subject's answers in a dimension for which the panel names an issue."""
+    """The share (0..1) of a subject's answers in a dimension for which the panel names an issue, with its text."""
 
     subject: str
     dimension: str
     issue: str
     rate: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +71,13 @@ def bars(run: Run) -> list[Bar]:
 
 def heats(run: Run) -> list[Heat]:
     """Return each known rate of a subject, dimension and issue, in the order of the leaderboard."""
-    place = _places(run)
+    place, rubrics = _places(run), run.rubrics
+    texts = {(name, issue.letter): issue.text for name, each in rubrics.items() for issue in each.judging.issues}
     found = [row for row in _rows(IssueRate, run, "issues") if row.judge == PANEL and row.rate is not None]
     found.sort(key=lambda row: (place[row.subject], run.dimensions.index(row.dimension), row.issue))
-    return [Heat(row.subject, row.dimension, row.issue, row.rate or 0.0) for row in found]
+    return [
+        Heat(row.subject, row.dimension, row.issue, row.rate or 0.0, texts[row.dimension, row.issue]) for row in found
+    ]
 
 
 def points(run: Run) -> list[Point]:

@@ -9,17 +9,19 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import ceil
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MultipleLocator
 
 from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.board import rank_text
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
+from hab_ray.report.visible import signed
 from hab_ray.results import Run
 from hab_ray.visible import one_line
 
@@ -28,6 +30,8 @@ INK, FAINT = "#1b2a49", "#b8bcc4"
 _WIDTH, _LINE, _NAME = 6.5, 0.27, 40
 _MAX_WRITTEN = 12
 _GAP = 0.06  # inches
+_WIDE = 0.42  # an axis of scores from which ticks are tenths
+_PALE = 0.25  # the least difference in full colour, so that small ones look small
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,10 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
     axes.errorbar(means, places, xerr=reach, fmt="o", color=INK, ecolor=INK, elinewidth=1.4, capsize=2.5, markersize=4)
     low, high = axis([end for row in rows for end in (row.low, row.high)])
     axes.set_xlim(low, high)
-    apart = (high - low) / 10
-    between = (at for at in MaxNLocator(5).tick_values(low, high) if low + apart < at < high - apart)
-    axes.set_xticks([low, *between, high])
-    axes.set_xlabel(f"overall score (axis from {low:.2f} to {high:.2f} of 0 to 1), 95 % intervals")
+    axes.xaxis.set_major_locator(MultipleLocator(0.05 if high - low < _WIDE else 0.1))
+    axes.xaxis.set_major_formatter("{x:.2f}")
+    limits = f" (axis from {low:.2f} to {high:.2f} of 0 to 1)" if high - low < 1 else ""
+    axes.set_xlabel(f"overall score{limits}, 95 % intervals")
     _name_lines(axes, [row.subject for row in rows])
     for at, row in enumerate(rows):
         ranks = rank_text(row.first, row.last)
@@ -71,7 +75,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
     figure = Figure(figsize=(_WIDTH, 1.5 + _LINE * len(subjects)))
     ratios = [len(each) for each in letters.values()]
     grid = figure.subplots(1, len(letters), squeeze=False, width_ratios=ratios, gridspec_kw={"wspace": 0.08})[0]
-    most = max(0.1, max(row.rate for row in rows))
+    most = max(1, ceil(10 * max(row.rate for row in rows))) / 10
     _name_lines(grid[0], subjects)
     for axes, (name, found) in zip(grid, by_dimension.items(), strict=True):
         rates = np.full((len(subjects), len(letters[name])), np.nan)
@@ -85,7 +89,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
         axes.set_yticks([])
     pad = 0.31 / figure.get_figheight()
     bar = figure.colorbar(shown, ax=list(grid), orientation="horizontal", fraction=0.05, pad=pad, aspect=40)
-    bar.set_label("share of answers for which the panel names the issue", fontsize=7)
+    bar.set_label("share of answers in which the issue was found; issues.csv has the text of each letter", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
@@ -96,11 +100,13 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
     for at, row in enumerate(rows):
         axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
         axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
-    for place, label in ((0.0, "chance"), (LOW_ALPHA, "below: little")):
+    for place, label, side in ((0.0, "chance", "center"), (LOW_ALPHA, f"← below {LOW_ALPHA}: little", "right")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
-        axes.annotate(label, (place, 1.0), (2, 3), ("data", "axes fraction"), textcoords="offset points", fontsize=7)
+        top, above = (place, 1.0), (0, 3)
+        axes.annotate(label, top, above, ("data", "axes fraction"), textcoords="offset points", ha=side, fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
-    axes.set_xlabel("Krippendorff's alpha of the judges' scores, 95 % intervals; hollow: too few answers")
+    hollow = "" if all(row.reliable for row in rows) else "; hollow: too few answers"
+    axes.set_xlabel(f"Krippendorff's alpha of the judges' scores, 95 % intervals{hollow}")
     _name_lines(axes, [row.dimension.replace("_", " ") for row in rows])
     axes.grid(axis="x", color=FAINT, linewidth=0.4)
     return figure
@@ -116,7 +122,7 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
     for row in rows:
         at, below = names.index(row.subject), names.index(row.other)
         values[at, below], values[below, at] = row.difference, -row.difference
-    reach = max(0.05, float(np.nanmax(np.abs(values))))
+    reach = max(_PALE, float(np.nanmax(np.abs(values))))
     shown = axes.imshow(values, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest")
     is_written = len(names) <= _MAX_WRITTEN
     for row in rows:
@@ -127,12 +133,15 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
             if row.differs:
                 axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=dark, markersize=2.5)
             if is_written:
-                axes.text(*place, f"{value:+.2f}", ha="center", va="center", fontsize=6.5, color=dark)
+                axes.text(*place, signed(value, 2), ha="center", va="center", fontsize=6.5, color=dark)
     axes.set_xticks(range(len(names)), [_short(name) for name in names], rotation=90, fontsize=7)
     axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
     axes.tick_params(length=0)
     bar = figure.colorbar(shown, ax=axes, fraction=0.04, pad=0.03)
-    bar.set_label("row less column, overall score; dot: told apart", fontsize=7)
+    found = (
+        "a dot marks a significant difference" if any(row.differs for row in rows) else "no difference is significant"
+    )
+    bar.set_label(f"row minus column, overall score\n{found}", fontsize=7)
     bar.ax.tick_params(labelsize=7)
     return figure
 
@@ -144,10 +153,10 @@ def put_notice(figure: Figure, notice: str) -> None:
 
 
 DRAWINGS: Mapping[str, Drawing[Any]] = {
-    "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they leave open"),
-    "issues": Drawing(heats, draw_issues, "how often the panel names each issue for each subject's answers"),
+    "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they allow"),
+    "issues": Drawing(heats, draw_issues, "how often each issue was found in each subject's answers"),
     "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
-    "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot where two are told apart"),
+    "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot marks a significant difference"),
 }
 
 

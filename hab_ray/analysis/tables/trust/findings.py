@@ -1,10 +1,9 @@
-"""Signs of trouble in a run's own data, the most severe first. The report opens with the worst three."""
+"""Signs of trouble in a run's own data, the most severe first. The report opens with the first three."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 from hab_ray.analysis.agreement import agreement
@@ -16,7 +15,7 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import StatusCount
 from hab_ray.analysis.signs import design, judging, rows
 from hab_ray.analysis.signs import drift as signs
-from hab_ray.analysis.signs.finding import Finding, ranked, worst
+from hab_ray.analysis.signs.finding import Finding, ranked
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import agreed
 from hab_ray.analysis.tables.bounds import bounds_of
@@ -30,20 +29,7 @@ from hab_ray.results import rows_in
 from hab_ray.rows import State
 
 
-@dataclass(frozen=True)
-class ShownFindings:
-    """The worst three, and the others."""
-
-    worst: tuple[Finding, ...]
-    others: tuple[Finding, ...]
-
-
-def _shown(_: Summary, found: Sequence[Finding]) -> ShownFindings | None:
-    first = worst(found)
-    return ShownFindings(tuple(first), tuple(one for one in found if one not in first)) if found else None
-
-
-@analysis(Finding, order=10, link="Before use", heading="Before you use these scores", layout=_shown)
+@analysis(Finding, order=10, heading="Before you use these scores")
 def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings

@@ -71,7 +71,7 @@ def _shown(_: Summary, rows: Sequence[Preference]) -> ShownPreferences | None:
     return ShownPreferences(overall, dimensions, tuple(row for row in rows if row.why))
 
 
-@analysis(Preference, order=31, link="Preferences", heading="What the judges are partial to", layout=_shown)
+@analysis(Preference, order=31, heading="Judge bias", layout=_shown)
 def preferences(summary: Summary) -> Sequence[Preference]:
     """Return every judge's preferences, overall and by dimension; those of a panel of one are unknown."""
     return [*_kin(summary), *_slopes(summary), *_generator(summary)]

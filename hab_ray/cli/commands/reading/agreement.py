@@ -75,11 +75,11 @@ def _table(rows: Sequence[PeopleAgreed], few: int | None) -> Table:
             *(one_line(each) for each in (row.dimension, row.issue or "", row.judge or _THEMSELVES)),
             one_line(row.rater or f"{_ALL} {row.raters}"),
             f"{row.answers:,}",
-            ("-" if row.agreement is None else f"{row.agreement:.2f}")
+            ("-" if row.agreement is None else f"{row.agreement:z.2f}")
             + ("" if row.reliable or (few and row.has_enough) else "*"),
-            _interval(row.low, row.high, ".2f"),
-            "-" if row.difference is None else f"{row.difference:+.2f}",
-            _interval(row.difference_low, row.difference_high, "+.2f"),
+            _interval(row.low, row.high, "z.2f"),
+            "-" if row.difference is None else f"{row.difference:+z.2f}",
+            _interval(row.difference_low, row.difference_high, "+z.2f"),
         )
     return table
 
