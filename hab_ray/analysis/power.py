@@ -89,7 +89,8 @@ class Design:
             )
         if not self.sd:
             return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
+        pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"
         return (
-            f"{what}: {self.calls} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between two of "
-            f"{self.subjects} subjects in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
+            f"{what}: {self.calls} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} subjects "
+            f"in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
         )

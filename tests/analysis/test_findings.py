@@ -389,6 +389,8 @@ def test_an_unfinished_run_says_so() -> None:
     ]
     (found,) = unfinished(open_rows, verdicts_per_answer=3)
     assert "4 answers and 14 verdicts" in found.detail and found.number == 18
+    (found,) = unfinished(open_rows[1:], verdicts_per_answer=3)
+    assert found.detail == "Still open: 2 verdicts."
 
 
 def sent(subject: str, responses: int = 1, **parameters: str) -> Sent:

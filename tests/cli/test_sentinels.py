@@ -113,6 +113,9 @@ def test_a_plan_counts_no_more_sentinels_than_answers_and_says_what_all_dimensio
     sweep = desk.sweep("s", "http://localhost:9", **ASKED, tests=given(desk.folder, 3), sentinels=441)
     told = desk.hab("plan", sweep, "--long").stdout
     assert "12 sentinels show a shift of 0.121" in told, told
+    assert told.count("waits") <= 1 and "with all calls online" not in told, (
+        "a sweep without batches has one such budget"
+    )
     assert "overall: 6 tests show a difference of 0.40" in told and "assuming an SD of 0.35" in told
 
 

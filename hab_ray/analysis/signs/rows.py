@@ -16,6 +16,7 @@ from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
 from hab_ray.results import Sent
 from hab_ray.rows import Score
+from hab_ray.visible import counted
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
 _UNHEEDED = "not sent or ignored"
@@ -41,7 +42,9 @@ def unfinished(statuses: Iterable[StatusCount], verdicts_per_answer: int) -> Ite
             "unfinished",
             Severity.HIGH,
             "The run is not complete",
-            f"Still open: {answers} answers and {verdicts} verdicts.",
+            f"Still open: {counted(answers, 'answer')} and {counted(verdicts, 'verdict')}."
+            if answers
+            else f"Still open: {counted(verdicts, 'verdict')}.",
             "`hab run` continues where it stopped; if the budget was reached, raise it first.",
             answers + verdicts,
         )

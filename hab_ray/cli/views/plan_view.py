@@ -81,11 +81,10 @@ def print_long_plan(work: Work, plan: Plan, problems: list[Problem], console: Co
         text = f"{time.stage}: {duration(time.seconds)} online, {time.slowest} takes longest{measured}"
         console.print(one_line(text), soft_wrap=True)
     console.print("times assume the catalogue's rate limits; your account's may differ", soft_wrap=True)
-    spent = plan.outlook.spent
-    budgets = f"{usd(spent + plan.online_budget)} with all calls online"
     if plan.total.batchable:
-        budgets += f", {usd(spent + plan.batch_budget)} by batch"
-    console.print(f"smallest budget at which no call waits: {budgets}", soft_wrap=True)
+        online, batch = (usd(plan.outlook.spent + budget) for budget in (plan.online_budget, plan.batch_budget))
+        budgets = f"{online} with all calls online, {batch} by batch"
+        console.print(f"smallest budget at which no call waits: {budgets}", soft_wrap=True)
     print_budgets(plan.outlook, console)
     limit = spending_limit(work.sweep)
     if limit and limit.assumption:

@@ -17,7 +17,7 @@ from hab_ray.cli.ending import console, ends_with_status, on_stderr, say
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
-from hab_ray.executors.choice import choose_executor
+from hab_ray.executors.choice import choose_executor, online_calls
 from hab_ray.given.sample import sample_told
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
@@ -97,8 +97,10 @@ def command(
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
     elif long:
         print_long_plan(work, plan, problems, console)
-        for line in (*_detectable_effects(work), _executor_line(work)):
+        for line in _detectable_effects(work):
             say(line)
+        if online_calls(work):
+            say(_executor_line(work))
     else:
         print_plan(work, plan, problems, console)
     if not as_json and (sampled := sample_told(work.sweep.responses, drawn_tests(work))):

@@ -40,7 +40,8 @@ def _print_result(done: Rehearsal) -> None:
         first = end.unanswered[0]
         count = counted(len(end.unanswered), "unanswered row")
         say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
-    say(f"{done.seconds:.0f} s, {end.calls:,} calls sent{_by_batch(meter)}; {_received(meter)}")
+    ways = filter(None, (_by_batch(meter), _online(meter)))
+    say("; ".join((f"{done.seconds:.0f} s, {counted(end.calls, 'call')} sent", *ways)))
     twice = meter.billed_more_than_once.bodies
     say(f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice")
     if meter.lost_after_billing:
@@ -51,8 +52,8 @@ def _print_result(done: Rehearsal) -> None:
     _print_comparison(done)
 
 
-def _received(meter: MeterReading) -> str:
-    return f"online {meter.received:,} received, {meter.billed:,} billed"
+def _online(meter: MeterReading) -> str:
+    return f"online {meter.received:,} received, {meter.billed:,} billed" if meter.received else ""
 
 
 def _by_batch(meter: MeterReading) -> str:
@@ -62,7 +63,7 @@ def _by_batch(meter: MeterReading) -> str:
     ends = {"failed": batch.failed, "expired": batch.expired, "cancelled": batch.cancelled}
     others = "".join(f", {count:,} {end}" for end, count in ends.items() if count)
     return (
-        f"; {counted(batch.created, 'batch', 'batches')}{others} with {counted(batch.lines_received, 'call')}, "
+        f"{counted(batch.created, 'batch', 'batches')}{others} with {counted(batch.lines_received, 'call')}, "
         f"{batch.lines_billed:,} billed"
     )
 

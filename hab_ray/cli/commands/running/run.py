@@ -149,9 +149,9 @@ def _print_batches(work: Work, end: RunEnd) -> None:
 
 
 def _print_unanswered(work: Work, end: RunEnd) -> None:
-    say(f"unanswered: {counted(len(end.unanswered), 'row')}", "red")
-    for file, count in sorted(Counter(row.file for row in end.unanswered).items()):
-        say(f"  {file}: {count}")
+    kinds = Counter(row.file.split("/")[0] for row in end.unanswered)
+    listed = ", ".join(f"{count:,} in {kind}/" for kind, count in sorted(kinds.items()))
+    say(f"unanswered: {counted(len(end.unanswered), 'row')} ({listed})", "red")
     by_reason: dict[str, list[RowReason]] = defaultdict(list)
     for row in end.unanswered:
         by_reason[_WITH_NUMBER.sub("#", row.reason)].append(row)
