@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from math import comb, exp
+from math import comb, exp, hypot
 from random import Random
 from statistics import fmean
 
@@ -266,7 +266,7 @@ def test_overall_detects_what_its_dimensions_do_together() -> None:
     alike = Design.together([Design(4, 50, 0.4)] * 6)
     assert (alike.calls, alike.sd) == pytest.approx((300, 0.4))
     parts = [Design(4, 50, 0.4), Design(4, 200, 0.2)]
-    assert Design.together(parts).smallest == pytest.approx(np.hypot(*(part.smallest for part in parts)) / 2)
+    assert Design.together(parts).smallest == pytest.approx(hypot(*(part.smallest for part in parts)) / 2)
 
 
 def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:

@@ -150,9 +150,9 @@ def test_what_is_on_no_lattice_is_rounded_a_little() -> None:
     random = np.random.default_rng(3)
     sums = random.normal(size=12)
     assert p_value(sums) == pytest.approx(brute(sums.tolist()), abs=3 / 2**11)
-    sums = [random.integers(-10, 11, 14) / 10, random.integers(-10, 11, 8) / np.pi]
-    found = p_of_mean(sums, [14, 8])
-    assert found == pytest.approx(counted([sums[0] / 14, sums[1] / 8]), abs=1e-3)
+    first, second = random.integers(-10, 11, 14) / 10, random.integers(-10, 11, 8) / np.pi
+    found = p_of_mean([first, second], [14, 8])
+    assert found == pytest.approx(counted([first / 14, second / 8]), abs=1e-3)
 
 
 def counted(parts: list[np.typing.NDArray[np.float64]]) -> float:

@@ -7,6 +7,7 @@ import io
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -145,7 +146,7 @@ def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> N
     for reliable in (True, False):
         (axes,) = draw_agreement([Point("x", 0.6, 0.5, 0.7, reliable)]).axes
         assert ("hollow" in axes.get_xlabel()) is not reliable
-    below = next(text for text in axes.texts if "little" in text.get_text())
+    below: Any = next(text for text in axes.texts if "little" in text.get_text())
     assert below.xy[0] == 0.4 and below.get_ha() == "right"
 
 
