@@ -251,6 +251,14 @@ def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> 
     assert "with 3 generation calls no difference can be significant" in detail(few)
 
 
+def test_that_no_two_subjects_differ_anywhere_is_said_only_if_pairs_are_known_everywhere() -> None:
+    row = PairedDifference("a", "b", "d", 40, 40, 0.01, -0.1, 0.1, 0.5, 0.5, False, False, 0.05, 0.2)
+    (alone,) = separate_nobody([row], settings("a", "b", tests={"d": 40}))
+    assert alone.title == "No two subjects differ significantly"
+    (partly,) = separate_nobody([row], settings("a", "b", tests={"d": 40, "e": 40}))
+    assert partly.title == "Some dimensions tell no two subjects apart" and partly.severity == Severity.LOW
+
+
 def test_that_no_two_subjects_differ_is_the_first_thing_said(make_run: MakeRun) -> None:
     work = sound(make_run)
     change(work, lambda row: replace(row, issues=("A",) if number_of(row) % (2 + (row.subject == "poor")) else ()))

@@ -133,8 +133,9 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
     if alike[0] == OVERALL and len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
         listed[1:] = [f"{len(ends)} dimensions (differences of {ends[0]:.2f} to {ends[-1]:.2f} or more)"]
     severity, title, detail = Severity.LOW, "Some dimensions tell no two subjects apart", ""
-    if len(alike) == len(designs):
-        severity, title = Severity.HIGH, "No two subjects differ significantly, overall or in any dimension"
+    if len(alike) == len(designs) and settings.tests.keys() <= designs.keys():
+        everywhere = ", overall or in any dimension" if OVERALL in alike else ""
+        severity, title = Severity.HIGH, f"No two subjects differ significantly{everywhere}"
     elif OVERALL in alike:
         severity, title = Severity.MEDIUM, "No two subjects differ significantly overall"
     if severity is not Severity.LOW:
