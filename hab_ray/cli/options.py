@@ -11,7 +11,6 @@ from hab_ray.cli.views.tables import TableFormat
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.location import Location
-from hab_ray.storage.run import SWEEP
 
 
 def run_folder(text: str) -> Location:
@@ -33,7 +32,7 @@ def _run_of(path: Path) -> str:
 def sweep_file(text: str) -> Path:
     """Read the path of a sweep file; explain if this is a run's folder instead."""
     path = Path(text)
-    if (path / SWEEP).is_file():
+    if (path / "sweep.yaml").is_file():
         raise typer.BadParameter(f"{text} is the folder of a run. This command takes its sweep file")
     return path
 

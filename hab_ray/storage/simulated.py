@@ -11,6 +11,7 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.reach import reach
 from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
 NOTICE = "Simulated answers: these scores test the pipeline and measure nothing."
@@ -25,7 +26,7 @@ def refuse_simulated(sweep: Sweep) -> None:
         ConfigError: one of them does.
     """
     for key, folder in (("run", sweep.run_folder), ("store", sweep.store)):
-        if open_folder(folder).exists(MARKER):
+        if reach(folder).exists(MARKER):
             raise ConfigError(
                 f"{key}: {folder} holds a rehearsal's simulated replies ({MARKER}), which `hab rehearse` makes again; "
                 f"name another `{key}:` for replies that are paid for"

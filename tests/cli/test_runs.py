@@ -50,7 +50,8 @@ def test_a_sweep_and_the_folder_of_its_run_are_told_apart(desk: Desk) -> None:
     assert "is a sweep file" in told and "runs/small" in told
     (desk.folder / "runs/small").mkdir(parents=True)
     (desk.folder / "runs/small/sweep.yaml").touch()
-    assert "is the folder of a run" in desk.says("plan", "runs/small", status=Exit.CONFIGURATION)
+    for command in ("plan", "doctor"):
+        assert "is the folder of a run" in desk.says(command, "runs/small", status=Exit.CONFIGURATION)
 
 
 def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) -> None:

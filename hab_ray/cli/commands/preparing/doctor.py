@@ -17,7 +17,11 @@ from hab_ray.errors import ConfigError, Exit
 def command(
     sweep: Annotated[
         Path | None,
-        typer.Argument(metavar="SWEEP", help="The sweep file. Default: check this machine and the vendors with keys."),
+        typer.Argument(
+            parser=options.sweep_file,
+            metavar="SWEEP",
+            help="The sweep file. Default: check this machine and the vendors with keys.",
+        ),
     ] = None,
     subject: options.SubjectOption = None,
     judge: options.JudgeOption = None,
