@@ -15,6 +15,7 @@ from hab_ray.catalog.models import ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError
 from hab_ray.providers.access import endpoint_of, has_secret, variables_of
+from hab_ray.providers.base import NO_KEY
 from hab_ray.providers.http import http_date, new_session
 from hab_ray.visible import one_line
 
@@ -76,7 +77,7 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
     """Return whether the variables of an account's secrets are set; never show their values."""
     subject, names = f"{provider}: key", variables_of(entry)
     if not names:
-        return [ok(subject, "none is configured, so none is sent")]
+        return [ok(subject, f"none is configured; calls send {NO_KEY!r} instead")]
     missing = [name for name in names if not has_secret(name, os.environ)]
     if missing:
         remedy = "set the variable, or let <variable>_FILE name a file with the key; or leave these models out"

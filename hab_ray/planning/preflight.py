@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import cluster_address
-from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry, Unheeded, accepted, unheeded
+from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry, ProviderEntry, Unheeded, accepted, unheeded
 from hab_ray.catalog.prices import no_price
 from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
@@ -223,17 +223,28 @@ def _vendors(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
 
 
+def _missing_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str]) -> dict[str, str]:
+    wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
+    wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
+    return {variable: value for variable, value in wanted.items() if not has_secret(variable, environ)}
+
+
+def _runs_without(sweep: Sweep, failing: Set[str]) -> bool:
+    making = {name for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))}
+    subjects, judges = {s.model for s in sweep.subjects}, {j.model for j in sweep.judges}
+    return not making & failing and bool(subjects - failing) and bool(judges - failing)
+
+
 def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
-    for name, models in _models_of(work).items():
+    users = _models_of(work)
+    missing = {name: _missing_secrets(name, work.catalog.providers[name], environ) for name in users}
+    failing = {model for name, models in users.items() if missing[name] for model in models}
+    others = ", or run with --available-only" if _runs_without(work.sweep, failing) else ""
+    for name, models in users.items():
+        for variable, value in missing[name].items():
+            cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
+            yield Problem(Severity.ERROR, tuple(models), cause, f"set it to {value}{others}")
         provider = work.catalog.providers[name]
-        wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
-        wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
-        for variable, value in wanted.items():
-            if not has_secret(variable, environ):
-                cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
-                others = "" if set(models) == work.models.keys() else ", or run with --available-only"
-                remedy = f"set it to {value}{others}"
-                yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if provider.url is None and not provider.serve:
             cause = f"providers.{name}: no `url`"
             yield Problem(Severity.ERROR, tuple(models), cause, "give the address of its API")

@@ -138,6 +138,15 @@ def test_available_only_says_so_when_nothing_is_left(tmp_path: Path) -> None:
         available_only(sweep, problems)
 
 
+@pytest.mark.parametrize(("key", "offered"), [("OPENAI_API_KEY", True), ("ANTHROPIC_API_KEY", False)])
+def test_running_without_a_key_is_offered_only_if_subjects_and_judges_are_left(
+    tmp_path: Path, key: str, offered: bool
+) -> None:
+    sweep = small(tmp_path, providers={}, subjects=["gpt-6-luna", "claude-haiku-5-5"])
+    (missing,) = preflight(resolve(sweep, NOW), {key: "x"}, NOW.date())
+    assert ("--available-only" in str(missing)) == offered
+
+
 def test_what_makes_the_tests_cannot_be_left_out(tmp_path: Path) -> None:
     generate = {"model": "grok-3", "candidates": 3}
     select = {"embedding": "text-embedding-3-small", "tests": 2}
