@@ -36,10 +36,9 @@ def choose_executor(work: Work, environment: Mapping[str, str]) -> Choice:
     named = cluster_named(environment)
     if named:
         return Choice("ray", f"{named} is set")
-    calls = online_calls(work)
-    if calls >= MAX_CALLS:
-        return Choice("ray", f"there are up to {calls:,} online calls, not below {MAX_CALLS:,}")
-    return Choice("local", f"there are at most {calls:,} online calls, below {MAX_CALLS:,}")
+    if online_calls(work) >= MAX_CALLS:
+        return Choice("ray", f"there may be {MAX_CALLS:,} online calls or more")
+    return Choice("local", f"there are fewer than {MAX_CALLS:,} online calls")
 
 
 def cluster_named(environment: Mapping[str, str]) -> str | None:

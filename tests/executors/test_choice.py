@@ -18,10 +18,10 @@ RAY = {"RAY_ADDRESS": "127.0.0.1:6379"}
 @pytest.mark.parametrize(
     ("settings", "environment", "executor", "reason"),
     [
-        ({"providers": ONLINE}, {}, "local", "online calls, below 20,000"),
-        ({"providers": ONLINE, "samples": 1000}, {}, "ray", "not below 20,000"),
-        ({"providers": BATCHES, "samples": 1000}, {}, "local", "at most 0 online calls"),
-        ({"providers": BATCHES, "samples": 1000, "mode": "online"}, {}, "ray", "not below 20,000"),
+        ({"providers": ONLINE}, {}, "local", "fewer than 20,000 online calls"),
+        ({"providers": ONLINE, "samples": 1000}, {}, "ray", "20,000 online calls or more"),
+        ({"providers": BATCHES, "samples": 1000}, {}, "local", "fewer than 20,000 online calls"),
+        ({"providers": BATCHES, "samples": 1000, "mode": "online"}, {}, "ray", "20,000 online calls or more"),
         ({"providers": ONLINE}, RAY, "ray", "RAY_ADDRESS is set"),
         ({"providers": ONLINE, "executor": "local"}, RAY, "local", "as the sweep says"),
         ({"providers": ONLINE, "executor": "ray"}, {}, "ray", "as the sweep says"),

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import suppress
 from copy import deepcopy
 from math import inf
 from typing import Any, Self
@@ -25,6 +24,7 @@ from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK
 from hab_ray.engine.limits.client import RateLimitClient
+from hab_ray.engine.limits.protocol import WHOLE_PROVIDER
 from hab_ray.engine.online.reply_writer import MAX_QUEUED, JobStream, OnDurable, ReplyWriter
 from hab_ray.engine.online.retries import RetryLoop
 from hab_ray.engine.online.sender import Request, Sender, SharedServices
@@ -82,7 +82,10 @@ class OnlineEngine:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Wait for calls in flight, after `stop` no longer than its drain, and write their outcomes."""
+        """Wait for calls in flight, after `stop` no longer than its drain, and write their outcomes.
+
+        Outcomes that cannot be written are counted in `counters.stops`, because they are paid for again.
+        """
         self._limits.close("the engine has ended")
         for feeder in self._feeders:
             feeder.cancel()
@@ -91,8 +94,10 @@ class OnlineEngine:
         self._replies.close()
         await self._flusher
         self._free_disk_space()
-        with suppress(OSError):  # `complete` has raised it
+        try:
             await self._replies.flush()
+        except OSError as error:
+            self.counters.stops[WHOLE_PROVIDER] = self._replies.why_lost(error)
         await self._limits.__aexit__()
         await self._budget.__aexit__()
 
@@ -129,7 +134,7 @@ class OnlineEngine:
     def snapshot(self) -> Counters:
         """Return the counters so far; each open row is listed only once."""
         counters, budget = self.counters, self._budget
-        counters.stops.update(self._limits.stops)
+        counters.stops = {**self._limits.stops, **counters.stops}
         counters.outage = self._limits.outage
         counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
         counters.reserved_nanousd, counters.waits_for_nanousd = budget.reserved, budget.waiting.smallest

@@ -12,6 +12,7 @@ from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.engine.jobs import Counters, Job, OpenKind, OpenRow
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import StoreWriter
+from hab_ray.visible import counted
 
 OnDurable = Callable[[Sequence[tuple[Job, Outcome]]], None]
 
@@ -144,6 +145,13 @@ class ReplyWriter:
             left_s -= CHECK_EVERY_S
             if len(self._unwritten) >= len(self._waiting) > 0:
                 return
+
+    def why_lost(self, error: OSError) -> str:
+        """Say what it means that the outcomes still queued cannot be written."""
+        return (
+            f"{counted(len(self._unwritten), 'reply', 'replies')} could not be written ({error}): the next run sends the "
+            "calls again and pays for them again"
+        )
 
     def close(self) -> None:
         """Make `flush_regularly` write the remaining outcomes and return."""

@@ -107,7 +107,7 @@ async def _envelope(lines: bytes) -> AsyncIterator[bytes]:
 
 
 def _counts(batch: JsonObject) -> dict[str, int]:
-    return {name: int(count or 0) for name, count in batch["request_counts"].items()}
+    return {name: count for name, count in batch["request_counts"].items() if isinstance(count, int)}
 
 
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:

@@ -184,7 +184,7 @@ def _seen(batch: JsonObject) -> SeenBatch:
 
 
 def _counts(state: JsonObject | None) -> dict[str, int]:
-    return {name: int(count or 0) for name, count in (state or {}).items()}
+    return {name: count for name, count in (state or {}).items() if isinstance(count, int)}
 
 
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:

@@ -256,3 +256,23 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         with pytest.raises(OSError, match="No space left"):
             await b.complete([chat("a", f"{n}") for n in range(1000)])
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
+
+
+async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(writer: StoreWriter, taken: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(StoreWriter, "write", fails)
+    async with bench(tmp_path, "a", latency={"kind": "fixed", "value_s": 0.3}) as b:
+        async with b.engine:
+            work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(3)]))))
+            while b.engine.in_flight < 3:
+                await asyncio.sleep(0.01)
+            await b.engine.stop(20)
+            with pytest.raises(Interrupted):
+                await work
+        counted = b.engine.snapshot()
+        assert (await b.meter())["billed"] == 3 and not b.stored("a")
+        assert counted.stops[""].startswith("3 replies could not be written ([Errno 28] No space left on device)")
