@@ -76,7 +76,6 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.null_sweeps
 	$(BIN)/python -m benchmarks.analyses
 	$(BIN)/python -m benchmarks.annotation_form
-	$(BIN)/python benchmarks/selection.py
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/inspect_round_trip.py
 	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20

@@ -87,6 +87,7 @@ class WavesOfCell:
 
     def __init__(self, cell: Cell, unsent: Sequence[str], largest: int) -> None:
         self._cell, self.broken = cell, ""
+        self._store: Store | None = None
         progress: Progress | None = Progress(tuple(unsent), largest, cell.share)
         if cell.before:
             progress = cell.before.resumed(unsent, largest, cell.share)
@@ -145,7 +146,7 @@ class WavesOfCell:
         A row without a result, such as an expired one, counts at the cap: it may be answered, and billed, when it is
         sent again.
         """
-        store = Store(folder)
+        self._store = store = self._store or Store(folder)
         store.refresh(model)
         if any(one.kind is FailureKind.WITHHELD for one in store.failures(model, self.under_way).values()):
             self.broken = "the vendor did not show all of their results"
