@@ -148,10 +148,8 @@ class ReplyWriter:
 
     def why_lost(self, error: OSError) -> str:
         """Say what it means that the outcomes still queued cannot be written."""
-        return (
-            f"{counted(len(self._unwritten), 'reply', 'replies')} could not be written ({error}): the next run sends the "
-            "calls again and pays for them again"
-        )
+        lost = counted(len(self._unwritten), "reply", "replies")
+        return f"{lost} could not be written ({error}): the next run sends the calls again and pays for them again"
 
     def close(self) -> None:
         """Make `flush_regularly` write the remaining outcomes and return."""
