@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import ceil, prod, sqrt
 from statistics import NormalDist
 
 LEVEL, POWER = 0.05, 0.8
@@ -36,6 +36,12 @@ def standard_errors(pairs: int = 1) -> float:
     """Return how many standard errors a difference needs for a two-sided test of one of these pairs to detect it."""
     normal = NormalDist()
     return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
+
+
+def distinct_groups(items: int, size: int, chosen: int) -> int:
+    """Return from how many groups of this size so many randomly chosen items come on average."""
+    unused = prod(max(0, items - chosen - at) / (items - at) for at in range(size) if at < items)
+    return min(chosen, round(ceil(items / size) * (1 - unused)))
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from itertools import combinations, product
+from random import Random
+from statistics import mean
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from scipy import stats
 from hab_ray.analysis.intervals import gaffke
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import ahead, holm, mean_of, p_of, rank_ranges
-from hab_ray.analysis.power import Design, sentinels
+from hab_ray.analysis.power import Design, distinct_groups, sentinels
 from hab_ray.analysis.signflips import p_value
 
 
@@ -100,3 +102,10 @@ def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:
     assert count == 441 and sentinels() == count
     assert stats.norm.sf(stats.norm.ppf(0.975) - 0.02 * count**0.5 / 0.15) == pytest.approx(0.8, abs=1e-3)
     assert sentinels(0.04, 0.15) == pytest.approx(count / 4, abs=1)
+
+
+@pytest.mark.parametrize(("items", "size", "chosen"), [(3000, 3, 500), (36, 3, 6), (10, 1, 10), (2, 3, 2), (7, 3, 7)])
+def test_a_plan_counts_the_generation_calls_that_chosen_tests_come_from(items: int, size: int, chosen: int) -> None:
+    random = Random(1)
+    draws = [len({at // size for at in random.sample(range(items), chosen)}) for _ in range(2000)]
+    assert distinct_groups(items, size, chosen) == pytest.approx(mean(draws), abs=0.6)

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, sentinels, shown_shift
+from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, distinct_groups, sentinels, shown_shift
 from hab_ray.cli import options
 from hab_ray.cli.ending import console, ends_with_status, on_stderr, say
 from hab_ray.cli.prepare import Choices, prepare
@@ -28,17 +28,33 @@ from hab_ray.work import Work, drawn_tests, given_tests
 def _detectable_effects(work: Work) -> Iterator[str]:
     """Yield the smallest differences between subjects that the tests can show, and the judge drift sentinels can."""
     subjects, select, given = len(work.sweep.subject_names), work.sweep.select, given_tests(work)
-    sizes: dict[int, list[str]] = {}
+    sizes: dict[tuple[int, int], list[str]] = {}
     for dimension in work.rubrics:
-        tests = len(given[dimension]) if dimension in given else select.tests if select else 0
-        sizes.setdefault(tests, []).append(dimension.replace("_", " "))
+        is_given = dimension in given
+        tests = len(given[dimension]) if is_given else select.tests if select else 0
+        calls = tests if is_given else _generation_calls(work, tests)
+        sizes.setdefault((tests, calls), []).append(dimension.replace("_", " "))
     if subjects > 1:
-        yield from (Design(subjects, tests).told(", ".join(named)) for tests, named in sizes.items() if tests)
-        designs = [Design(subjects, tests) for tests, named in sizes.items() for _ in named]
+        for (tests, calls), named in sizes.items():
+            if tests:
+                yield Design(subjects, calls).told(", ".join(named), _calls(calls, tests))
+        designs = [Design(subjects, calls) for (_, calls), named in sizes.items() for _ in named]
         if len(designs) > 1 and all(design.calls for design in designs):
-            yield Design.together(designs).told("overall")
-    answers = subjects * sum(tests * len(named) for tests, named in sizes.items())
+            together = Design.together(designs)
+            tests = sum(tests * len(named) for (tests, _), named in sizes.items())
+            yield together.told("overall", _calls(together.calls, tests))
+    answers = subjects * sum(tests * len(named) for (tests, _), named in sizes.items())
     yield _detectable_drift(min(work.sweep.sentinels, answers))
+
+
+def _generation_calls(work: Work, tests: int) -> int:
+    """Return from how many generation calls so many of the candidates come, on average over random choices."""
+    generate = work.sweep.generate
+    return distinct_groups(generate.candidates, generate.per_call, tests) if generate else tests
+
+
+def _calls(calls: int, tests: int) -> str:
+    return "tests" if calls == tests else f"generation calls (of {tests} tests)"
 
 
 def _detectable_drift(number: int) -> str:
