@@ -46,8 +46,18 @@ class EndpointAnswer:
 async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
     """Send a request to every endpoint with a URL concurrently, each with a timeout of `within_s` seconds."""
     async with new_session() as session:
-        requests = [_ask(session, name, _asked_url(entry), within_s) for name, entry in providers.items() if entry.url]
+        requests = [_ask_provider(session, name, entry, within_s) for name, entry in providers.items() if entry.url]
         return list(await asyncio.gather(*requests))
+
+
+async def _ask_provider(
+    session: aiohttp.ClientSession, name: str, entry: ProviderEntry, within_s: float
+) -> EndpointAnswer:
+    """Ask an endpoint; if its list of models does not come, as from a proxy that collects it slowly, its URL alone."""
+    url, asked = entry.url or "", _asked_url(entry)
+    answered = await _ask(session, name, asked, within_s)
+    is_silent = answered.status is None and asked != url
+    return await _ask(session, name, url, within_s) if is_silent else answered
 
 
 def _asked_url(entry: ProviderEntry) -> str:

@@ -120,6 +120,19 @@ async def test_models_that_an_endpoint_does_not_list_are_named_and_no_key_is_sen
     assert asked[0].startswith(b"GET /v1/models ") and b"authorization" not in asked[0].lower()
 
 
+async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if b"/models" not in await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    entry = ProviderEntry(kind="openai", url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
+    server.close()
+    assert endpoints.reachable(answered, entry).level is Level.OK
+
+
 def test_keys_are_shown_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = ProviderEntry(kind="openai", url="http://h/v1", key_env="LAB_KEY", headers_env={"X-Team": "LAB_TEAM"})
     monkeypatch.setenv("LAB_KEY", "sk-hush-hush-1")
