@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
 
-from hab_ray.catalog.models import ProviderEntry, load_catalog
+from hab_ray.catalog.models import ModelEntry, ProviderEntry, load_catalog
+from hab_ray.catalog.prices import no_price, priced
 from hab_ray.cli.ending import console
 from hab_ray.cli.prepare import Choices, chosen_sweep
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
-from hab_ray.doctor.findings import Finding, Level, ok
+from hab_ray.doctor.findings import Finding, Level, ok, wrong
 from hab_ray.errors import Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
@@ -42,8 +43,17 @@ def check_sweep(sweep: Sweep) -> Iterator[Finding]:
     yield machine.room("store", sweep.store)
     served = [(name, entry) for name, entry in entries.items() if catalog.providers[entry.provider].serve]
     yield from machine.weights(served)
-    yield from _check_vendors(providers)
+    yield from _prices(entries)
+    yield from _check_vendors(providers, list(entries.values()))
     yield from _gemini_versions(providers, open_folder(sweep.store))
+
+
+def _prices(entries: Mapping[str, ModelEntry]) -> Iterator[Finding]:
+    today = datetime.now(UTC).date()
+    for name, entry in entries.items():
+        if priced(entry, today).price is None:
+            cause, _, remedy = no_price(entry).partition("; ")
+            yield wrong(f"price of {name}", cause, remedy)
 
 
 def _gemini_versions(providers: Mapping[str, ProviderEntry], store: Folder) -> Iterator[Finding]:
@@ -69,13 +79,14 @@ def _check_machine() -> Iterator[Finding]:
     yield from _check_vendors(with_key)
 
 
-def _check_vendors(providers: Mapping[str, ProviderEntry]) -> Iterator[Finding]:
+def _check_vendors(providers: Mapping[str, ProviderEntry], models: Sequence[ModelEntry] = ()) -> Iterator[Finding]:
     answers = asyncio.run(endpoints.ask_all(providers))
     yield machine.clock(datetime.now(UTC), [(one.provider, one.date) for one in answers if one.date])
     by_provider = {one.provider: one for one in answers}
     for name, entry in providers.items():
         if name in by_provider:
-            yield endpoints.reachable(by_provider[name])
+            yield endpoints.reachable(by_provider[name], entry)
+            yield from endpoints.unlisted(by_provider[name], [model for model in models if model.provider == name])
         yield from endpoints.keys(name, entry)
 
 

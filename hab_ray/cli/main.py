@@ -45,7 +45,10 @@ def _before_any_command(
     ] = False,
     env_file: Annotated[
         Path | None,
-        typer.Option(help="A file of environment variables, such as API keys. Default: the *_KEY variables of ./.env."),
+        typer.Option(
+            metavar="FILE",
+            help="A file of environment variables, such as API keys. Default: the *_KEY variables of ./.env.",
+        ),
     ] = None,
 ) -> None:
     verbosity.tracebacks = verbose

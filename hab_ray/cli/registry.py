@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
 from typing_extensions import override
 
 from hab_ray.cli import commands
@@ -52,6 +52,24 @@ class CommandGroup(TyperGroup):
             raise typer.Exit(say_error(error, verbosity.tracebacks)) from None
 
 
+class PlainArgument(TyperArgument):
+    """An argument as most tools show it: SWEEP if it is required, [SWEEP] if not, and without its Python type."""
+
+    @override
+    def get_usage_pieces(self, ctx: Any) -> list[str]:
+        name = self._shown if self.required else f"[{self._shown}]"
+        return [name if self.nargs == 1 else f"{name}..."]
+
+    @override
+    def get_help_record(self, ctx: Any) -> tuple[str, str] | None:
+        record = super().get_help_record(ctx)
+        return record and (self._shown, record[1])
+
+    @property
+    def _shown(self) -> str:
+        return self.metavar or str(self.name).upper()
+
+
 def _first_line(file: Path) -> str:
     """Return the text after the colon in the first line of a command's file, capitalised."""
     with file.open(encoding="utf-8") as opened:
@@ -69,4 +87,13 @@ def _load(name: str) -> Any:
             parent.command(name)(loaded)
         else:
             raise TypeError(f"it is a {type(loaded).__name__}, neither a function nor a typer.Typer")
-        return typer.main.get_group(parent).commands[name]
+        return _with_plain_arguments(typer.main.get_group(parent).commands[name])
+
+
+def _with_plain_arguments(command: Any) -> Any:
+    """Make typer's arguments of a command and its subcommands plain; typer has no option for their class."""
+    for each in (command, *getattr(command, "commands", {}).values()):
+        for parameter in each.params:
+            if type(parameter) is TyperArgument:
+                parameter.__class__ = PlainArgument
+    return command

@@ -14,7 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_core import ErrorDetails
 
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
@@ -60,6 +60,15 @@ def _only_budget(budget: SpendingLimit | None, info: ValidationInfo) -> Spending
     return budget
 
 
+def _file_or_seeds(given: Any) -> Any:
+    if given is None or isinstance(given, str | os.PathLike | Location):
+        return given
+    raise ValueError(
+        "takes the path of a file of tests, or `seeds` for the rubrics' own queries; how many tests to make per "
+        "dimension is `tests:` under `select:`, as in `select: {embedding: text-embedding-3-small, tests: 30}`"
+    )
+
+
 class Sweep(Strict):
     """A sweep file. `tests` names a file of tests, or is `seeds` to use the rubrics' seed queries.
 
@@ -96,7 +105,9 @@ class Sweep(Strict):
     generate: Generate | None = None
     validation: Validation | None = Field(default=None, alias="validate")
     select: Select | None = None
-    tests: Annotated[Literal["seeds"] | Place | None, Field(union_mode="left_to_right")] = None
+    tests: Annotated[
+        Literal["seeds"] | Place | None, Field(union_mode="left_to_right"), BeforeValidator(_file_or_seeds)
+    ] = None
     providers: Mapping[Name, ProviderEntry] = {}
     responses: GivenAnswers | None = None
     subjects: Annotated[tuple[Subject, ...], Field(validate_default=True, max_length=MAX_LISTED)] = ()

@@ -6,27 +6,33 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from urllib.parse import urlsplit
 
 import aiohttp
 
-from hab_ray.catalog.models import ProviderEntry
+from hab_ray.catalog.addresses import LOOPBACK
+from hab_ray.catalog.models import ModelEntry, ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
-from hab_ray.errors import ConfigError
+from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers.access import endpoint_of, has_secret, variables_of
 from hab_ray.providers.base import NO_KEY
-from hab_ray.providers.http import http_date, new_session
+from hab_ray.providers.http import http_date, json_object, new_session
 from hab_ray.visible import one_line
 
 WITHIN_S = 5.0
 _SLOW_S = 2.0
-_MAX_CAUSE = 160
+_MODELS = "/models"
+_MAX_CAUSE, _MAX_NAME, _MAX_LISTED = 160, 80, 8
 
 
 @dataclass(frozen=True)
 class EndpointAnswer:
-    """An endpoint's answer to a request without a key, or the `problem`. `date` is by the endpoint's clock."""
+    """An endpoint's answer to a request without a key, or the `problem`.
+
+    `date` is by the endpoint's clock. `models` are the names that it lists, if it was asked for them and lists any.
+    """
 
     provider: str
     url: str
@@ -34,13 +40,31 @@ class EndpointAnswer:
     seconds: float
     date: datetime | None = None
     problem: str = ""
+    models: tuple[str, ...] = ()
 
 
 async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
     """Send a request to every endpoint with a URL concurrently, each with a timeout of `within_s` seconds."""
     async with new_session() as session:
-        requests = [_ask(session, name, entry.url, within_s) for name, entry in providers.items() if entry.url]
+        requests = [_ask_provider(session, name, entry, within_s) for name, entry in providers.items() if entry.url]
         return list(await asyncio.gather(*requests))
+
+
+async def _ask_provider(
+    session: aiohttp.ClientSession, name: str, entry: ProviderEntry, within_s: float
+) -> EndpointAnswer:
+    """Ask an endpoint; if its list of models does not come, as from a proxy that collects it slowly, its URL alone."""
+    url, asked = entry.url or "", _asked_url(entry)
+    answered = await _ask(session, name, asked, within_s)
+    is_silent = answered.status is None and asked != url
+    return await _ask(session, name, url, within_s) if is_silent else answered
+
+
+def _asked_url(entry: ProviderEntry) -> str:
+    """Return the URL of OpenAI's list of models at an endpoint that may give it without a key, else the endpoint's."""
+    url = entry.url or ""
+    needs_no_key = not variables_of(entry) or urlsplit(url).hostname in LOOPBACK
+    return f"{url.rstrip('/')}{_MODELS}" if entry.kind == "openai" and needs_no_key else url
 
 
 async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s: float) -> EndpointAnswer:
@@ -48,7 +72,9 @@ async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s
     try:
         async with asyncio.timeout(within_s), session.get(url, allow_redirects=False) as response:
             date = http_date(response.headers.get("Date", ""))
-            return EndpointAnswer(provider, url, response.status, time.monotonic() - started, date)
+            answered = EndpointAnswer(provider, url, response.status, time.monotonic() - started, date)
+            is_list = response.status == 200 and url.endswith(_MODELS)
+            return replace(answered, models=_names(await response.read())) if is_list else answered
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
     except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -56,8 +82,16 @@ async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s
     return EndpointAnswer(provider, url, None, time.monotonic() - started, problem=problem)
 
 
-def reachable(answered: EndpointAnswer) -> Finding:
-    """Return whether an endpoint is reachable. Any HTTP answer will do: most vendors refuse requests without a key."""
+def _names(body: bytes) -> tuple[str, ...]:
+    """Return the names in a list of models as OpenAI writes it; none if the endpoint sends something else."""
+    try:
+        return tuple(str(model["id"]) for model in json_object(body)["data"])
+    except (CallError, KeyError, TypeError):
+        return ()
+
+
+def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
+    """Return whether an endpoint is reachable. It may refuse a request without a key if the sweep names a key."""
     subject = f"{answered.provider}: endpoint"
     if answered.status is None:
         return wrong(
@@ -68,9 +102,28 @@ def reachable(answered: EndpointAnswer) -> Finding:
     seen = f"{answered.url} answers in {answered.seconds * 1000:.0f} ms (asked without a key: HTTP {answered.status})"
     if 300 <= answered.status < 400:
         return warn(subject, seen, "it redirects, and redirects are not followed: is it the network's login page?")
+    if answered.status in (401, 403) and not variables_of(entry):
+        remedy = f"if it needs a key, add `key_env: VARIABLE` to `providers.{answered.provider}` and set that variable"
+        return warn(subject, seen, remedy)
     if answered.seconds > _SLOW_S:
         return warn(subject, seen, "the network is slow; every call takes that much longer")
     return ok(subject, seen)
+
+
+def unlisted(answered: EndpointAnswer, models: Sequence[ModelEntry]) -> Sequence[Finding]:
+    """Return a warning about the sweep's models that the endpoint's list lacks. Ollama's adds `:latest` to names."""
+    listed = [name.removesuffix(":latest") for name in answered.models]
+    wanted = dict.fromkeys(m.wire for m in models if not any(m.covers(name) for name in (*listed, *answered.models)))
+    if not listed or not wanted:
+        return []
+    seen = f"{answered.url} does not list {_some(list(wanted))}"
+    remedy = f"correct the names, or load the models at the endpoint; it lists {_some(answered.models)}"
+    return [warn(f"{answered.provider}: models", seen, remedy)]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(one_line(name, _MAX_NAME) for name in names[:_MAX_LISTED]) + more
 
 
 def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:

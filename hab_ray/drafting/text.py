@@ -84,7 +84,8 @@ def _provider(endpoint: OwnEndpoint) -> Iterator[str]:
         yield _line("    kind: openai", "the protocol it speaks")
     yield f"    url: {_scalar(endpoint.url)}"
     if urlsplit(endpoint.url).hostname in LOOPBACK:
-        yield _line("    limits: {concurrent: 64}", "a server on this machine: not the vendor's rate limits")
+        remedy = "delete this line" if endpoint.like else "add its requests_per_minute and tokens_per_minute"
+        yield _line("    limits: {concurrent: 64}", f"a server on this machine; if it forwards to a vendor, {remedy}")
     if endpoint.key_env:
         yield _line(f"    key_env: {endpoint.key_env}", "the variable with the key, never the key itself")
     if endpoint.price:

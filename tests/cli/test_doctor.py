@@ -51,6 +51,15 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors)
     assert "doctor-visited" in store.get(store.list("runs")[0]).decode()
 
 
+def test_a_model_without_a_price_is_wrong_because_hab_run_refuses_it(desk: Desk, vendor: Vendors) -> None:
+    provider = {"kind": "openai", "url": f"{vendor().url}/x/sim/v1"}
+    less = {"tests": "seeds", "subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
+    sweep = desk.sweep("unpriced", "", providers={"sim": provider}, **less)
+    assert "no price is known for alpha" in desk.says("run", sweep, "--yes", status=2)
+    examined = desk.says("doctor", sweep, status=2)
+    assert "price of sim/alpha" in examined and "price of sim/judge" in examined
+
+
 @pytest.mark.parametrize("out", ["/proc/x.jsonl", "place.yaml/x.jsonl", "."])
 def test_nothing_is_asked_where_the_exchanges_cannot_be_written(desk: Desk, vendor: Vendors, out: str) -> None:
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}})

@@ -53,6 +53,26 @@ def test_help_names_files_that_are_there() -> None:
     assert {name for name in named if not (ROOT / name).exists()} == set()
 
 
+@pytest.mark.parametrize(
+    ("command", "usage"),
+    [
+        ("plan", "plan [OPTIONS] SWEEP"),
+        ("doctor", "doctor [OPTIONS] [SWEEP]"),
+        ("compare", "compare [OPTIONS] RUN RUN|published"),
+        ("store gc", "store gc [OPTIONS] [STORE] [RUN]..."),
+        ("batches cancel", "batches cancel [OPTIONS] RUN [BATCH]..."),
+        ("import tests", "import tests [OPTIONS] FILE|published..."),
+        ("annotate sheet", "annotate sheet [OPTIONS] RUN"),
+        ("simulate", "simulate [OPTIONS]"),
+    ],
+)
+def test_usage_reads_like_that_of_other_tools(command: str, usage: str) -> None:
+    """Without braces around what is required, and without the names of Python's types."""
+    shown = CliRunner().invoke(app, [*command.split(), "--help"]).output
+    assert shown.splitlines()[0].endswith(f" {usage}")
+    assert re.findall(r"<(?:\w*\[)?(?:Path|path|str|int|float|Location)\b.*?>|\{", shown) == []
+
+
 def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("jobs/quick.yaml", "jobs/experiments/human-check.yaml"):

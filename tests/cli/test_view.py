@@ -48,6 +48,22 @@ def test_rows_that_were_in_the_store_are_no_speed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("judged", "answered", "told"),
+    [
+        (replace(STAGE, stage="judge", total=0), 30, "30/100 rows known so far  $0.0000  about 35 s left for these  "),
+        (replace(STAGE, stage="judge", total=20), 30, "30/120 rows known so far  $0.0000  about 35 s left for these  "),
+        (replace(STAGE, stage="judge"), 100, "100/200 rows  $0.0000  waits "),
+    ],
+)
+def test_totals_that_later_stages_add_to_are_called_known_so_far(
+    judged: StageProgress, answered: int, told: str
+) -> None:
+    later = replace(STAGE, done=answered, answered=answered)
+    stages = [replace(AT_START, elapsed_s=s, stages=(one, judged)) for s, one in ((0.0, STAGE), (15.0, later))]
+    assert told in printed(*stages)[-1]
+
+
+@pytest.mark.parametrize(
     ("changes", "told"),
     [
         ({"stages": (replace(STAGE, in_flight=0),), "batches": (BATCH,)}, "waits for 1 batch "),

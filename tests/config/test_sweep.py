@@ -134,6 +134,13 @@ def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key:
     assert {line.partition(": ")[0] for line in problems(load, path, **changes)} == {key}
 
 
+@pytest.mark.parametrize("tests", [30, True, ["a.csv"], {"extend": 3}])
+def test_a_number_of_tests_is_pointed_to_its_key(tests: object, load: Load, path: Path) -> None:
+    (line,) = problems(load, path, tests=tests)
+    assert line.startswith("tests: takes the path of a file of tests, or `seeds`")
+    assert line.endswith("`select: {embedding: text-embedding-3-small, tests: 30}`")
+
+
 @pytest.mark.parametrize(
     ("changes", "key"),
     [

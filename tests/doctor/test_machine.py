@@ -79,11 +79,58 @@ async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
     answers = {one.provider: one for one in await endpoints.ask_all(entries, within_s=1.0)}
     assert time.monotonic() - started < 3
     assert answers["p0"].status == 401 and answers["p0"].date == NOW
-    assert endpoints.reachable(answers["p0"]).level is Level.OK
+    refused = endpoints.reachable(answers["p0"], entries["p0"])
+    assert refused.level is Level.WARN and "`key_env: VARIABLE` to `providers.p0`" in refused.remedy
+    assert endpoints.reachable(answers["p0"], entries["p0"].model_copy(update={"key_env": "K"})).level is Level.OK
     assert answers["p1"].problem == "no answer within 1 s"
-    assert answers["p2"].status is None and endpoints.reachable(answers["p2"]).level is Level.WRONG
+    assert answers["p2"].status is None and endpoints.reachable(answers["p2"], entries["p2"]).level is Level.WRONG
     servers[0].close()
     servers[1].close()
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        (b'{"data": [{"id": "alpha"}, {"id": "beta:latest"}]}', "gamma"),
+        (b'{"data": [{"id": "gamma"}, {"id": "beta-2026-01-01"}]}', "alpha"),
+        (b'{"data": [{"id": "gamma"}, {"id": "alpha"}, {"id": "beta"}]}', ""),
+        (b'{"data": []}', ""),
+        (b'{"data": [7]}', ""),
+        (b"<html>", ""),
+    ],
+)
+async def test_models_that_an_endpoint_does_not_list_are_named_and_no_key_is_sent(
+    monkeypatch: pytest.MonkeyPatch, body: bytes, told: str
+) -> None:
+    monkeypatch.setenv("LAB_KEY", "sk-hush-hush-1")
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+        await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/"
+    entry = ProviderEntry(kind="openai", url=url, key_env="LAB_KEY")
+    (answered,) = await endpoints.ask_all({"lab": entry})
+    server.close()
+    found = endpoints.unlisted(answered, [ModelEntry(provider="lab", wire=wire) for wire in ("alpha", "beta", "gamma")])
+    assert [(each.level, each.seen.rpartition("list ")[2]) for each in found] == ([(Level.WARN, told)] if told else [])
+    assert asked[0].startswith(b"GET /v1/models ") and b"authorization" not in asked[0].lower()
+
+
+async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if b"/models" not in await reader.readuntil(b"\r\n\r\n"):
+            writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
+            await writer.drain()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    entry = ProviderEntry(kind="openai", url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
+    (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
+    server.close()
+    assert endpoints.reachable(answered, entry).level is Level.OK
 
 
 def test_keys_are_shown_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,19 @@ def test_what_is_written_is_what_was_answered(endpoint: OwnEndpoint | None, test
         assert written.price == endpoint.price
 
 
+@pytest.mark.parametrize(
+    ("like", "done"), [("openai", "delete this line"), (None, "add its requests_per_minute and tokens_per_minute")]
+)
+def test_a_proxy_on_this_machine_gets_its_vendors_limits_by_what_the_remark_says(like: str | None, done: str) -> None:
+    endpoint = OwnEndpoint("http://localhost:4000/v1", like, price=None if like else UsdPrice(input=1, output=1))
+    text = sweep_text(Answers("first", ("gpt-4.1",), ("gpt-4.1",), (), None, endpoint), None, TODAY, "first.yaml", None)
+    (line,) = [line for line in text.splitlines() if "limits:" in line]
+    assert line.endswith(f"a server on this machine; if it forwards to a vendor, {done}")
+    if like:
+        catalog = checked_sweep(parse_yaml(text.replace(line, "")), "first.yaml").catalog
+        assert catalog.find("gateway/gpt-4.1").limits == catalog.find("gpt-4.1").limits
+
+
 def test_the_price_stands_at_the_head() -> None:
     given = Answers("first", ("gpt-6-luna",), ("gpt-6.1-terra",))
     head = sweep_text(given, None, TODAY, "first.yaml", COST).splitlines()[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -86,19 +86,20 @@ class View:
     def line(self, progress: Progress) -> str:
         """Return the run's progress in one line of at most `MAX_COLUMNS` characters.
 
-        It has the rows done of those known so far, the dollars of this process, the longest remaining time of any model
-        at its present rate, what the run waits for, and the progress of each unfinished model.
+        It has the rows done of those known so far, the dollars of this process, the longest time that any model needs
+        for its known rows at its present rate, what the run waits for, and the progress of each unfinished model.
         """
+        is_growing = more_may_follow(progress.stages)
         stages = [stage for stage in progress.stages if stage.total]
         done, total = sum(stage.done for stage in stages), sum(stage.total for stage in stages)
         left = max((s for stage in stages if (s := self._left_s(stage)) is not None), default=None)
         failed = sum(stage.failed for stage in stages)
         unfinished = [s for s in stages if s.in_flight or s.done < s.total]
         parts = [
-            f"{done:,}/{total:,} rows",
+            f"{done:,}/{total:,} rows{' known so far' * is_growing}",
             f"{failed:,} failed" if failed else "",
             f"${progress.cost_nanousd / NANO:.4f}",
-            f"about {duration(left)} left" if left is not None else "",
+            f"about {duration(left)} left{' for these' * is_growing}" if left is not None else "",
             f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
             ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in unfinished),
         ]
@@ -118,7 +119,8 @@ class View:
         cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
         batches = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
-        totals = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}"
+        more = "  more rows may follow" if more_may_follow(progress.stages) else ""
+        totals = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}{more}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
         outages = [f"{provider}: {outage}" for provider, outage in progress.outages.items()]
         notes = filter(None, [*map(one_line, (*progress.notes, *outages)), waiting_for_money(progress)])
@@ -136,6 +138,11 @@ class View:
             f"{rate:.1f}" if rate and left else "",
             "" if left_s is None else duration(left_s),
         )
+
+
+def more_may_follow(stages: Sequence[StageProgress]) -> bool:
+    """Return whether the totals may grow: a stage has no rows yet, or one before the last is unfinished."""
+    return any(not one.total or (one.stage != stages[-1].stage and one.done < one.total) for one in stages)
 
 
 def _countdown(draining: Draining) -> str:

@@ -19,7 +19,7 @@ command = typer.Typer(
     help="Convert the published wording and data, or your own, into files that sweeps read.", no_args_is_help=True
 )
 LicenceOption = Annotated[
-    str, typer.Option(help="The licence of the imported material, instead of the one found there.")
+    str, typer.Option(metavar="LICENCE", help="The licence of the imported material, instead of the one found there.")
 ]
 
 
@@ -27,7 +27,7 @@ LicenceOption = Annotated[
 @ends_with_status
 def rubrics_command(
     checkout: Annotated[Path, typer.Argument(help="The folder of a checkout of the published code.")],
-    out: Annotated[Path, typer.Option(help="The new folder of rubrics.")] = Path("imported_rubrics"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder of rubrics.")] = Path("imported_rubrics"),
     licence: LicenceOption = "",
     execute_unknown: Annotated[
         bool, typer.Option("--execute-unknown", help="Execute code other than the published one; read it first.")
@@ -73,7 +73,7 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 SourceArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE...|published",
+        metavar="FILE|published",
         help="A .parquet, .csv, .jsonl or .json file, or several with the same columns, or the published rows; "
         "published-evaluations and published-annotations name one of the two data sets. Without a column for the "
         "dimension, the file's name is the dimension.",
@@ -101,14 +101,18 @@ ScaleOption = Annotated[
         metavar="LOW:HIGH", help="The scale of the scores, such as 1:7; fractions are allowed. Default: 0:10."
     ),
 ]
-RubricsOption = Annotated[Path | None, typer.Option(help="The folder of rubrics that the tests are for.")]
+RubricsOption = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="The folder of rubrics that the tests are for.")
+]
 
 
 @command.command("tests")
 @ends_with_status
 def tests_command(
     source: SourceArgument,
-    out: Annotated[Path, typer.Option(help="The new file of tests, .parquet or .jsonl.")] = Path("tests.parquet"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of tests, .parquet or .jsonl.")] = Path(
+        "tests.parquet"
+    ),
     column: ColumnOption = None,
     value: ValueOption = None,
     licence: LicenceOption = "",
@@ -130,7 +134,9 @@ def tests_command(
 @ends_with_status
 def responses_command(
     source: SourceArgument,
-    out: Annotated[Path, typer.Option(help="The new file of answers, .parquet or .jsonl.")] = Path("responses.parquet"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of answers, .parquet or .jsonl.")] = Path(
+        "responses.parquet"
+    ),
     column: ColumnOption = None,
     value: ValueOption = None,
     licence: LicenceOption = "",
@@ -153,7 +159,9 @@ def responses_command(
 @ends_with_status
 def verdicts_command(
     source: SourceArgument,
-    out: Annotated[Path, typer.Option(help="The new file of verdicts, .parquet or .jsonl.")] = Path("verdicts.parquet"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of verdicts, .parquet or .jsonl.")] = Path(
+        "verdicts.parquet"
+    ),
     column: ColumnOption = None,
     value: ValueOption = None,
     licence: LicenceOption = "",
@@ -178,7 +186,9 @@ def verdicts_command(
 @ends_with_status
 def ratings_command(
     source: SourceArgument,
-    out: Annotated[Path, typer.Option(help="The new file of ratings, .parquet or .jsonl.")] = Path("ratings.parquet"),
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of ratings, .parquet or .jsonl.")] = Path(
+        "ratings.parquet"
+    ),
     column: ColumnOption = None,
     value: ValueOption = None,
     comments: Annotated[bool, typer.Option("--comments", help="Keep raters' comments, which may name them.")] = False,

@@ -62,7 +62,9 @@ def _show(line: str, fidelity: Fidelity | None) -> None:
 @ends_with_status
 def new_command(
     name: Annotated[str, typer.Argument(metavar="ID", help="The dimension's id, e.g. admit_mistakes.")],
-    folder: Annotated[Path, typer.Option(help="The folder for the file; created if missing.")] = Path("my_rubrics"),
+    folder: Annotated[Path, typer.Option(metavar="DIR", help="The folder for the file; created if missing.")] = Path(
+        "my_rubrics"
+    ),
 ) -> Exit:
     """Write a template for a new dimension.
 

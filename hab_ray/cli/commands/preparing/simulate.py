@@ -80,11 +80,16 @@ async def _serve(server: AbstractAsyncContextManager[str], lines: Callable[[str]
 
 @ends_with_status
 def command(
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port on 127.0.0.1; 0 takes a free one.")] = 0,
-    profile: Annotated[Path | None, typer.Option(help="A YAML or JSON file of the simulator's settings.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed, instead of the profile's.")] = None,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="The port on 127.0.0.1; 0 takes a free one.")
+    ] = 0,
+    profile: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A YAML or JSON file of the simulator's settings.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="The seed, instead of the profile's.")] = None,
     speed: Annotated[
-        float | None, typer.Option(min=0.001, help="Seconds that pass for batches in one real second.")
+        float | None,
+        typer.Option(min=0.001, metavar="SECONDS", help="Seconds that pass for batches in one real second."),
     ] = None,
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Replay the answers in a file written by `hab doctor --live`.")

@@ -19,15 +19,16 @@ command = typer.Typer(help="Make forms for people to rate a run's answers.", no_
 @ends_with_status
 def sheet_command(
     run: RunFolderArgument,
-    out: Annotated[Path, typer.Option(help="The new folder for the raters' files.")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder for the raters' files.")],
     per_dimension: Annotated[
-        int | None, typer.Option(help="Answers per dimension, spread over the subjects.", show_default=False)
+        int | None,
+        typer.Option(metavar="N", help="Answers per dimension, spread over the subjects.", show_default=False),
     ] = None,
     per_subject: Annotated[
-        int | None, typer.Option(help="Instead: answers per subject and dimension.", show_default=False)
+        int | None, typer.Option(metavar="N", help="Instead: answers per subject and dimension.", show_default=False)
     ] = None,
-    raters: Annotated[int, typer.Option(help="Number of raters; each rates every answer.")] = 3,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    raters: Annotated[int, typer.Option(metavar="N", help="Number of raters; each rates every answer.")] = 3,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the sample.")] = 0,
 ) -> Exit:
     """Write a form per rater with a sample of answers.
 

@@ -27,8 +27,10 @@ def command(
             "formula with '; csv-raw does not), json, or inspect (logs for `inspect view`).",
         ),
     ],
-    out: Annotated[Path, typer.Option(help="The new folder to write to.")],
-    licence: Annotated[str, typer.Option(help="The licence to state on the card, such as cc-by-4.0.")] = "unknown",
+    out: Annotated[Path, typer.Option(metavar="DIR", help="The new folder to write to.")],
+    licence: Annotated[
+        str, typer.Option(metavar="LICENCE", help="The licence to state on the card, such as cc-by-4.0.")
+    ] = "unknown",
     i_may_share: Annotated[
         bool, typer.Option("--i-may-share", help="Include material of others without a known licence.")
     ] = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -31,6 +32,7 @@ NEEDED = 4 * 10**9
 """Bytes of free memory, and of free disk, that the large weights need."""
 _REPORT_EVERY = 0.1
 TEXT_SHOWN = 900
+_BREAKS_OFF = re.compile(r"[\w,;:(-]\Z")
 NEXT = (
     ("rehearse jobs/small.yaml", "a whole sweep against simulated vendors, checked against a planted truth"),
     ("init", "writes a sweep for your own models, with its price"),
@@ -127,9 +129,11 @@ def _lines(rubric: Rubric, transcript: Transcript, answer: Answer, verdict: Verd
 
 
 def _block(label: str, text: str) -> Iterator[str]:
-    shown = text if len(text) <= TEXT_SHOWN else f"{text[:TEXT_SHOWN]} ..."
+    """Yield a label and the text; " ..." marks one that is cut here, or that breaks off at the model's token limit."""
+    shown = text[:TEXT_SHOWN].strip()
+    is_cut = len(text) > TEXT_SHOWN or _BREAKS_OFF.search(shown)
     yield one_line(f"{label}:")
-    yield textwrap.indent(for_terminal(shown.strip()), "    ")
+    yield textwrap.indent(for_terminal(f"{shown} ..." if is_cut else shown), "    ")
 
 
 def program() -> str:

@@ -118,7 +118,9 @@ def command(
         Location | None,
         typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of one in the run's folder."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the simulator's answers and of the planted truth.")] = 0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", help="Seed of the simulator's answers and of the planted truth.")
+    ] = 0,
     faults: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A YAML file of faults to simulate, e.g. jobs/nightmare.yaml.")
     ] = None,
