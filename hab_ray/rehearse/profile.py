@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from hashlib import sha256
+from random import Random
 
 from pydantic import ValidationError
 
@@ -78,13 +79,14 @@ def profile_of(work: Work, play: Play) -> Profile:
     if trouble.verdicts != Malformed():
         _check_judges(work)
     tests = [*(test for tests in given.values() for test in tests), *_paraphrases(work)]
+    dimensions = {name: _dimension(work, name, points[name], play.seed) for name in work.rubrics}
     planted = Planted(
-        dimensions={name: _dimension(work, name, points[name], play.seed) for name in work.rubrics},
+        dimensions=dimensions,
         prompts=_distinct_prompts(tests),
         contexts=contexts(tests),
         given=_given_tests(work),
         marks=dict(marks_of(work.prompts.judge.user)),
-        subjects=_subjects(work),
+        subjects=_subjects(work, dimensions, Random(f"{play.seed}/subjects")),
         anew=True,
         repeated=_REPEATED,
         judge_alpha=trouble.judge_alpha,
@@ -197,10 +199,33 @@ def _given_tests(work: Work) -> dict[str, GivenTest]:
     }
 
 
-def _subjects(work: Work) -> tuple[PlantedSubject, ...]:
+def _subjects(work: Work, dimensions: Mapping[str, PlantedDimension], random: Random) -> tuple[PlantedSubject, ...]:
+    """Return the subjects, which differ: from the best to the worst, in a random order, issues become more frequent."""
     names = set(played_as(work).values())
-    played = (subject for subject in _asked(work) if subject.name in names)
-    return tuple(PlantedSubject(name=s.name, model=_wire(work, s), system=_system(s)) for s in played)
+    played = [subject for subject in _asked(work) if subject.name in names]
+    ranks = random.sample(range(len(played)), len(played))
+    return tuple(
+        PlantedSubject(
+            name=subject.name,
+            model=_wire(work, subject),
+            system=_system(subject),
+            probabilities=_probabilities(dimensions, (rank + 0.5) / len(played), random),
+        )
+        for subject, rank in zip(played, ranks, strict=True)
+    )
+
+
+def _probabilities(
+    dimensions: Mapping[str, PlantedDimension], weakness: float, random: Random
+) -> dict[str, dict[str, float]]:
+    """Return a subject's probability of each issue: around the issue's own times 0.5 (best) to 1.5 (worst)."""
+    return {
+        name: {
+            issue.letter: min(1.0, issue.probability * (0.5 + weakness) * random.uniform(0.7, 1.3))
+            for issue in dimension.issues
+        }
+        for name, dimension in dimensions.items()
+    }
 
 
 def _wire(work: Work, subject: Subject) -> str:
