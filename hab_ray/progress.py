@@ -93,6 +93,7 @@ class Progress:
     - `outages` describes the outage of each provider that cannot be reached.
     - `driver_cpu_s` is the CPU time of the driver's thread, without the executors.
     - `store` is the run's store as given; `computed` has the stages that make no calls.
+    - `choosing` is the number of dimensions whose tests are being chosen, which makes no calls and may take minutes.
 
     `hab status` needs only this and the holder of the store, so it reads few files however large the run is.
     """
@@ -113,6 +114,7 @@ class Progress:
     end: LastEnd | None = None
     outages: Mapping[str, str] = field(default_factory=dict)
     earlier_nanousd: Int64 = 0
+    choosing: Int64 = 0
 
     def to_json(self) -> bytes:
         """Return the content of log/progress.json."""

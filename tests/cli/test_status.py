@@ -52,6 +52,16 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
     assert paid in desk.hab("status", desk.folder / "run").stdout
 
 
+def test_a_run_that_has_just_been_resumed_still_shows_its_rows(desk: Desk, vendor: Vendors) -> None:
+    sweep = small(desk, vendor().url)
+    desk.says("run", sweep, "--yes")
+    progress = desk.folder / "run/log/progress.json"
+    again, totals = desk.start("run", sweep, "--yes"), set()
+    while again.poll() is None:
+        totals.add(sum(stage["total"] for stage in json.loads(progress.read_text())["stages"]))
+    assert again.returncode == 0 and 0 not in totals
+
+
 MAX_REQUESTS = 3
 READS = ("list", "exists", "size", "get", "get_range")
 

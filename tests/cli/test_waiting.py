@@ -85,3 +85,16 @@ def test_the_table_on_a_terminal_says_so() -> None:
     with view.shown():
         view.update(waiting("gpt-x"))
     assert "waits for $12.40" in printed(console)
+
+
+def test_a_run_that_chooses_tests_does_not_look_idle(tmp_path: Path) -> None:
+    what = "waits for the choice of the tests of 6 dimensions"
+    progress = replace(waiting(money=None), choosing=6, stages=(StageProgress("select", "a", 9, 9, 0, 0),))
+    lines, live = Console(file=io.StringIO(), width=200), Console(file=io.StringIO(), width=200, force_terminal=True)
+    View(lines).update(replace(progress, elapsed_s=20.0))
+    shown = View(live)
+    with shown.shown():
+        shown.update(progress)
+    with ending.console.capture() as captured:
+        print_status(Status(Location.of(tmp_path), Location.of(tmp_path), progress, None))
+    assert all(what in text for text in (printed(lines), printed(live), captured.get()))

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli.views.waiting import waiting_for_money, waits_for
+from hab_ray.cli.views.waiting import choosing, waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
 from hab_ray.visible import counted, duration, one_line
 
@@ -120,7 +120,8 @@ class View:
         batches = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
         more = "  more rows may follow" if more_may_follow(progress.stages) else ""
-        totals = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}{more}"
+        chosen = f"  waits for {what}" if (what := choosing(progress)) else ""
+        totals = f"{progress.elapsed_s:.0f} s  {calls}  {retries}{cost}{batches}{chosen}{more}"
         last = [Text(_countdown(progress.draining), style="bold yellow")] if progress.draining else []
         outages = [f"{provider}: {outage}" for provider, outage in progress.outages.items()]
         notes = filter(None, [*map(one_line, (*progress.notes, *outages)), waiting_for_money(progress)])

@@ -20,7 +20,14 @@ def waits_for(progress: Progress) -> str:
     parts = [counted(in_flight, "answer")] if in_flight else []
     if progress.batches:
         parts.append(counted(len(progress.batches), "batch", "batches"))
+    if progress.choosing:
+        parts.append(choosing(progress))
     return " and ".join(parts)
+
+
+def choosing(progress: Progress) -> str:
+    """Return what is being chosen, "" for nothing."""
+    return f"the choice of the tests of {counted(progress.choosing, 'dimension')}" if progress.choosing else ""
 
 
 def waiting_for_money(progress: Progress) -> str | None:

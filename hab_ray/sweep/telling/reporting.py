@@ -63,7 +63,8 @@ class Reporter:
         self._shown = time.monotonic()
         progress = self._progress(draining)
         self._show(progress)
-        if time.monotonic() - self._written >= PROGRESS_EVERY_S:
+        is_known = any(stage.total for stage in progress.stages)  # until then the last process's report says more
+        if is_known and time.monotonic() - self._written >= PROGRESS_EVERY_S:
             self._write(progress)
 
     def report_last(self, exit: Exit) -> None:
@@ -151,6 +152,7 @@ class Reporter:
             computed=tuple(_computed(self._shards)),
             outages=counters.outages(),
             earlier_nanousd=self._earlier_nanousd,
+            choosing=sum(state.status is ShardStatus.COMPUTING for state in self._shards.all),
         )
 
     def _write_rows(self, file: str, rows: Iterable[RowReason]) -> None:

@@ -18,7 +18,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
-from hab_ray.cli.views.waiting import waiting_for_money
+from hab_ray.cli.views.waiting import choosing, waiting_for_money
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
@@ -139,6 +139,8 @@ def _print_last_report(last: Progress) -> None:
         f"as of {last.at}: {counted(last.calls, 'call')} sent since the last start ({in_flight} in flight) "
         f"for ${last.cost_nanousd / NANO:.4f}{earlier}"
     )
+    if what := choosing(last):
+        say(f"waits for {what}")
     for provider, outage in last.outages.items():
         say(f"{provider}: {outage}", "yellow")
     if last.money:
