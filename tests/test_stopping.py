@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 
 import pytest
 
@@ -28,3 +29,25 @@ def test_a_signal_is_seen_before_the_watching_thread_has_run(monkeypatch: pytest
         signal.set_wakeup_fd(-1)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+def test_a_stop_that_is_requested_twice_at_once_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second request interrupts the first, as the handler of a second signal may at any place."""
+    stop, told, now = Stop(), [], time.monotonic
+
+    def interrupted() -> float:
+        stop.request()
+        return now()
+
+    monkeypatch.setattr(time, "monotonic", interrupted)
+    with stop.deferred(lambda: told.append("stop"), 1.0):
+        stop.request()
+    assert told == ["stop"] and stop.requested
+
+
+def test_a_block_that_a_stop_came_before_is_not_told_of_it_later() -> None:
+    stop = Stop()
+    stop.request()
+    with pytest.raises(KeyboardInterrupt), stop.deferred(lambda: None, 1.0):
+        raise AssertionError("entered")
+    assert stop._on_stop is None
