@@ -21,13 +21,7 @@ from hab_ray.errors import (
     exit_of,
     sendable,
 )
-
-
-class OddError(Exception):
-    """Cannot be made again from its `args`, as many libraries' errors cannot."""
-
-    def __init__(self, where: str, number: int) -> None:
-        super().__init__(f"{where} failed with {number}")
+from tests.odd_errors import OddError
 
 
 class OddFileError(OSError):

@@ -114,18 +114,6 @@ class UsdPrice(Strict):
         return not any((self.input, self.output, self.cached, self.cache_written))
 
 
-class PriceStep(UsdPrice):
-    """The price of a whole request with more than `above` input tokens."""
-
-    above: int
-
-
-class SteppedPrice(UsdPrice):
-    """A price that changes with the length of a request, as price lists have it; `steps` ascend."""
-
-    steps: tuple[PriceStep, ...]
-
-
 class BatchTerms(Strict):
     """What a model costs through its vendor's batch API; an entry without these terms has no batch API.
 

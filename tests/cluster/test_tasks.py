@@ -17,7 +17,7 @@ from hab_ray.executors.settling import WorkerContext
 from hab_ray.location import Location
 from hab_ray.work import Shard
 from tests.executors.conftest import site_of
-from tests.test_errors import OddError
+from tests.odd_errors import OddError
 
 pytestmark = pytest.mark.usefixtures("ray_address")
 WITHIN_S = 300.0

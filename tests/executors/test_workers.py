@@ -15,8 +15,8 @@ from hab_ray.executors.workers import LocalWorkers
 from hab_ray.location import Location
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard
+from tests.odd_errors import OddError
 from tests.sweep.conftest import MADE, ONE, work_of
-from tests.test_errors import OddError
 
 WITHIN_S = 60.0
 

@@ -179,7 +179,7 @@ async def test_an_error_of_llama_cpp_that_is_not_json_keeps_its_status(
     upstream = web.Application()
     upstream.router.add_post("/v1/chat/completions", refuse)
     async with TestServer(upstream) as llama:
-        model = ChatModel(str(llama.make_url("/")).rstrip("/"), "key", None)  # type: ignore[arg-type]
+        model = ChatModel(str(llama.make_url("/")).rstrip("/"), "key", None)
         front = Front({CHAT: model}, {}, slots=1).application("token")
         async with TestClient(TestServer(front)) as asking:
             asked = {"model": CHAT, "messages": [{"role": "user", "content": "Hello"}]}
