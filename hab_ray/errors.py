@@ -34,7 +34,9 @@ HabError is a bug: one line, exit 7.
 from __future__ import annotations
 
 import errno
+import pickle
 from enum import IntEnum, StrEnum
+from typing import Any
 
 from hab_ray.visible import one_line
 
@@ -98,9 +100,19 @@ class FailureKind(StrEnum):
 
 
 class HabError(Exception):
-    """Base class of all errors that this project raises on purpose."""
+    """Base class of all errors that this project raises on purpose. All can be sent to another process."""
 
     exit: Exit = Exit.UNANSWERED
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[HabError], args: tuple[Any, ...], state: dict[str, Any]) -> HabError:
+    """Return an error as it was sent, without calling its constructor, whose parameters are not its `args`."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class ConfigError(HabError):
@@ -189,6 +201,18 @@ def exit_of(error: Exception) -> Exit:
     """Return the exit status for an exception; `Exit.ENGINE` for a bug, which neither we nor the file system raise."""
     ours = file_problem(error) if isinstance(error, OSError) else error
     return ours.exit if isinstance(ours, HabError) else Exit.ENGINE
+
+
+def sendable(error: Exception) -> Exception:
+    """Return the error if another process can read it, else one of ours that quotes it."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # whatever its class raises
+        ours = file_problem(error) if isinstance(error, OSError) else None
+        return ours or EngineBroke(
+            one_line(f"{type(error).__name__}: {error}") + "; what was paid for is kept; the same command resumes"
+        )
+    return error
 
 
 class CallError(HabError):

@@ -20,7 +20,7 @@ from hab_ray.config.changes import differences
 from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError, Exit
+from hab_ray.errors import ConfigError, DamagedFile, Exit
 from hab_ray.given.once import ReadOnce
 from hab_ray.given.origins import origins_of, wording_origins
 from hab_ray.given.paraphrases import read_paraphrases
@@ -86,15 +86,26 @@ def _pauses(work: Work, earlier: Record, now: datetime) -> tuple[datetime, ...]:
     """
     if not work.sweep.sentinels:
         return earlier.pauses
-    last_active, has_more = earlier.started, True
+    last_active, was_complete = earlier.started, False
     with suppress(FileNotFoundError, ValueError):
         last = read_progress(RunFolder(work.run_path).folder.get(PROGRESS))
         last_active = datetime.fromisoformat(last.at)
-        has_more = last.end is None or last.end.status != Exit.COMPLETE
-    has_more |= any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _ROW_KEYS)
+        was_complete = last.end is not None and last.end.status == Exit.COMPLETE
     rested = now - max(last_active, *earlier.pauses, earlier.started)
-    is_pause = rested >= SENTINEL_REST and (has_more or _is_another_file(work, earlier)) and _has_rereadings(work)
-    return (*earlier.pauses, now) if is_pause else earlier.pauses
+    if rested < SENTINEL_REST or not _has_rereadings(work):
+        return earlier.pauses
+    has_more = any(getattr(work.sweep, key) != getattr(earlier.sweep, key) for key in _ROW_KEYS)
+    has_more = has_more or _is_another_file(work, earlier)
+    has_more = has_more or not (was_complete or _has_all_rows(replace(work, pauses=earlier.pauses)))
+    return (*earlier.pauses, now) if has_more else earlier.pauses
+
+
+def _has_all_rows(work: Work) -> bool:
+    """Return whether the views have all rows, as of a complete run whose last start was interrupted."""
+    asked = (shard for shard in work.shards() if shard.spec.makes_calls and shard.spec.has_view)
+    with suppress(DamagedFile):
+        return all(work.is_frozen(shard) or work.written(shard) == len(work.tasks(shard)) for shard in asked)
+    return False
 
 
 def _has_rereadings(work: Work) -> bool:

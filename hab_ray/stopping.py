@@ -38,7 +38,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._at = inf
-        self._lock = threading.Lock()
+        self._lock, self._claim = threading.Lock(), threading.Lock()
         self._on_stop: Callable[[], None] | None = None
         self._longest_s = MAX_S
         self._last_words: list[Callable[[], None]] = []
@@ -68,11 +68,16 @@ class Stop:
             raise Interrupted("stopped on request")
 
     def request(self) -> None:
-        """Request a stop as the first signal does, in a process that handles its own signals. For any thread."""
-        if self.requested:
+        """Request a stop as the first signal does, in a process that handles its own signals. For any thread.
+
+        A signal handler may call it if the code within `deferred` runs in another thread.
+        """
+        if not self._claim.acquire(blocking=False):  # atomic, also if a signal interrupts this very method
             return
-        self._at = time.monotonic()
         with self._lock:
+            if self.requested:
+                return
+            self._at = time.monotonic()
             if self._on_stop:
                 self._on_stop()
 
@@ -101,9 +106,9 @@ class Stop:
         with self._lock:
             came_before = self.requested
             self._on_stop, self._longest_s = on_stop, longest_s
-        if came_before:
-            self._raise_once()
         try:
+            if came_before:
+                self._raise_once()
             yield
         finally:
             with self._lock:

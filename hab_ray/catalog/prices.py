@@ -3,24 +3,28 @@
 Prices are nano-dollars per million tokens, so every published price (up to nine decimals of a dollar per million) is an
 exact integer and a call's cost is rounded once, half up.
 
+Some prices rise with the length of a request: above so many input tokens, all of its tokens cost more. A request's
+bound takes the highest price that its bytes can reach.
+
 A model's price comes from the sweep, else the catalogue, else the dated price list of the library genai-prices. Where
 that list has different prices within a day, the most expensive hour counts, so that a reservation is an upper bound.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
 from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, UsdPrice, load_catalog
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
-    from genai_prices.types import ModelInfo
+    from genai_prices.types import ModelInfo, TieredPrices
 
 PER_MILLION = 1_000_000
 NANO = 1_000_000_000
@@ -35,14 +39,30 @@ class Mode(StrEnum):
     BATCH = "batch"
 
 
+class PriceStep(UsdPrice):
+    """The price of a whole request with more than `above` input tokens."""
+
+    above: int
+
+
+class SteppedPrice(UsdPrice):
+    """A price that changes with the length of a request, as price lists have it; `steps` ascend."""
+
+    steps: tuple[PriceStep, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Nano-dollars per million tokens. `cached` and `cache_written` price parts of the input."""
+    """Nano-dollars per million tokens. `cached` and `cache_written` price parts of the input.
+
+    `steps` are the prices of longer requests, ascending: each with the number of input tokens above which it applies.
+    """
 
     input: int
     output: int
     cached: int
     cache_written: int
+    steps: tuple[tuple[int, Price], ...] = ()
 
     @classmethod
     def usd(cls, input: float, output: float, cached: float | None = None, cache_written: float | None = None) -> Price:
@@ -55,23 +75,44 @@ class Price:
             cache_written=whole if cache_written is None else round(cache_written * NANO),
         )
 
+    def at(self, input_tokens: int) -> Price:
+        """Return the price, without steps, of a request with this many input tokens."""
+        if not self.steps:
+            return self
+        reached = [price for above, price in self.steps if input_tokens > above]
+        return reached[-1] if reached else replace(self, steps=())
+
+    def up_to(self, input_tokens: int) -> Price:
+        """Return the highest price, part by part and without steps, of requests with at most this many input tokens."""
+        if not self.steps:
+            return self
+        reached = [self, *(price for above, price in self.steps if input_tokens > above)]
+        return Price(
+            input=max(price.input for price in reached),
+            output=max(price.output for price in reached),
+            cached=max(price.cached for price in reached),
+            cache_written=max(price.cache_written for price in reached),
+        )
+
     def cost(self, usage: Usage) -> int:
         """Return the cost of one call in nano-dollars, rounded half up.
 
         If a vendor reports more cached tokens than input tokens, the cached tokens are charged in full.
         """
         uncached = max(0, usage.input - usage.cached - usage.cache_written)
+        price = self.at(uncached + usage.cached + usage.cache_written)
         total = (
-            uncached * self.input
-            + usage.cached * self.cached
-            + usage.cache_written * self.cache_written
-            + usage.output * self.output
+            uncached * price.input
+            + usage.cached * price.cached
+            + usage.cache_written * price.cache_written
+            + usage.output * price.output
         )
         return (total + PER_MILLION // 2) // PER_MILLION
 
     def bound(self, input_bytes: int, output_tokens: int) -> int:
         """Return the upper bound of a call's cost in nano-dollars; a token has at least one byte."""
-        total = input_bytes * max(self.input, self.cached, self.cache_written) + output_tokens * self.output
+        price = self.up_to(input_bytes)
+        total = input_bytes * max(price.input, price.cached, price.cache_written) + output_tokens * price.output
         return -(-total // PER_MILLION)
 
 
@@ -105,7 +146,13 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     price = entry.batch.price if entry.batch and mode is Mode.BATCH else entry.price
     if price is None:
         raise ConfigError(no_price(entry))
-    return Price.usd(**price.model_dump())
+    return _exact(price)
+
+
+def _exact(price: UsdPrice) -> Price:
+    steps = price.steps if isinstance(price, SteppedPrice) else ()
+    whole = Price.usd(price.input, price.output, price.cached, price.cache_written)
+    return replace(whole, steps=tuple((step.above, _exact(step)) for step in steps))
 
 
 def context_tokens(entry: ModelEntry) -> int | None:
@@ -135,8 +182,11 @@ def _suggestion(entry: ModelEntry) -> str:
 
 
 def _discounted(price: UsdPrice, discount: float) -> UsdPrice:
-    parts = price.model_dump(exclude_none=True)
-    return UsdPrice(**{name: round(part * (1 - discount), 9) for name, part in parts.items()})
+    parts = price.model_dump(include=set(UsdPrice.model_fields), exclude_none=True)
+    changed: dict[str, object] = {name: round(part * (1 - discount), 9) for name, part in parts.items()}
+    if isinstance(price, SteppedPrice):
+        changed["steps"] = tuple(_discounted(step, discount) for step in price.steps)
+    return price.model_copy(update=changed)
 
 
 def _listed(entry: ModelEntry, on: date, mode: Mode) -> UsdPrice | None:
@@ -171,13 +221,28 @@ def _price_at(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
     if (mode is Mode.BATCH and found == online) or found.input_mtok is None:
         return None
 
-    def dollars(part: Decimal | TieredPrices | None) -> float | None:
-        base = part.base if isinstance(part, TieredPrices) else part
-        return None if base is None else float(base)
+    parts = {
+        "input": found.input_mtok,
+        "output": found.output_mtok or Decimal(0),
+        "cached": found.cache_read_mtok,
+        "cache_written": found.cache_write_mtok,
+    }
+    base = UsdPrice(**_dollars(parts, 0))
+    starts = {tier.start for part in parts.values() if isinstance(part, TieredPrices) for tier in part.tiers}
+    if not starts:
+        return base
+    steps = tuple(PriceStep(above=start, **_dollars(parts, start + 1)) for start in sorted(starts))
+    return SteppedPrice(**base.model_dump(), steps=steps)
 
-    return UsdPrice(
-        input=dollars(found.input_mtok) or 0.0,
-        output=dollars(found.output_mtok) or 0.0,
-        cached=dollars(found.cache_read_mtok),
-        cache_written=dollars(found.cache_write_mtok),
-    )
+
+def _dollars(parts: Mapping[str, Decimal | TieredPrices | None], input_tokens: int) -> dict[str, Any]:
+    """Return the listed prices of a request with this many input tokens."""
+    from genai_prices.types import TieredPrices
+
+    found: dict[str, Any] = {}
+    for name, part in parts.items():
+        if isinstance(part, TieredPrices):
+            reached = [tier.price for tier in part.tiers if input_tokens > tier.start]
+            part = reached[-1] if reached else part.base
+        found[name] = None if part is None else float(part)
+    return found

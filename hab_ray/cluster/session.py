@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hab_ray.catalog.addresses import cluster_address
-from hab_ray.errors import ConfigError, EngineBroke, HabError
+from hab_ray.errors import ConfigError, EngineBroke
 from hab_ray.visible import one_line
 
 QUIET = {
@@ -178,25 +178,27 @@ def result(ref: Any, who: str, timeout_s: float | None = ANSWER_S) -> Any:
 
     Raises:
         EngineBroke: the process died or does not answer.
-        HabError, OSError: the process raised it.
+        Exception: the process raised it.
     """
     import ray
 
     try:
         return ray.get(ref, timeout=timeout_s)
     except ray.exceptions.RayError as error:
-        raise as_our_error(error, who) from None
+        raise as_our_error(error, who) from error
 
 
 def as_our_error(error: Exception, who: str = "") -> Exception:
-    """Convert an error of Ray into one of ours, which says what broke; return any other error unchanged."""
+    """Convert an error of Ray into what a task raised, or one of ours that says what broke; return others unchanged."""
     from ray.exceptions import GetTimeoutError, RayActorError, RayError, RayTaskError
 
     if isinstance(error, RayTaskError):
         cause = error.cause
+        if type(cause) is RayError:  # in place of an error that cannot be sent, which it quotes
+            return EngineBroke(f"{who or 'a worker'}: {one_line(str(cause), 300)}")
         if isinstance(cause, RayError | TimeoutError):
             return EngineBroke(_broke(f"the process that keeps the budget or the rate limits for {who or 'a worker'}"))
-        return cause if isinstance(cause, HabError | OSError) else error
+        return cause if isinstance(cause, Exception) else error
     if isinstance(error, GetTimeoutError):
         return WorkerDied(_broke(who or "a process of Ray", "does not answer"))
     if isinstance(error, RayActorError):

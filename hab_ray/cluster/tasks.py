@@ -11,6 +11,7 @@ import ray
 
 from hab_ray.cluster.nodes import cluster_cpus
 from hab_ray.cluster.session import finished, result
+from hab_ray.errors import sendable
 from hab_ray.executors.protocol import Compute, Event, Settle
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 from hab_ray.location import Location
@@ -27,7 +28,13 @@ def _store(path: Location, failures_since: int) -> Store:
 
 
 def _execute(function: Callable[..., Event], site: WorkerContext, order: Settle | Compute) -> Event:
-    return function(site, order, _store(site.store, site.failures_since))
+    try:
+        return function(site, order, _store(site.store, site.failures_since))
+    except Exception as error:
+        ours = sendable(error)
+        if ours is error:
+            raise
+        raise ours from error
 
 
 class Tasks:

@@ -81,7 +81,7 @@ class Cells:
 
     def save(self, name: str, population: KeptPopulation) -> None:
         """Write a population under a name, replacing its earlier state."""
-        self.folder.put(f"{self._prefix}/{name}.json", population.model_dump_json().encode())
+        self.folder.put(f"{self._prefix}/{name}.json", population.model_dump_json(exclude_defaults=True).encode())
 
     def cell(
         self, name: str, keys: Sequence[str], new: KeptPopulation, before: KeptPopulation | None, risk: float

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from hab_ray.errors import EngineBroke
+from hab_ray.errors import EngineBroke, sendable
 from hab_ray.executors.protocol import Channel, Compute, Event, ExecutorDied, Settle
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
 
@@ -103,7 +103,7 @@ def _compute(site: WorkerContext, pipe: Connection) -> None:
         try:
             event: Event = compute_rows(site, order, site.open_store())
         except Exception as error:  # the driver ends the run with any error
-            event = ExecutorDied(error)
+            event = ExecutorDied(sendable(error))
         pipe.send(event)
 
 

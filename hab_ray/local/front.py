@@ -21,6 +21,7 @@ from hab_ray.local.chat import ChatModel
 from hab_ray.local.embed import Embedded, Embedder, Vector
 
 _BODY_LIMIT = 64 * 2**20
+_MAX_SHOWN = 300
 _UPSTREAM = web.AppKey("upstream", aiohttp.ClientSession)
 _Text = Annotated[str, Field(min_length=1)]
 
@@ -73,7 +74,7 @@ class Front:
         ):
             answer = await upstream.read()
         if upstream.status != 200:
-            return web.json_response(_as_openai_error(answer), status=upstream.status)
+            return web.json_response(_as_openai_error(upstream.status, answer), status=upstream.status)
         return web.Response(body=answer, content_type="application/json")
 
     async def _embed(self, request: web.Request) -> web.Response:
@@ -121,12 +122,20 @@ def _error_body(message: str, code: str | None, param: str | None) -> dict[str, 
     return {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
 
 
-def _as_openai_error(answer: bytes) -> dict[str, object]:
-    """Translate llama.cpp's error: its `code` is the HTTP status, and a prompt that is too long is a `type`."""
-    error = json.loads(answer)["error"]
-    if error["type"] == "exceed_context_size_error":
-        return _error_body(error["message"], "context_length_exceeded", None)
-    return {"error": {"message": error["message"], "type": error["type"], "param": None, "code": None}}
+def _as_openai_error(status: int, answer: bytes) -> dict[str, object]:
+    """Translate llama.cpp's error: its `code` is the HTTP status, and a prompt that is too long is a `type`.
+
+    Errors of its HTTP library are plain text or empty; the status alone tells whether to ask again.
+    """
+    try:
+        error = json.loads(answer)["error"]
+        kind, message = error["type"], error["message"]
+    except (ValueError, KeyError, TypeError):
+        shown = answer.decode(errors="replace").strip()[:_MAX_SHOWN]
+        kind, message = None, f"llama.cpp answered HTTP {status}: {shown or 'no text'}"
+    if kind == "exceed_context_size_error":
+        return _error_body(message, "context_length_exceeded", None)
+    return {"error": {"message": message, "type": kind, "param": None, "code": None}}
 
 
 def _embeddings_body(asked: _EmbeddingsRequest, embedded: Embedded) -> dict[str, object]:

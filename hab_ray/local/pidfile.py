@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def end_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     except ValidationError:
-        path.unlink()
+        path.unlink(missing_ok=True)
         return
     process = _process(named.pid)
     if process is not None and named.mark in process.command:
@@ -62,7 +63,8 @@ def end_stale(path: Path) -> None:
 
 
 def _kill(named: PidFile, path: Path) -> None:
-    os.kill(named.pid, signal.SIGKILL)
+    with suppress(ProcessLookupError):  # it notices the death of its parent by itself
+        os.kill(named.pid, signal.SIGKILL)
     deadline = time.monotonic() + _KILL_TIMEOUT_S
     while (process := _process(named.pid)) is not None and named.mark in process.command:
         if time.monotonic() > deadline:
@@ -77,14 +79,14 @@ class _Process:
 
 
 def _process(pid: int) -> _Process | None:
-    """Return the process with this pid, or None. A zombie's command is empty."""
+    """Return the process with this pid, or None; also if it is another user's and hidden. A zombie has no command."""
     if not Path("/proc/self").exists():
         return _process_by_ps(pid)
     proc = Path("/proc") / str(pid)
     try:
         status = (proc / "status").read_text()
         command = (proc / "cmdline").read_text(errors="replace")
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     parent = next(line for line in status.splitlines() if line.startswith("PPid:"))
     return _Process(int(parent.split()[1]), command.replace("\0", " "))

@@ -145,8 +145,10 @@ class LocalServer:
             if self._is_stopped:
                 raise LocalError("the local model server was stopped")
             process = self._process = _spawn(self._command, self._log, self._listener.fileno(), self._token)
-            PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
         try:
+            with self._lock:
+                if not self._is_stopped:
+                    PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
             return process, _await_ready(process, self._log, timeout_s)
         except BaseException:
             _end(process)

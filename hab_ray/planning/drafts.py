@@ -91,6 +91,8 @@ class Draft:
             dearest = max(dearest, online.bound(round(asked.most_said), most_answer))
             sent = BYTES_ESCAPED * round(asked.most_said * self._list_size(asked.count)) + WIRE_BYTES
             largest = max(largest, online.bound(sent, most_answer))
+            each_online, each_batch = (price.at(usage.input // max(1, asked.count)) for price in (online, batch))
+            most_online, most_batch = (price.up_to(round(asked.most_said)) for price in (online, batch))
             figures += Figures(
                 calls=asked.count,
                 batchable=asked.count if model.entry.batch else 0,
@@ -98,10 +100,10 @@ class Draft:
                 output=usage.output,
                 most_input=most_input,
                 most_output=most_output,
-                online=online.cost(usage),
-                most_online=online.bound(most_input, most_output),
-                batch=batch.cost(usage),
-                most_batch=batch.bound(most_input, most_output),
+                online=each_online.cost(usage),
+                most_online=most_online.bound(most_input, most_output),
+                batch=each_batch.cost(usage),
+                most_batch=most_batch.bound(most_input, most_output),
             )
         return PlanLine(
             stage=self.shard.stage,

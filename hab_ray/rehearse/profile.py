@@ -337,6 +337,6 @@ def _thinking(entry: ModelEntry, protocol: WireProtocol) -> SimulatedThinking:
 
 
 def _price(price: UsdPrice) -> SimulatedPrice:
-    """Convert a price to the simulator's decimals, exact to the nano-dollar."""
-    parts = price.model_dump(exclude_none=True)
+    """Convert a price to the simulator's decimals, exact to the nano-dollar; the simulator has one for any length."""
+    parts = price.model_dump(include=set(UsdPrice.model_fields), exclude_none=True)
     return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -70,6 +72,15 @@ def test_a_reservation_is_never_less_than_the_cost(
 ) -> None:
     """A token has at least a byte, and no more come back than were asked for."""
     price, _ = given_price
+    assert price.bound(usage.input + spare_in, usage.output + spare_out) >= price.cost(usage)
+
+
+@given(prices(), prices(), st.integers(0, 2_000_000), usages(), TOKENS, TOKENS)
+def test_a_reservation_is_never_less_than_the_cost_where_prices_change_with_length(
+    low: tuple[Price, Any], high: tuple[Price, Any], above: int, usage: Usage, spare_in: int, spare_out: int
+) -> None:
+    price = replace(low[0], steps=((above, high[0]),))
+    assert price.cost(usage) == (high if usage.input > above else low)[0].cost(usage)
     assert price.bound(usage.input + spare_in, usage.output + spare_out) >= price.cost(usage)
 
 

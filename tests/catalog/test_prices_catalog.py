@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from hab_ray.calls import Usage
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, UsdPrice, load_catalog
 from hab_ray.catalog.prices import Mode, Price, priced, rate
 from hab_ray.errors import ConfigError
@@ -114,8 +115,31 @@ def test_where_hours_differ_the_dearest_counts() -> None:
     assert price_of(entry, TODAY, Mode.ONLINE).input == 1_320_000_000  # 0.66 outside two windows of the day
 
 
-def test_a_tiered_price_is_taken_at_its_lowest_step() -> None:
-    assert price_of(load_catalog().find("claude-haiku-5-5"), TODAY, Mode.BATCH).input == 50_000_000
+def test_a_long_request_costs_what_the_list_asks_for_its_length() -> None:
+    haiku = price_of(load_catalog().find("claude-haiku-5-5"), TODAY, Mode.BATCH)
+    assert haiku.cost(Usage(100_000, output=10)) == 100_000 * 50 + 10 * 250
+    assert haiku.cost(Usage(100_001, cached=50_000, output=10)) == 50_001 * 250 + 50_000 * 25 + 10 * 1250
+    assert haiku.bound(100_000, 10) == haiku.cost(Usage(100_000, cache_written=100_000, output=10))
+    assert haiku.bound(100_001, 10) == haiku.cost(Usage(100_001, cache_written=100_001, output=10))
+
+
+def test_a_discount_reaches_every_step() -> None:
+    listed = price_of(load_catalog().find("grok-4.7"), TODAY, Mode.ONLINE)
+    entry = load_catalog().find("grok-4.7").model_copy(update={"batch": BatchTerms(discount=0.2)})
+    batch = price_of(entry, TODAY, Mode.BATCH)
+    for tokens in (199_999, 200_000):
+        assert batch.cost(Usage(tokens, output=100)) * 10 == listed.cost(Usage(tokens, output=100)) * 8
+    assert listed.at(200_000).input == 2 * listed.at(199_999).input
+
+
+def test_every_catalogue_price_bounds_what_it_books() -> None:
+    catalog = load_catalog()
+    for name in catalog.models:
+        for price in (price_of(catalog.find(name), TODAY, mode) for mode in Mode):
+            for tokens in (1, 100_000, 100_001, 200_000, 272_001, 2_000_000):
+                for sent in (tokens, 3 * tokens):
+                    usage = Usage(tokens, cache_written=tokens, output=50)
+                    assert price.cost(usage) <= price.bound(sent, 50), name
 
 
 def test_what_the_catalogue_or_the_sweep_says_goes_before_the_list() -> None:

@@ -127,6 +127,9 @@ def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vend
     aged(desk.folder / "runs/s", 2 * WEEK, end={"status": 0, "meaning": "said otherwise by another version"})
     desk.says("run", sweep)
     assert sim.meter()["received"] == asked
+    aged(desk.folder / "runs/s", 2 * WEEK, end={"status": 130, "meaning": "interrupted"})
+    desk.says("run", sweep)
+    assert sim.meter()["received"] == asked
 
 
 @pytest.mark.parametrize(("rest", "repeats"), [(WEEK / 2, {1: 40}), (2 * WEEK, {1: 40, 2: 40})], ids=["days", "weeks"])

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.errors import DamagedFile
+from hab_ray.errors import DamagedFile, EngineBroke
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, Event, ExecutorDied, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
 from hab_ray.location import Location
+from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard
+from tests.odd_errors import OddError
 from tests.sweep.conftest import MADE, ONE, work_of
 
 WITHIN_S = 60.0
@@ -46,6 +48,25 @@ def test_a_file_that_cannot_be_read_ends_the_run(site: WorkerContext) -> None:
     workers.settle(Settle(1, 0, Shard("respond", "lab/a", ONE)))
     (event,) = first_events(workers, woken)
     assert isinstance(event, ExecutorDied) and isinstance(event.error, DamagedFile)
+
+
+class BrokenSite(WorkerContext):
+    """Raises an error that the driver cannot read."""
+
+    def open_store(self) -> Store:
+        raise OddError("the index", 7)
+
+
+@pytest.mark.integration
+def test_an_error_that_cannot_be_sent_from_a_process_is_quoted(tmp_path: Path) -> None:
+    work = work_of(tmp_path, store=tmp_path / "store", **MADE)
+    site = BrokenSite(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
+    workers = LocalWorkers(site, lambda: None)
+    workers.compute(Compute(5, 0, Shard("choose", "", ONE)))
+    (event,) = first_events(workers, threading.Event())
+    assert isinstance(event, ExecutorDied) and isinstance(event.error, EngineBroke)
+    assert "OddError: the index failed with 7" in str(event.error)
+    workers.close()
 
 
 @pytest.mark.integration

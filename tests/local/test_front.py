@@ -9,11 +9,17 @@ import aiohttp
 import jsonschema
 import numpy as np
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
 from openai import AsyncOpenAI, BadRequestError, NotFoundError
 from openai.types.chat import ChatCompletion
 from openai.types.shared_params import ResponseFormatJSONSchema
 
+from hab_ray.errors import CallError, Overloaded, RowError, TransientError
 from hab_ray.local import LocalServer
+from hab_ray.local.chat import ChatModel
+from hab_ray.local.front import Front
+from hab_ray.providers.openai.errors import classify
 
 CHAT = "smollm2-135m-instruct"
 SCHEMA: dict[str, object] = {
@@ -149,3 +155,35 @@ async def test_embeddings_agree_in_both_encodings(client: AsyncOpenAI) -> None:
 
 async def test_models_are_listed(client: AsyncOpenAI) -> None:
     assert [model.id async for model in client.models.list()] == [CHAT, "wordllama"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind"),
+    [
+        (413, "Payload Too Large", RowError),
+        (400, "", RowError),
+        (400, '{"error": "words"}', RowError),
+        (400, "[]", RowError),
+        (503, "", Overloaded),
+        (500, "terminated", TransientError),
+    ],
+)
+async def test_an_error_of_llama_cpp_that_is_not_json_keeps_its_status(
+    status: int, body: str, kind: type[CallError]
+) -> None:
+    """As a plain 500, a request that can never succeed would be sent again by every run."""
+
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=status, text=body)
+
+    upstream = web.Application()
+    upstream.router.add_post("/v1/chat/completions", refuse)
+    async with TestServer(upstream) as llama:
+        model = ChatModel(str(llama.make_url("/")).rstrip("/"), "key", None)
+        front = Front({CHAT: model}, {}, slots=1).application("token")
+        async with TestClient(TestServer(front)) as asking:
+            asked = {"model": CHAT, "messages": [{"role": "user", "content": "Hello"}]}
+            answer = await asking.post("/token/v1/chat/completions", json=asked)
+            assert answer.status == status
+            error = classify(status, await answer.json(), None)
+    assert type(error) is kind and "llama.cpp answered" in str(error)

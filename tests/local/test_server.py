@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import psutil
@@ -213,3 +215,57 @@ def test_missing_libraries_name_their_packages() -> None:
     libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
     assert "apt-get install libgomp1" in import_remedy(libgomp)
     assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
+
+
+def test_a_stale_server_that_ends_by_itself_meanwhile_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = "0123456789abcdef"
+    stale = _sleeper(mark)
+    PidFile(pid=stale.pid, parent=os.getpid() + 1, mark=mark).write(tmp_path / "pid")
+
+    kill = os.kill
+
+    def too_late(pid: int, number: int) -> None:
+        kill(pid, number)
+        stale.wait(60)
+        kill(pid, number)
+
+    monkeypatch.setattr("hab_ray.local.pidfile.os.kill", too_late)
+    end_stale(tmp_path / "pid")
+    assert not (tmp_path / "pid").exists()
+
+
+def test_another_users_hidden_process_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A /proc mounted with hidepid=1 refuses to show other users' command lines."""
+    PidFile(pid=os.getpid(), parent=1, mark="0123456789abcdef").write(tmp_path / "pid")
+    read_text = Path.read_text
+
+    def refused(path: Path, *arguments: Any, **named: Any) -> str:
+        if path.name == "cmdline":
+            raise PermissionError(path)
+        return read_text(path, *arguments, **named)
+
+    monkeypatch.setattr(Path, "read_text", refused)
+    end_stale(tmp_path / "pid")
+    assert not (tmp_path / "pid").exists()
+
+
+def test_no_server_is_left_running_whose_pid_file_cannot_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At a restart the run goes on without the server."""
+    server, launched = _start(tmp_path), []
+
+    def full(file: PidFile, _: Path) -> None:
+        launched.append(file.pid)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(PidFile, "write", full)
+    os.kill(server.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while not launched:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert _gone(launched[0], 10)
+    server.stop()

@@ -22,8 +22,8 @@ from hab_ray.storage.replies.store import StoreWriter
 
 FLUSH_AT = 2048
 _WITHHELD = (
-    "its batch ended and the vendor never showed the results, which it may have billed: booked at the most that the "
-    "call can have cost, and sent and paid for again with --retry-failed"
+    "its batch ended and the vendor never showed the results, which it may have billed: booked at its share of what "
+    "is left of the batch's reservation, and sent and paid for again with --retry-failed"
 )
 
 
@@ -112,8 +112,8 @@ class Collector:
         Lines with an unknown or repeated id are counted and skipped. Results stored before an error stay in the store
         and in `results`.
 
-        Rows whose results the vendor withholds may have been billed: they become failures booked at the most that they
-        can have cost, so that they are paid for again only on request.
+        Rows whose results the vendor withholds may have been billed: they become failures booked at all that is left
+        of the batch's reservation, so that they are paid for again only on request.
 
         Raises:
             ResultsLate: the vendor reports answers and shows none of them.
@@ -213,6 +213,14 @@ class Collector:
                 self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
 
     def _fail_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
-        for key in keys - results.answered:
-            self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, intent.nanousd // intent.rows)
+        """Store rows without a result as failures, booked together at all that is left of the batch's bound.
+
+        They may be the batch's dearest rows, so equal shares of the bound could sum up to less than their bill.
+        """
+        withheld = sorted(keys - results.answered)
+        bound = intent.nanousd if results.nanousd <= intent.nanousd else intent.most
+        left = max(bound - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
+        for number, key in enumerate(withheld):
+            share = left // len(withheld) + (number < left % len(withheld))
+            self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, share)
             results.withheld += 1

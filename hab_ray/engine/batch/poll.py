@@ -129,8 +129,8 @@ class Poller:
         if results.withheld:
             self._counters.notes.append(
                 f"batch {record.name}: {status.id} ended ({status.word}; the vendor counts {status.done} answers), but "
-                f"the vendor never showed its results: {results.withheld} rows are failures, booked at the most that "
-                "they can have cost. Nothing was deleted at the vendor: ask its support for the results. "
+                f"the vendor never showed its results: {results.withheld} rows are failures, booked at all that is "
+                "left of the batch's reservation. Nothing was deleted at the vendor: ask its support for the results. "
                 "`--retry-failed` sends these rows again and pays for them again"
             )
         return Collected(record, status, is_ours=record.is_certain or bool(results.answered))

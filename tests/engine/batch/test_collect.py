@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
@@ -48,6 +50,8 @@ async def collected(
     *,
     kind: str = "openai",
     nanousd: int = 4_000,
+    most: int | None = None,
+    results: Results | None = None,
     status: BatchStatus = COMPLETED,
     billing: Billing | None = None,
 ) -> Results:
@@ -56,8 +60,8 @@ async def collected(
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
     collector = Collector(provider, api, writer, lambda: NOW, billing or Billing())
-    of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900}
-    results = Results()
+    of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900, "most_nanousd": most}
+    results = results or Results()
     for _ in range(2):
         await collector.collect(
             results, intent("tag").model_copy(update=of), price, dict.fromkeys(keys, "0" * 64), status
@@ -116,3 +120,27 @@ async def test_a_setting_that_every_request_is_refused_for_stops_the_model_and_e
 async def test_requests_that_are_refused_beside_an_answer_are_at_fault_themselves(tmp_path: Path) -> None:
     results, count = await refused_alike(tmp_path, Line("", ANSWER))
     assert results.stop is None and (count, results.failures, results.replies) == (13, 12, 1)
+
+
+@pytest.mark.parametrize(
+    ("reserved", "most", "booked"),
+    [(4_001, None, 4_001), (300, 4_001, 300), (10, 4_001, 4_001)],
+    ids=["hard", "sampled", "sampled and exceeded"],
+)
+async def test_rows_without_results_are_booked_at_all_that_is_left_of_the_reservation(
+    tmp_path: Path, reserved: int, most: int | None, booked: int
+) -> None:
+    """The three may have been the dear ones: a quarter each of the bound could be less than their bill."""
+    late = replace(COMPLETED, lacks_results=True, done=4)
+    price = Price(10_000_000, 10_000_000, 10_000_000, 10_000_000)
+    results = await collected(tmp_path, [Line(KEYS[0], ANSWER)], price, nanousd=reserved, most=most, status=late)
+    kept = stored(tmp_path, "m")
+    assert (results.replies, results.failures) == (1, 3) and kept[KEYS[0]].cost_nanousd == 20
+    assert sum(outcome.cost_nanousd for outcome in kept.values()) == results.nanousd == booked
+
+
+async def test_the_rest_of_the_reservation_is_booked_once_though_a_process_ended_meanwhile(tmp_path: Path) -> None:
+    late = replace(COMPLETED, lacks_results=True, done=4)
+    results = Results(answered=set(KEYS[:2]), failures=2, nanousd=2_000)
+    assert (await collected(tmp_path, [], Price(1, 1, 1, 1), status=late, results=results)).nanousd == 4_000
+    assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {1_000}

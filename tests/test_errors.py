@@ -1,0 +1,56 @@
+"""Errors reach the user from whichever process raises them."""
+
+from __future__ import annotations
+
+import errno
+import pickle
+from collections.abc import Iterator
+
+import pytest
+
+from hab_ray.errors import (
+    BadUsage,
+    DamagedFile,
+    EngineBroke,
+    Exit,
+    FailureKind,
+    HabError,
+    ProviderError,
+    RateLimited,
+    TransientError,
+    exit_of,
+    sendable,
+)
+from tests.odd_errors import OddError
+
+
+class OddFileError(OSError):
+    def __init__(self, name: str) -> None:
+        super().__init__(errno.ENOSPC, "No space left on device", name)
+
+
+def ours() -> Iterator[HabError]:
+    yield DamagedFile("a.parquet: damaged")
+    yield BadUsage("output -1")
+    yield RateLimited("slow down", 3.0)
+    yield TransientError(FailureKind.SERVER, "later", 2.0)
+    yield ProviderError(FailureKind.BAD_KEY, "no such key")
+
+
+@pytest.mark.parametrize("error", list(ours()), ids=lambda error: type(error).__name__)
+def test_our_errors_are_the_same_in_another_process(error: HabError) -> None:
+    received = pickle.loads(pickle.dumps(error))
+    assert type(received) is type(error)
+    assert (str(received), vars(received), received.exit) == (str(error), vars(error), error.exit)
+    assert sendable(error) is error
+
+
+def test_an_error_that_cannot_be_sent_is_quoted() -> None:
+    sent = sendable(OddError("the index", 7))
+    assert isinstance(sent, EngineBroke) and exit_of(sent) is Exit.ENGINE
+    assert "OddError: the index failed with 7" in str(pickle.loads(pickle.dumps(sent)))
+
+
+def test_an_error_of_the_disk_that_cannot_be_sent_keeps_its_remedy() -> None:
+    sent = sendable(OddFileError("/runs/demo/a.parquet"))
+    assert "/runs/demo/a.parquet: cannot be written" in str(sent) and "Free space" in str(sent)
