@@ -26,6 +26,7 @@ from hab_ray.analysis.tables.robustness import (
     Robust,
     robustness,
 )
+from hab_ray.analysis.tables.robustness import AS_IT_IS as ROBUST_AS_IT_IS
 from hab_ray.catalog.prices import NANO
 from hab_ray.report import write_report
 from hab_ray.resolve import write_record
@@ -196,7 +197,7 @@ def test_ranks_under_other_points_and_judges_are_those_computed_by_hand(make_run
         return 1 - sum(deductions[letter] for letter in row.issues or ()) / 10
 
     expected = {
-        AS_IT_IS: rescored(work, JUDGES, lambda row, _: (row.score or 0) / 10),
+        ROBUST_AS_IT_IS: rescored(work, JUDGES, lambda row, _: (row.score or 0) / 10),
         "without strict": rescored(work, ("mild",), lambda row, _: (row.score or 0) / 10),
         "without mild": rescored(work, ("strict",), lambda row, _: (row.score or 0) / 10),
         NO_FLOOR: rescored(work, JUDGES, costs),
