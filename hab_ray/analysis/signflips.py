@@ -8,8 +8,14 @@ null hypothesis is that in every call the subject is any of them with equal prob
 
 A sum of independently flipped multiples of 1/L lives on a lattice. Its characteristic function is a product of
 cosines, and one FFT gives its whole distribution. The lattice is found in fractions, so that sums equal to the observed
-one count. Sums on no sufficiently coarse lattice are counted sign by sign or, if there are many, first rounded to
-1/2000 of the statistic's standard deviation; the test of the rounded statistic is exact as well.
+one count. Up to 20 sums on no sufficiently coarse lattice are counted sign by sign. More are approximated:
+
+- Parts with unequal numbers of tests, each on a lattice of its own, are combined on a grid of 1/10,000 of the total's
+  standard deviation (SD). All totals that may be as far as the observed one count, so p is never too small. It is too
+  large by at most the chance of a total within 1/10,000 SD per part of the observed one, less than .4 % of p for six
+  parts and p above 1e-6.
+- Sums of one part on no coarse lattice are first rounded to 1/2000 of its SD. The test of the rounded sums is exact as
+  well, so it keeps its level; for 500 calls its total is typically within .003 SD of the one that is not rounded.
 """
 
 from __future__ import annotations
@@ -18,7 +24,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import gcd, lcm, log, sqrt
+from math import ceil, gcd, lcm, log, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +34,7 @@ from scipy.fft import irfft, next_fast_len, rfft
 _MAX_DENOMINATOR, _DECIMALS = 10_000, 12
 _MAX_STEPS = 1 << 17
 _MAX_COUNTED = 20
-_STEPS_PER_SD = 2000
+_STEPS_PER_SD, _GRID_PER_SD = 2000, 10_000
 _MIN_P, _TOLERANCE = 1e-17, 1e-7
 _Integers = NDArray[np.int64]
 _Array = NDArray[np.float64]
@@ -68,19 +75,31 @@ def p_of_mean(sums: Sequence[_Array], tests: Sequence[int]) -> float:
         return _flips(*lattice).p
     shares = [part / size for part, size in zip(sums, tests, strict=True)]
     joined = np.concatenate(shares)
+    joined = joined[joined != 0]
     if len(joined) <= _MAX_COUNTED:
         return _counted(joined)
-    grid = sqrt(float(joined @ joined)) / _STEPS_PER_SD
-    total, observed = np.ones(1), 0
-    for at, size in enumerate(tests):
-        part = _flips(*(_on_lattice(sums[at : at + 1], [size]) or _rounded(shares[at])))
-        zero = len(part.chances) // 2
-        places = np.rint((np.arange(len(part.chances)) - zero) * part.step / grid).astype(np.int64)
-        observed += int(np.rint(part.observed * part.step / grid))
-        half = int(np.abs(places).max())
-        spread = np.bincount(places + half, weights=part.chances, minlength=2 * half + 1).astype(np.float64)
-        total = _convolved(total, spread)
-    return Flips(total, grid, observed).p
+    parts = [
+        _flips(*(_on_lattice([part], [size]) or _rounded(share)))
+        for part, size, share in zip(sums, tests, shares, strict=True)
+    ]
+    return parts[0].p if len(parts) == 1 else _on_grid(parts, sqrt(float(joined @ joined)) / _GRID_PER_SD)
+
+
+def _on_grid(parts: Sequence[Flips], grid: float) -> float:
+    """Return the p-value of the parts' total, counting all totals that may be as far as the observed one.
+
+    Each part is rounded to the grid, so that a total is displaced by at most half a step per part.
+    """
+    reach = _reach(_GRID_PER_SD)
+    length = next_fast_len(2 * reach + 1, real=True)
+    waves = np.ones(length // 2 + 1, dtype=np.complex128)
+    for part in parts:
+        steps = np.arange(len(part.chances)) - len(part.chances) // 2
+        places = np.rint(steps * part.step / grid).astype(np.int64) % length
+        waves *= rfft(np.bincount(places, weights=part.chances, minlength=length))
+    observed = abs(sum(part.observed * part.step for part in parts)) / grid
+    nearest = max(0, ceil(observed - len(parts) / 2 - _TOLERANCE))
+    return Flips(_centred(waves, length, reach), grid, nearest).p
 
 
 def _flips(step: float, units: _Integers) -> Flips:
@@ -153,12 +172,9 @@ def _rounded(sums: _Array) -> tuple[float, _Integers]:
 
 
 def _chances(sizes: _Integers) -> _Array:
-    """Return the distribution of the sum of these sizes with either sign, from least to greatest.
-
-    Tails that Hoeffding's bound shows to be negligible are cut off.
-    """
+    """Return the distribution of the sum of these sizes with either sign, from least to greatest within `_reach`."""
     total = int(sizes.sum())
-    reach = min(total, int(sqrt(2 * float((sizes * sizes).sum()) * log(2 / _MIN_P))) + 1)
+    reach = min(total, _reach(sqrt(float((sizes * sizes).sum()))))
     length = next_fast_len(2 * reach + 1, real=True)
     waves = np.ones(length // 2 + 1)
     turns = np.arange(length // 2 + 1)
@@ -169,12 +185,15 @@ def _chances(sizes: _Integers) -> _Array:
             if bit == "1":
                 waves *= power
             power = power * power
+    return _centred(waves, length, reach)
+
+
+def _reach(deviation: float) -> int:
+    """Return the number of steps from 0 beyond which Hoeffding's bound leaves a negligible chance."""
+    return int(deviation * sqrt(2 * log(2 / _MIN_P))) + 1
+
+
+def _centred(waves: NDArray[Any], length: int, reach: int) -> _Array:
+    """Return the distribution that has this transform, from -`reach` to `reach` steps."""
     around = np.clip(irfft(waves, length), 0.0, None)
     return np.concatenate([around[length - reach :], around[: reach + 1]])
-
-
-def _convolved(one: _Array, other: _Array) -> _Array:
-    size = len(one) + len(other) - 1
-    length = next_fast_len(size, real=True)
-    convolved: _Array = np.clip(irfft(rfft(one, length) * rfft(other, length), length)[:size], 0.0, None)
-    return convolved

@@ -16,7 +16,7 @@ from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.results import Run
 from hab_ray.rows import Rater
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 
 class Texts(StrEnum):
@@ -30,7 +30,7 @@ class Texts(StrEnum):
     WORDING = "wording of rubrics"
     VARIANTS = "wording of judges' variants"
     SYSTEMS = "system prompts of rubrics"
-    COMMENTS = "comments of raters"
+    COMMENTS = "comments by raters"
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Source:
     def __str__(self) -> str:
         canaries = f"; canary {', '.join(self.origin.canaries)}" if self.origin.canaries else ""
         return one_line(
-            f"{self.texts} ({', '.join(self.of)}; {self.rows:,} rows) from {self.origin.source} (licence: "
+            f"{self.texts} ({', '.join(self.of)}; {counted(self.rows, 'row')}) from {self.origin.source} (licence: "
             f"{self.origin.licence}{canaries})"
         )
 
@@ -90,7 +90,7 @@ def _comments(run: Run) -> Iterator[Source]:
         if rater not in run.panel:
             kinds = run.verdicts(rater, columns=["kind"]).column("kind")
             if set(pc.unique(kinds).to_pylist()) - {str(Rater.MODEL)}:
-                yield Source(Texts.COMMENTS, (rater,), len(kinds), Origin(source="a rater who is no model of this run"))
+                yield Source(Texts.COMMENTS, (rater,), len(kinds), Origin(source="a rater outside this run"))
 
 
 def _origins(run: Run) -> Mapping[str, Origin]:

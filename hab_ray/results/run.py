@@ -251,7 +251,9 @@ def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tu
     if name is None:
         return names
     if name not in names:
-        raise ConfigError(one_line(f"{run.location}: there is no {what} {name!r}; there are {', '.join(names)}"))
+        raise ConfigError(
+            one_line(f"{run.location}: there is no {what} {name!r}; there are {', '.join(names) or 'none'}")
+        )
     return (name,)
 
 

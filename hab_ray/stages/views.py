@@ -10,6 +10,11 @@ def candidates_file(dimension: str) -> str:
     return f"candidates/{dimension}.parquet"
 
 
+def validations_file(dimension: str) -> str:
+    """Return the path of a dimension's validations."""
+    return f"validations/{dimension}.parquet"
+
+
 def tests_file(dimension: str) -> str:
     """Return the path of a dimension's tests, generated or given."""
     return f"tests/{dimension}.parquet"

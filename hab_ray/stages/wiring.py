@@ -28,7 +28,14 @@ from hab_ray.stages.method.select import SelectStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.rejudge import RejudgeStage
 from hab_ray.stages.spec import Asks, Grain, Part, ResolvedSweep, Source, StageSpec
-from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
+from hab_ray.stages.views import (
+    candidates_file,
+    rejudged_file,
+    responses_file,
+    tests_file,
+    validations_file,
+    verdicts_file,
+)
 
 
 class _MakingTests(StageSpec):
@@ -94,7 +101,7 @@ class ValidateSpec(_MakingTests):
 
     @override
     def file(self, part: Part) -> str:
-        return f"validations/{part.dimension}.parquet"
+        return validations_file(part.dimension)
 
     @override
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:

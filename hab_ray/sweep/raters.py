@@ -21,7 +21,7 @@ from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict,
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
 from hab_ray.storage.replies.records import to_parquet
 from hab_ray.storage.run import RATERS, RunFolder
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, given_ratings
 
 
@@ -191,7 +191,8 @@ def _list(run: RunFolder, views: Mapping[str, RaterView]) -> None:
 def _summary(joined: Joined) -> str:
     total = sum(map(len, joined.views.values()))
     raters = len({rows[0].judge for rows in joined.views.values()})
-    summary = f"raters: {total:,} ratings by {raters:,} raters are shown beside the judges' verdicts"
+    ratings = f"{counted(total, 'rating')} by {counted(raters, 'rater')} {'is' if total == 1 else 'are'}"
+    summary = f"raters: {ratings} shown beside the judges' verdicts"
     failed = sum(verdict.state is State.FAILED for rows in joined.views.values() for verdict in rows)
     summary += f", {failed:,} of which failed" * bool(failed)
     left_out = [f"{number:,} {reason}" for reason in Unjoined if (number := joined.unjoined[reason])]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import isnan, sqrt
+from pathlib import Path
 from random import Random
 from statistics import fmean, variance
 
@@ -25,12 +26,16 @@ from hab_ray.analysis.tables.robustness import (
     Robust,
     robustness,
 )
+from hab_ray.analysis.tables.robustness import AS_IT_IS as ROBUST_AS_IT_IS
+from hab_ray.catalog.prices import NANO
 from hab_ray.report import write_report
+from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.views import responses_file, verdicts_file
-from hab_ray.work import Work
+from hab_ray.work import Work, call_stage
+from tests import instant
 from tests.small_runs import Shape
 
 MakeRun = Callable[[Shape], Work]
@@ -93,6 +98,59 @@ def test_what_other_designs_cost_and_bring(work: Work) -> None:
     assert designs(rows, OVERALL)[AS_IT_IS].difference_error == pytest.approx(together)
 
 
+MAKING = ("generate", "validate", "select")
+
+
+def made_run(tmp_path: Path) -> instant.Run:
+    """A run that makes its tests, complete; with two subjects whose answers are alike."""
+    run = instant.Run(instant.work_of(tmp_path, **instant.MADE, subjects=["house/a", "house/b"]))
+    write_record(run.work, instant.NOW)
+    run.all()
+    return run
+
+
+def test_more_tests_cost_what_the_run_paid_to_make_its_own(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    store, work = run.store(), run.work
+    for model in work.models:
+        store.refresh(model)
+    for dimension in work.rubrics:
+        keys = {
+            call.key: call.model
+            for shard in work.shards()
+            if shard.stage in MAKING and shard.spec.makes_calls and shard.dimension == dimension
+            for _, call in call_stage(work, shard).requests(work.tasks(shard))
+        }
+        paid = sum(store.costs(model, [key])[key] for key, model in keys.items()) / NANO
+        found = designs(list(generalisability(summary_of(work))), dimension)
+        assert len(keys) == 3 + 7 + 5 and paid > 0  # calls for three queries each, candidates, those kept
+        factors = {AS_IT_IS: 0, "twice the tests": 1, "four times the tests": 3, "twice the judges": 0}
+        assert {name: found[name].making_usd for name in factors} == pytest.approx(
+            {name: factor * paid for name, factor in factors.items()}
+        )
+        twice = found["twice the tests"].usd
+        assert twice and twice > paid
+    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    assert "of generating, validating and embedding more tests" in page
+
+
+def test_without_the_store_the_cost_of_making_tests_is_left_out_and_said_so(tmp_path: Path) -> None:
+    run = made_run(tmp_path)
+    with_store = designs(list(generalisability(summary_of(run.work))), OVERALL)["twice the tests"]
+    (tmp_path / "store").rename(tmp_path / "elsewhere")
+    without = designs(list(generalisability(summary_of(run.work))), OVERALL)["twice the tests"]
+    assert with_store.usd and with_store.making_usd and without.usd and without.making_usd is None
+    assert without.usd == pytest.approx(with_store.usd - with_store.making_usd)
+    page = write_report(summary_of(run.work)).path.read_text(encoding="utf-8")
+    assert "it leaves out generating, validating and embedding more tests" in page
+
+
+def test_given_tests_cost_nothing_that_could_be_known(work: Work) -> None:
+    paid(work)
+    assert {row.making_usd for row in generalisability(summary_of(work))} == {None}
+    assert "run's were given" in " ".join(write_report(summary_of(work)).path.read_text(encoding="utf-8").split())
+
+
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
     def again(row: Verdict) -> Iterator[Verdict]:
         yield row
@@ -139,7 +197,7 @@ def test_ranks_under_other_points_and_judges_are_those_computed_by_hand(make_run
         return 1 - sum(deductions[letter] for letter in row.issues or ()) / 10
 
     expected = {
-        AS_IT_IS: rescored(work, JUDGES, lambda row, _: (row.score or 0) / 10),
+        ROBUST_AS_IT_IS: rescored(work, JUDGES, lambda row, _: (row.score or 0) / 10),
         "without strict": rescored(work, ("mild",), lambda row, _: (row.score or 0) / 10),
         "without mild": rescored(work, ("strict",), lambda row, _: (row.score or 0) / 10),
         NO_FLOOR: rescored(work, JUDGES, costs),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from itertools import combinations, product
 from random import Random
 from statistics import mean
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from hab_ray.analysis.intervals import gaffke
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import ahead, holm, mean_of, p_of, rank_ranges
 from hab_ray.analysis.power import Design, distinct_groups, sentinels
-from hab_ray.analysis.signflips import p_value
+from hab_ray.analysis.signflips import p_of_mean, p_value
 
 
 def marks(subject: str, dimension: str, given: list[float | None], calls: tuple[str, ...] = ()) -> ItemScores:
@@ -62,6 +65,35 @@ def test_the_overall_p_flips_every_call_of_every_dimension() -> None:
     mean = mean_of(parts)
     assert mean is not None and mean.mean == pytest.approx((np.mean(STEPS) + 0.3) / 2)
     assert mean_of([*parts, None]) is None
+
+
+@pytest.mark.parametrize("tests", [(101, 103, 107), (149, 151, 157)])
+@pytest.mark.parametrize("lead", [0.0, 0.2, 0.4])
+def test_the_overall_p_over_unequal_numbers_of_tests_is_never_below_the_exact_one(
+    tests: tuple[int, int, int], lead: float
+) -> None:
+    """Numbers of tests without a coarse common lattice: against all pairs of sums of two parts and the third's tail."""
+    random = np.random.default_rng(tests[0])
+    for _ in range(4):
+        tenths = [random.integers(-3, 4, each) + (random.random(each) < lead) for each in tests]
+        found, exact = p_of_mean([part / 10 for part in tenths], tests), exact_p(tenths, tests)
+        assert exact * (1 - 1e-9) <= found <= exact * 1.002
+
+
+def exact_p(sums: Sequence[NDArray[np.int64]], tests: Sequence[int]) -> float:
+    """The p-value of the mean of three parts' means, in integers; `sums` are multiples of a common unit."""
+    supports, chances, whole = [], [], math.lcm(*tests)
+    for part, size in zip(sums, tests, strict=True):
+        chance = np.ones(1)
+        for step in np.abs(part):
+            chance = np.convolve(chance, [0.5, *[0.0] * (2 * step - 1), 0.5]) if step else chance
+        supports.append(np.arange(-(len(chance) // 2), len(chance) // 2 + 1) * (whole // size))
+        chances.append(chance)
+    observed = abs(sum(int(part.sum()) * (whole // size) for part, size in zip(sums, tests, strict=True)))
+    tail = np.append(np.cumsum(chances[2][::-1])[::-1], 0.0)
+    lacking = observed - np.add.outer(supports[0], supports[1])
+    upper = float((np.outer(chances[0], chances[1]) * tail[np.searchsorted(supports[2], lacking)]).sum())
+    return min(1.0, 2 * upper) if observed else 1.0
 
 
 def test_holm_is_as_in_the_textbook() -> None:

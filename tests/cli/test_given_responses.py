@@ -135,7 +135,7 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
     desk.says("run", sweep, "--yes")
     held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
-    assert held.returncode == 0 and "left out: answers (old; 1 rows) from answers.jsonl" in held.stdout
+    assert held.returncode == 0 and "left out: answers (old; 1 row) from answers.jsonl" in held.stdout
     assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
     assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
     back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}

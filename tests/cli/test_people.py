@@ -88,8 +88,10 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert "sim/judge" in shown and "R3" in shown
     paper = desk.says(*shlex.split(latex)[1:])
     assert r"\begin{tabular}" in paper and "R3" not in paper
+    assert "{Issue}" not in paper and "{Dimension}" in paper
     assert paper.count("sim/judge") == len(DIMENSIONS) + 1, "overall and by dimension"
-    assert desk.says(*shlex.split(latex)[1:], "--issues").count("sim/judge") > 3 * len(DIMENSIONS)
+    by_issue = desk.says(*shlex.split(latex)[1:], "--issues")
+    assert by_issue.count("sim/judge") > 3 * len(DIMENSIONS) and "{Issue}" in by_issue
     assert "by issue" in desk.says(*shlex.split(agreement)[1:], "--issues")
     rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
     table = run.analysis("people")

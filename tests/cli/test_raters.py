@@ -40,7 +40,7 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk
     sheet = {"dimension": DIMENSION, "prompt": "How?", "subject": "sim/alpha", "rater": "Eve", "kind": "person"}
     (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
     first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
-    assert first.returncode == 0 and "raters: 1 ratings by 1 raters" in first.stdout, first.stdout
+    assert first.returncode == 0 and "raters: 1 rating by 1 rater" in first.stdout, first.stdout
     assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "rater-1")
     scores = pq.read_table(desk.folder / "runs/bridge/scores.parquet")
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]

@@ -495,8 +495,8 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "rates that are not corrected": (put(issues, "false_discovery_control", lambda given: given), "q of issue"),
     "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
     "another judge left out": (put(robustness, "_alternatives", other_judge_left_out), "without first is"),
-    "the worst is ranked first": (put(robustness, "_ranked", worst_first), "as it is is"),
-    "other points on other issues": (put(robustness, "shares_naming", letters_moved), "no floor is"),
+    "the worst is ranked first": (put(robustness, "_ranked", worst_first), "as_it_is is"),
+    "other points on other issues": (put(robustness, "shares_naming", letters_moved), "no_floor is"),
     "components swapped": (
         put(generalisability, "components", interactions_swapped),
         "the variance of subject x judge",

@@ -220,8 +220,8 @@ MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
         robustness,
         "of ask_clarifying_questions is",
     ),
-    "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "the wrong way round of"),
-    "halves not stepped up": (around(items, "_spearman_brown", of_halves), robustness, "split-half reliability of"),
+    "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "reversed of"),
+    "halves not stepped up": (around(items, "_spearman_brown", of_halves), robustness, "split_half of"),
     "one judge for the panel": (
         around(robustness, "complete_marks", first_judge),
         robustness,

@@ -13,6 +13,7 @@ import yaml
 
 from hab_ray.analysis.standing import UNDECLARED
 from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.tables.differences import differences
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.config.preregistration import AnalysisPlan, Declaration
 from hab_ray.report import write_report, write_scores
@@ -381,7 +382,32 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     rest = after.replace(table, "").replace('  <a href="#raters">Other raters</a>\n', "")
     rest = rest.replace(beside, "").replace('  <a href="#people">Agreement with people</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
-    assert "comments of raters" in whence and "<script>" not in whence and 'class="notice"' not in before
+    assert "comments by raters" in whence and "<script>" not in whence and 'class="notice"' not in before
     rest = rest.replace(whence, "")
     start = 'id="transcripts"'
     assert before.split(start)[0].split() == rest.split(start)[0].split()
+
+
+def test_pairs_are_shown_by_their_difference_the_better_subject_first(make_run: MakeRun) -> None:
+    """The file keeps the sweep's order and signs."""
+    work = make_run(Shape(subjects=("low", "high", "middle"), tests=12))
+    means = {"low": 2.0, "high": 9.0, "middle": 5.0}
+    for dimension in work.rubrics:
+        for subject in means:
+            file = verdicts_file("strict", subject, dimension)
+            rows = [replace(row, score=means[subject], issues=()) for row in work.run.read(Verdict, file)]
+            work.run.write(Verdict, file, rows)
+    summary = summarise(open_run(work.run_path))
+    page = write_report(summary).path.read_text(encoding="utf-8")
+    overall = section(page, "differences").split("</table>")[0]
+    shown = re.findall(r"<span>(\w+)</span></th><td>(\w+)</td>\s*<td class=\"number\">([^<]+)<", overall)
+    assert shown == [("high", "low", "+0.700"), ("high", "middle", "+0.400"), ("middle", "low", "+0.300")]
+    kept = [(row.subject, row.other, row.difference) for row in differences(summary) if row.dimension == "overall"]
+    assert kept == [("low", "high", pytest.approx(-0.7)), ("low", "middle", pytest.approx(-0.3)), kept[2]]
+    assert kept[2] == ("high", "middle", pytest.approx(0.4))
+
+
+def test_ranges_of_ranks_have_the_same_dash_all_over_the_page(make_run: MakeRun) -> None:
+    page = write_report(summarise(open_run(make_run(Shape(subjects=("a", "b", "c"))).run_path))).path.read_text("utf-8")
+    assert "1\N{EN DASH}3" in section(page, "leaderboard") and "1\N{EN DASH}3" in section(page, "robustness")
+    assert "1-3" not in section(page, "leaderboard")

@@ -112,7 +112,7 @@ def test_the_leaderboards_axis_ends_where_it_says() -> None:
     assert shown_ticks(axes) == pytest.approx([0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7])
     assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "b", "c"]
     assert axes.get_ylim()[0] > axes.get_ylim()[1]
-    assert [text.get_text() for text in axes.texts] == ["1", "2-3", "2-3", "rank"]
+    assert [text.get_text() for text in axes.texts] == ["1", "2\N{EN DASH}3", "2\N{EN DASH}3", "rank"]
     (edge,) = draw_leaderboard([replace(BARS[0], high=0.97, low=0.0)]).axes
     assert edge.get_xlim() == (0.0, 1.0) and edge.get_xlabel() == "overall score, 95 % intervals"
     assert shown_ticks(edge) == pytest.approx([each / 10 for each in range(11)])

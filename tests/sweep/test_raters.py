@@ -99,7 +99,7 @@ def test_rows_of_nothing_in_the_run_are_left_out_and_counted(rate: Rate) -> None
     )
     (told,) = place_raters(work)
     assert told == (
-        "raters: 2 ratings by 1 raters are shown beside the judges' verdicts; left out: 1 of other dimensions, 1 of "
+        "raters: 2 ratings by 1 rater are shown beside the judges' verdicts; left out: 1 of other dimensions, 1 of "
         "other subjects, 1 of other tests, 1 of answers that this run does not have, 1 of other answers to the same "
         "test"
     )
@@ -119,7 +119,7 @@ def test_a_published_score_of_what_was_no_answer_is_kept_beside_given_answers_al
 def test_a_failure_is_a_failed_verdict_and_a_mapped_score_stays_as_it_is(rate: Rate) -> None:
     work = rate([row(score=None, failed="no JSON"), row(subject="beta", score=7.5, scale="1:7")])
     (told,) = place_raters(work)
-    assert told == "raters: 2 ratings by 1 raters are shown beside the judges' verdicts, 1 of which failed"
+    assert told == "raters: 2 ratings by 1 rater are shown beside the judges' verdicts, 1 of which failed"
     failed, scored = verdicts(work, "Ada")
     assert (failed.state, failed.score, failed.reason) == (State.FAILED, None, "no JSON")
     assert (scored.state, scored.score, scored.reason) == (State.OK, 7.5, "")

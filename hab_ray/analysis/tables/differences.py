@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from statistics import median
@@ -44,7 +44,10 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class DifferenceParts:
-    """The pairs by dimension, overall first, and the differences that the design can detect."""
+    """The pairs by dimension, overall first, and the differences that the design can detect.
+
+    The better subject of a pair comes first, and the pairs are sorted by their difference, the largest first.
+    """
 
     by_dimension: Mapping[str, tuple[PairedDifference, ...]]
     detectable: tuple[str, ...]
@@ -54,9 +57,20 @@ class DifferenceParts:
 def _shown(summary: Summary, rows: Sequence[PairedDifference]) -> DifferenceParts | None:
     if not rows:
         return None
-    by_dimension = {name: tuple(found) for name, found in groupby(rows, lambda row: row.dimension)}
+    by_dimension = {name: _largest_first(found) for name, found in groupby(rows, lambda row: row.dimension)}
     detectable = tuple(_detectable(rows, summary.settings))
     return DifferenceParts(by_dimension, detectable, margin_of(summary.run.record))
+
+
+def _largest_first(rows: Iterable[PairedDifference]) -> tuple[PairedDifference, ...]:
+    turned = [_turned(row) if (row.difference or 0) < 0 else row for row in rows]
+    return tuple(sorted(turned, key=lambda row: -1.0 if row.difference is None else row.difference, reverse=True))
+
+
+def _turned(row: PairedDifference) -> PairedDifference:
+    """Return the difference of the other subject from this one."""
+    difference, low, high = (None if end is None else -end for end in (row.difference, row.high, row.low))
+    return replace(row, subject=row.other, other=row.subject, difference=difference, low=low, high=high)
 
 
 def _detectable(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Iterator[str]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.components import Components, Design, components, effective_calls, errors
+from hab_ray.analysis.evidence.making import costs_of_making
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.power import standard_errors
 from hab_ray.analysis.registry import analysis
@@ -33,7 +34,9 @@ class Generalised:
     subjects; it may be below 0 by chance, and is null if the design does not identify it. A design has a number of
     `tests` per dimension, `judges` and `replicates`; the standard errors of a subject's mean, of a difference between
     two subjects, and of that difference over other judges; and the additional dollars it costs at the run's mean prices
-    per call, excluding the generation of tests.
+    per call. `making_usd` is the part of `usd` for generating, validating and embedding more tests, at what the run's
+    calls for these cost per chosen test; it is null, and not part of `usd`, if the run's tests were given or its store
+    cannot be read.
     """
 
     kind: str
@@ -47,11 +50,14 @@ class Generalised:
     difference_error: float | None
     with_judges_error: float | None
     usd: float | None
+    making_usd: float | None = None
 
 
 @dataclass(frozen=True)
 class Shown:
     """Each component's variance by dimension, and the designs by dimension, overall first.
+
+    `given` says whether the run's tests were given.
 
     A difference of two subjects is detected in four of five runs if it has at least `errors` standard errors.
     """
@@ -59,17 +65,19 @@ class Shown:
     components: Mapping[str, Mapping[str, float | None]]
     designs: Mapping[str, tuple[Generalised, ...]]
     errors: float
+    given: bool
 
 
 @dataclass(frozen=True)
 class _Dimension:
-    """A dimension's design, components, and mean dollars of an answer and of a verdict."""
+    """A dimension's design, components, mean dollars of an answer and of a verdict, and dollars its tests cost."""
 
     dimension: str
     answers: int
     design: Design
     components: Components
     usd: tuple[float, float] | None
+    making: float | None
 
 
 def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
@@ -78,13 +86,16 @@ def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     by_name = {name: {row.dimension: row.variance for row in parts if row.name == name} for name in names}
     designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
     pairs = len(summary.settings.subjects) * (len(summary.settings.subjects) - 1) // 2
-    return Shown(by_name, designs, standard_errors(pairs)) if parts else None
+    given = summary.run.record.sweep.gives_tests
+    return Shown(by_name, designs, standard_errors(pairs), given) if parts else None
 
 
 @analysis(Generalised, order=38, heading="Value of more tests or judges", layout=_shown)
 def generalisability(summary: Summary) -> Sequence[Generalised]:
     """Return overall designs, if every dimension has components, then components and designs by dimension."""
-    found = [one for dimension in summary.settings.tests if (one := _dimension(summary, dimension)) is not None]
+    making = costs_of_making(summary.run)
+    parts = [_dimension(summary, dimension, making.get(dimension)) for dimension in summary.settings.tests]
+    found = [one for one in parts if one is not None]
     samples = summary.settings.samples
     by_dimension = [_designs(one, samples) for one in found]
     rows = [row for one, designs in zip(found, by_dimension, strict=True) for row in (*_parts(one, samples), *designs)]
@@ -103,7 +114,7 @@ def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str],
     return marks[:, known], [ids[at] for at in known], [calls[at] for at in known]
 
 
-def _dimension(summary: Summary, dimension: str) -> _Dimension | None:
+def _dimension(summary: Summary, dimension: str, making: int | None) -> _Dimension | None:
     settings = summary.settings
     marks, _, calls = complete_marks(summary, dimension)
     subjects, tests, judges = marks.shape
@@ -113,7 +124,8 @@ def _dimension(summary: Summary, dimension: str) -> _Dimension | None:
     parts = components(marks, calls, readings, _between_readings(summary, dimension))
     answers = subjects * len(settings.tests[dimension]) * settings.samples
     design = Design(effective_calls(calls), tests, judges, readings)
-    return _Dimension(dimension, answers, design, parts, _usd(summary, dimension))
+    usd = None if making is None else making / NANO
+    return _Dimension(dimension, answers, design, parts, _usd(summary, dimension), usd)
 
 
 def _between_readings(summary: Summary, dimension: str) -> float:
@@ -168,13 +180,13 @@ def _designs(one: _Dimension, samples: int) -> list[Generalised]:
 def _design(one: _Dimension, name: str, design: Design, samples: int) -> Generalised:
     asked = one.design
     mean, difference, with_judges = (_known(each) for each in astuple(errors(one.components, asked, design)))
-    usd = None
+    usd, making = None, None if one.making is None else (design.tests / asked.tests - 1) * one.making
     if one.usd is not None:
         more, replicates = design.tests / asked.tests, design.readings // samples
         verdicts = design.judges * replicates * more - asked.judges * asked.readings // samples
-        usd = one.answers * ((more - 1) * one.usd[0] + verdicts * one.usd[1])
+        usd = one.answers * ((more - 1) * one.usd[0] + verdicts * one.usd[1]) + (making or 0.0)
     sizes = design.tests, design.judges, design.readings // samples
-    return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd)
+    return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd, making)
 
 
 def _overall(by_dimension: Sequence[Sequence[Generalised]]) -> list[Generalised]:
@@ -187,7 +199,10 @@ def _together(rows: Sequence[Generalised]) -> Generalised:
         known = [each for each in errors_of if each is not None]
         return sqrt(sum(each**2 for each in known)) / len(rows) if len(known) == len(rows) else None
 
-    dollars = [row.usd for row in rows if row.usd is not None]
+    def total(dollars: Sequence[float | None]) -> float | None:
+        known = [each for each in dollars if each is not None]
+        return sum(known) if len(known) == len(rows) else None
+
     return replace(
         rows[0],
         dimension=OVERALL,
@@ -195,7 +210,8 @@ def _together(rows: Sequence[Generalised]) -> Generalised:
         mean_error=root([row.mean_error for row in rows]),
         difference_error=root([row.difference_error for row in rows]),
         with_judges_error=root([row.with_judges_error for row in rows]),
-        usd=sum(dollars) if len(dollars) == len(rows) else None,
+        usd=total([row.usd for row in rows]),
+        making_usd=total([row.making_usd for row in rows]),
     )
 
 

@@ -19,8 +19,8 @@ from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.rubric import SCORE_START, Rubric
 
 RANK, RELIABILITY, TEST = "rank", "reliability", "test"
-AS_IT_IS, NO_FLOOR, ONE_POINT, ANY_ISSUE = "as it is", "no floor", "one point an issue", "any issue"
-SPLIT_HALF, SEPARATE_NOBODY, WRONG_WAY = "split-half reliability", "separate nobody", "the wrong way round"
+AS_IT_IS, NO_FLOOR, ONE_POINT, ANY_ISSUE = "as_it_is", "no_floor", "one_point", "any_issue"
+SPLIT_HALF, SEPARATE_NOBODY, WRONG_WAY = "split_half", "separate_nobody", "reversed"
 MIN_SUBJECTS, _LISTED, _TOLERANCE = 3, 10, 1e-12
 _Array = NDArray[np.float64]
 
@@ -29,13 +29,16 @@ _Array = NDArray[np.float64]
 class Robust:
     """A row of one of three kinds.
 
-    rank: a `subject`'s overall rank (1 is best, ties share the better one) and mean as `value`, by the panel `as it
-    is`, without one judge, or with other points for issues: no floor of 0, one point each (the share of issues not
-    named), or all or nothing (the share of answers without an issue). reliability: the split-half reliability
-    (Spearman-Brown) of a dimension's means over `tests`, and the numbers of tests that separate nobody (all subjects
-    have the same mark) or separate the wrong way round (a correlation below 0). test: a test's correlation with the
-    mean of the others over subjects, null if it separates nobody. The last two kinds need three subjects and use the
-    tests that all judges scored for all subjects.
+    - `rank`: a `subject`'s overall rank (1 is best, ties share the better one), and mean as `value`. `name` is
+      `as_it_is` for the panel's scores, `without JUDGE`, or says which other points issues cost: `no_floor` (as the
+      rubric says, but scores may be below 0), `one_point` (the share of issues not named) or `any_issue` (the share of
+      answers without an issue).
+    - `reliability`: of a dimension's means over `tests`. `name` is `split_half` (Spearman-Brown), or the number of
+      tests that `separate_nobody` (all subjects have the same mark) or are `reversed` (a correlation below 0).
+    - `test`: a test's correlation with the mean of the others over subjects, null if it separates nobody; `name` is
+      the test's id.
+
+    The last two kinds need three subjects and use the tests that all judges scored for all subjects.
     """
 
     kind: str

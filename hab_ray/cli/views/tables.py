@@ -11,7 +11,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -80,6 +80,12 @@ class PaperTable:
         """Return the cells of each column."""
         return [[row[at] for row in self.rows] for at in range(len(self.columns))]
 
+    def without_empty_columns(self) -> PaperTable:
+        """Return the table without columns whose every cell is an empty text."""
+        shown = [at for at, cells in enumerate(self.by_column()) if not cells or any(cell != "" for cell in cells)]
+        rows = tuple(tuple(row[at] for at in shown) for row in self.rows)
+        return replace(self, columns=tuple(self.columns[at] for at in shown), rows=rows)
+
 
 def print_table(table: PaperTable, form: TableFormat, console: Console) -> None:
     """Print a table without wrapping or styling its lines."""
@@ -88,6 +94,7 @@ def print_table(table: PaperTable, form: TableFormat, console: Console) -> None:
 
 def as_latex(table: PaperTable) -> str:
     """Return a floating table with booktabs rules. Text is escaped: it is never read as a command or an option."""
+    table = table.without_empty_columns()
     titles = " & ".join(_stacked(column.title) for column in table.columns)
     kinds = "".join("l" if _is_text(cells) else "r" for cells in table.by_column())
     notes = [
@@ -117,6 +124,7 @@ def as_latex(table: PaperTable) -> str:
 
 def as_markdown(table: PaperTable) -> str:
     """Return a pipe table with numbers aligned right, the caption above and notes below."""
+    table = table.without_empty_columns()
     cells = [[_cell(cell, table.digits, _MARKDOWN) for cell in row] for row in table.rows]
     titles = [_in_markdown(column.title) for column in table.columns]
     sides = [":---" if _is_text(cells) else "---:" for cells in table.by_column()]

@@ -58,7 +58,7 @@ def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
     axes.set_xlabel(f"overall score{limits}, 95 % intervals")
     _name_lines(axes, [row.subject for row in rows])
     for at, row in enumerate(rows):
-        ranks = rank_text(row.first, row.last)
+        ranks = rank_text(row.first, row.last).replace("-", "\N{EN DASH}")
         axes.annotate(ranks, (1.02, at), xycoords=("axes fraction", "data"), va="center", fontsize=8, color=INK)
     axes.annotate("rank", (1.02, 1.0), (0, 3), "axes fraction", textcoords="offset points", fontsize=7, color="grey")
     axes.grid(axis="x", color=FAINT, linewidth=0.4)

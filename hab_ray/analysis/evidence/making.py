@@ -1,0 +1,86 @@
+"""What a run's tests cost to make: the calls that generated, validated and embedded their candidates.
+
+Views of candidates and validations have no costs, and embeddings have no view, so costs are read from the run's store.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from hab_ray.catalog.models import Model
+from hab_ray.config.sections import Select, Validate
+from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.results import Run
+from hab_ray.rows import Candidate, Validation
+from hab_ray.stages.base import Rows
+from hab_ray.stages.method.embed import EmbedStage
+from hab_ray.stages.views import candidates_file, validations_file
+from hab_ray.storage.reach import reach
+from hab_ray.storage.replies.store import Store
+from hab_ray.storage.run import RunFolder
+
+
+def costs_of_making(run: Run) -> Mapping[str, int]:
+    """Return by dimension what its tests cost to make, in nano-dollars, whichever run paid for the calls.
+
+    Empty if the tests were given, or if the store cannot be read or lacks one of the calls.
+    """
+    if run.record.sweep.gives_tests:
+        return {}
+    with suppress(ConfigError, DamagedFile, OSError):
+        store = _store_of(run)
+        return {dimension: _cost(run, store, dimension) for dimension in run.dimensions}
+    return {}
+
+
+def _store_of(run: Run) -> Store:
+    record = run.record
+    store = Store(reach(run.location.follow(record.store) if record.store else record.sweep.store))
+    for model in _makers(run):
+        store.refresh(model)
+    return store
+
+
+def _makers(run: Run) -> set[str]:
+    sweep = run.record.sweep
+    writers = {each.model for each in (sweep.generate, sweep.validation) if each is not None and each != "off"}
+    return writers | ({sweep.select.embedding} if sweep.select else set())
+
+
+def _cost(run: Run, store: Store, dimension: str) -> int:
+    """Return the cost of a dimension's calls; raises DamagedFile if the store lacks one."""
+    calls = _calls(run, dimension)
+    found = {model: store.costs(model, sorted(keys)) for model, keys in calls.items()}
+    if not calls or any(len(found[model]) < len(keys) for model, keys in calls.items()):
+        raise DamagedFile(f"{store.folder} lacks calls that made the tests of {dimension}")
+    return sum(sum(costs.values()) for costs in found.values())
+
+
+def _calls(run: Run, dimension: str) -> Mapping[str, set[str]]:
+    """Return the keys of the calls that made a dimension's tests, by model."""
+    keys: dict[str, set[str]] = defaultdict(set)
+    for model, key in _named_calls(run, dimension):
+        keys[model].add(key)
+    return keys
+
+
+def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
+    sweep, folder = run.record.sweep, RunFolder(run.location)
+    candidates = folder.read(Candidate, candidates_file(dimension))
+    validate = sweep.validation if isinstance(sweep.validation, Validate) else None
+    validations = folder.read(Validation, validations_file(dimension)) if validate else []
+    if sweep.generate:
+        yield from ((sweep.generate.model, row.reply_key) for row in candidates)
+    if validate:
+        yield from ((validate.model, row.reply_key) for row in validations)
+    if sweep.select:
+        stage = EmbedStage(_model(run, sweep.select), sweep.select, validate, sweep.seed)
+        tasks = stage.tasks(Rows({Candidate: candidates, Validation: validations}))
+        yield from ((sweep.select.embedding, call.key) for _, call in stage.requests(tasks))
+
+
+def _model(run: Run, select: Select) -> Model:
+    name, record = select.embedding, run.record
+    return Model(name, record.entry(name), record.as_of.get(name))
