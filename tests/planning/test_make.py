@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from hab_ray.catalog.models import Unheeded
-from hab_ray.catalog.prices import NANO
+from hab_ray.catalog.prices import NANO, PriceStep, SteppedPrice
 from hab_ray.cli.views.plan_view import print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.planning import make_plan
@@ -116,6 +117,28 @@ def test_a_bound_is_never_below_its_estimate_nor_below_what_is_paid(tmp_path: Pa
     assert plan.batch_budget == plan.total.most_batch
     run.all()
     assert run.paid <= plan.total.most_online
+
+
+@pytest.mark.parametrize(("above", "times"), [(10, 2), (20_000, 1)], ids=["each is long", "only their sum is long"])
+def test_a_price_for_long_requests_counts_where_single_requests_are_long(
+    tmp_path: Path, above: int, times: int
+) -> None:
+    work = work_of(tmp_path, subjects=["house/a"], judges=["house/j"])
+    before = make_plan(work)
+    model = work.models["house/j"]
+    price = model.entry.price
+    assert price is not None
+    parts = price.model_dump(exclude_none=True)
+    dear = PriceStep(above=above, **{name: 2 * part for name, part in parts.items()})
+    entry = model.entry.model_copy(update={"price": SteppedPrice(**parts, steps=(dear,))})
+    after = make_plan(replace(work, models={**work.models, "house/j": replace(model, entry=entry)}))
+    pairs = [
+        (old.figures, new.figures) for old, new in zip(before.lines, after.lines, strict=True) if old.name == "house/j"
+    ]
+    assert max(old.most_input for old, _ in pairs) > 20_000
+    for old, new in pairs:
+        assert new.online == pytest.approx(times * old.online, abs=2)
+        assert new.most_online == pytest.approx(times * old.most_online, abs=2)
 
 
 def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
