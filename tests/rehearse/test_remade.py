@@ -225,7 +225,7 @@ MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
     "one judge for the panel": (
         around(robustness, "complete_marks", first_judge),
         robustness,
-        "split-half reliability of",
+        "split_half of",
     ),
     "bills of answers and verdicts swapped": (
         around(generalisability, "_usd", turned_round),
