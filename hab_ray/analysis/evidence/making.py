@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Select, Validate
+from hab_ray.config.sections import Validate
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
 from hab_ray.rows import Candidate, Validation
-from hab_ray.stages.base import Rows
-from hab_ray.stages.method.embed import EmbedStage
+from hab_ray.stages.embeddings import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
 from hab_ray.storage.reach import reach
 from hab_ray.storage.replies.store import Store
@@ -76,11 +75,7 @@ def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
     if validate:
         yield from ((validate.model, row.reply_key) for row in validations)
     if sweep.select:
-        stage = EmbedStage(_model(run, sweep.select), sweep.select, validate, sweep.seed)
-        tasks = stage.tasks(Rows({Candidate: candidates, Validation: validations}))
-        yield from ((sweep.select.embedding, call.key) for _, call in stage.requests(tasks))
-
-
-def _model(run: Run, select: Select) -> Model:
-    name, record = select.embedding, run.record
-    return Model(name, record.entry(name), record.as_of.get(name))
+        name = sweep.select.embedding
+        model = Model(name, run.record.entry(name), run.record.as_of.get(name))
+        keys = embedding_keys(model, sweep.select, validate, sweep.seed, candidates, validations)
+        yield from ((name, key) for key in keys)
