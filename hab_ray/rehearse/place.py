@@ -16,11 +16,12 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import MARKER, OF_A_RUN, SHEETS, SWEEP
+from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
 
 _MARKER_TEXT = "The files in this folder came from the simulator. The next rehearsal here replaces them.\n"
+_KEPT = (SHEETS, FIGURES)
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
 
 
@@ -43,7 +44,7 @@ def rehearsing(work: Work, stop: Stop, say: Say) -> Iterator[Session]:
     """Hold the store for a rehearsal, and remove an earlier rehearsal's files from both folders.
 
     A rehearsal starts from nothing, because a new simulator knows only the truth of its own answers. The keys of
-    raters' sheets stay: with the same seed the answers are the same.
+    raters' sheets and the figures stay: with the same seed the answers are the same.
 
     Raises:
         ConfigError: a folder holds something other than a rehearsal.
@@ -53,7 +54,7 @@ def rehearsing(work: Work, stop: Stop, say: Say) -> Iterator[Session]:
     for option, folder in folders.items():
         _mark(option, folder)
     with spending(work, stop, say) as session:
-        _remove(work.run_path, (SWEEP, *(name for name in OF_A_RUN if name != SHEETS)))
+        _remove(work.run_path, (SWEEP, *(name for name in OF_A_RUN if name not in _KEPT)))
         _remove(work.sweep.store, _OF_A_STORE)
         yield session
 

@@ -153,7 +153,10 @@ def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
         writer = csv.DictWriter(file, rows[0].keys())
         writer.writeheader()
         writer.writerows(rows)
-    assert "2 ratings by 1 rater" in desk.says("rehearse", path)
+    figure = desk.folder / "runs/rehearsal-rated/figures/mine.svg"
+    figure.parent.mkdir()
+    figure.touch()
+    assert "2 ratings by 1 rater" in desk.says("rehearse", path) and figure.exists()
     assert "rehearsal's simulated replies" in desk.says("run", path, "--run", "runs/rehearsal-rated", status=2)
 
 
