@@ -11,6 +11,7 @@ from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, ScoreSettings
 from hab_ray.analysis.pairs import holm
+from hab_ray.analysis.power import Design
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.differences import PairedDifference, designs_of
 from hab_ray.catalog.models import Cutoff
@@ -69,7 +70,7 @@ def few_calls(settings: ScoreSettings) -> Iterator[Finding]:
             f"Tests of fewer than {FEW_CALLS} generation calls in a dimension",
             f"{', '.join(f'{spoken(dimension)} ({count})' for dimension, count in few.items())}. Tests of one call are "
             "correlated, and with so few calls an interval may cover less than its nominal 95 %.",
-            "Add tests (`hab export`, then `tests: FILE`).",
+            "Add tests (docs/upgrading.md says how).",
             min(few.values()),
         )
 
@@ -98,7 +99,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
             "Tests of one generation call are very similar",
             f"The SD between calls, in logits, is {', '.join(f'{sd:.1f} ({spoken(d)})' for d, sd in listed.items())}. "
             f"Above {MAX_CALL_SD}, with fewer than {MANY_CALLS} calls, an interval may cover 88 % instead of 95 %.",
-            "Add tests (`hab export`, then `tests: FILE`), and give less weight to small differences there.",
+            "Add tests (docs/upgrading.md), and give less weight to small differences there.",
             max(listed.values()),
         )
 
@@ -128,10 +129,6 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
     alike = [name for name, own in known.items() if own and not any(row.differs for row in own)]
     if not alike:
         return
-    listed = [f"{spoken(name)} (0 of {len(known[name])} pairs; {designs[name].detectable})" for name in alike]
-    ends = sorted(designs[name].smallest for name in alike if name != OVERALL)
-    if alike[0] == OVERALL and len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
-        listed[1:] = [f"{len(ends)} dimensions (differences of {ends[0]:.2f} to {ends[-1]:.2f} or more)"]
     severity, title, detail = Severity.LOW, "Some dimensions tell no two subjects apart", ""
     if len(alike) == len(designs) and settings.tests.keys() <= designs.keys():
         everywhere = ", overall or in any dimension" if OVERALL in alike else ""
@@ -140,15 +137,29 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
         severity, title = Severity.MEDIUM, "No two subjects differ significantly overall"
     if severity is not Severity.LOW:
         largest = max(abs(row.difference or 0.0) for row in known[alike[0]])
-        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f}: "
+        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f} of 1; "
     yield Finding(
         "separates_nobody",
         severity,
         title,
-        f"{detail}{', '.join(listed)}, on the scale of 0 to 1.",
-        "Do not rank subjects there, or ask more tests: `hab plan` says what a number of tests can show.",
+        f"{detail}{'; '.join(_detectable({name: designs[name] for name in alike}, len(settings.tests)))}.",
+        "Do not rank subjects there. `hab plan --long` says what more tests can show.",
         sum(len(known[name]) for name in alike),
     )
+
+
+def _detectable(designs: Mapping[str, Design], number: int) -> Iterator[str]:
+    """Yield what the designs can detect: overall, then in dimensions; `number` is that of all dimensions."""
+    dimensions = {name: design for name, design in designs.items() if name != OVERALL}
+    if OVERALL in designs:
+        yield f"overall: {designs[OVERALL].detectable}"
+    told = {name: design.detectable for name, design in dimensions.items()}
+    ends = sorted(design.smallest for design in dimensions.values())
+    if len(ends) > 1 and ends[0] > 0 and ends[-1] < 1:
+        told = dict.fromkeys(dimensions, f"differences of {ends[0]:.2f} to {ends[-1]:.2f} or more can be detected")
+    for what in dict.fromkeys(told.values()):
+        named = [spoken(name) for name, own in told.items() if own == what]
+        yield f"{'each dimension' if len(named) == number > 1 else ', '.join(named)}: {what}"
 
 
 def trained_on(
