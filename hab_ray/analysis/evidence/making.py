@@ -15,7 +15,7 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
 from hab_ray.rows import Candidate, Validation
 from hab_ray.stages.base import Rows
-from hab_ray.stages.method.embed import EmbedStage
+from hab_ray.stages.method.embed import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
 from hab_ray.storage.reach import reach
 from hab_ray.storage.replies.store import Store
@@ -76,9 +76,9 @@ def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
     if validate:
         yield from ((validate.model, row.reply_key) for row in validations)
     if sweep.select:
-        stage = EmbedStage(_model(run, sweep.select), sweep.select, validate, sweep.seed)
-        tasks = stage.tasks(Rows({Candidate: candidates, Validation: validations}))
-        yield from ((sweep.select.embedding, call.key) for _, call in stage.requests(tasks))
+        rows = Rows({Candidate: candidates, Validation: validations})
+        keys = embedding_keys(rows, _model(run, sweep.select), sweep.select, validate, sweep.seed)
+        yield from ((sweep.select.embedding, key) for key in keys)
 
 
 def _model(run: Run, select: Select) -> Model:
