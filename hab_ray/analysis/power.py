@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from math import ceil, prod, sqrt
 from statistics import NormalDist
 
+from hab_ray.visible import counted
+
 LEVEL, POWER = 0.05, 0.8
 # The standard deviation of differences between two subjects' marks of one test, until the run has measured it.
 ASSUMED_SD = 0.35
@@ -73,7 +75,7 @@ class Design:
     def detectable(self) -> str:
         """The differences that can be detected, in words."""
         if not self.can_show_any:
-            return f"with {self.calls} generation calls no difference can be significant"
+            return f"with {counted(self.calls, 'generation call')} no difference can be significant"
         if not self.sd:
             return "the subjects' scores are the same"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
@@ -88,15 +90,16 @@ class Design:
     def told(self, what: str, of: str = "tests", basis: str = "assuming") -> str:
         """Describe in a sentence what can be detected in `what`; `of` names the calls, `basis` the origin of `sd`."""
         if not self.can_show_any:
+            calls = counted(self.calls, of.removesuffix("s"))
             return (
-                f"{what}: with {self.calls} {of} no pair of {self.subjects} subjects can ever differ significantly: "
+                f"{what}: with {calls} no pair of {self.subjects} subjects can ever differ significantly: "
                 f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
                 f"{LEVEL / self.pairs:.2g}"
             )
         if not self.sd:
-            return f"{what}: differences between two subjects are the same over all {self.calls} {of}"
+            return f"{what}: differences between two subjects are the same over all {self.calls:,} {of}"
         pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"
         return (
-            f"{what}: {self.calls} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} subjects "
-            f"in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
+            f"{what}: {self.calls:,} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} "
+            f"subjects in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
         )

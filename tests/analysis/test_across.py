@@ -113,7 +113,7 @@ def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
     first, second = (open_run(work.run_path) for work in works)
     assert same_replies(first, second).is_copy
     said = list(told(same_replies(first, second), first, second))
-    assert "one is a copy of the other" in said[0] and "all 48 answers and 48 verdicts" in said[1]
+    assert "one is a copy of the other" in said[0] and "48 answers and 48 verdicts are all" in said[1]
     file = verdicts_file("strict", "beta", DIMENSIONS[0])
     rows = works[1].run.read(Verdict, file)
     works[1].run.write(Verdict, file, [replace(rows[0], reply_key="other"), *rows[1:]])

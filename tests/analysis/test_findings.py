@@ -515,6 +515,11 @@ def test_a_judge_without_a_score_is_named_once_its_verdicts_have_ended() -> None
 @pytest.mark.parametrize(("low", "raised"), [(-0.1, True), (0.0, True), (0.01, False)])
 def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bool) -> None:
     assert bool(list(chance(Agreement(0.5, low, 0.6), []))) == raised
+
+
+def test_no_figure_is_minus_nought() -> None:
+    (found,) = chance(Agreement(0.2, -0.001, 0.4), [])
+    assert "95 % interval 0.00 to 0.40" in found.detail
     assert not list(chance(None, []))
 
 

@@ -171,3 +171,10 @@ def test_the_notice_of_a_simulator_covers_nothing(run: Run, name: str) -> None:
     (notice,) = figure.texts
     top = notice.get_window_extent().y1 / figure.dpi
     assert before.y0 - 0.2 < top < before.y0
+
+
+def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
+    run = open_run(write_run(tmp_path / "run", Shape(subjects=("alpha", "\u6a21\u578b"))).run_path)
+    write_scores(summarise(run))
+    figures = {figure.name: figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))}
+    assert figures["leaderboard"] == "\u6a21\u578b" and figures["agreement"] == ""

@@ -20,6 +20,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
 from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
+from hab_ray.visible import counted
 
 _MIN_SHARED = 2
 _Text = tuple[str, str, int]
@@ -242,8 +243,8 @@ def told(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:
         yield "both folders hold the same run (same id): one is a copy of the other"
     if replies.is_copy:
         yield (
-            f"all {replies.answers:,} answers and {replies.verdicts:,} verdicts that both runs have are the same "
-            "replies: this is not a second measurement"
+            f"{counted(replies.answers, 'answer')} and {counted(replies.verdicts, 'verdict')} are all that both runs "
+            "have, and they are the same replies: this is not a second measurement"
         )
     elif replies.answers:
         yield (

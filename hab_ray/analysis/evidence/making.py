@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Validate
+from hab_ray.config.sections import Select, Validate
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
 from hab_ray.rows import Candidate, Validation
-from hab_ray.stages.embeddings import embedding_keys
+from hab_ray.stages.base import Rows
+from hab_ray.stages.method.embed import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
 from hab_ray.storage.reach import reach
 from hab_ray.storage.replies.store import Store
@@ -75,7 +76,11 @@ def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
     if validate:
         yield from ((validate.model, row.reply_key) for row in validations)
     if sweep.select:
-        name = sweep.select.embedding
-        model = Model(name, run.record.entry(name), run.record.as_of.get(name))
-        keys = embedding_keys(model, sweep.select, validate, sweep.seed, candidates, validations)
-        yield from ((name, key) for key in keys)
+        rows = Rows({Candidate: candidates, Validation: validations})
+        keys = embedding_keys(rows, _model(run, sweep.select), sweep.select, validate, sweep.seed)
+        yield from ((sweep.select.embedding, key) for key in keys)
+
+
+def _model(run: Run, select: Select) -> Model:
+    name, record = select.embedding, run.record
+    return Model(name, record.entry(name), record.as_of.get(name))

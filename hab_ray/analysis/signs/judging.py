@@ -26,7 +26,7 @@ def chance(agreed: Agreement | None, rated: Sequence[PeopleAgreed]) -> Iterator[
     if agreed is None or not (agreed.is_chance or agreed.is_low):
         return
     measured = (
-        f"Krippendorff's alpha is {agreed.alpha:.2f}, its 95 % interval {agreed.low:.2f} to {agreed.high:.2f}: 0 is "
+        f"Krippendorff's alpha is {agreed.alpha:z.2f}, its 95 % interval {agreed.low:z.2f} to {agreed.high:z.2f}: 0 is "
         "chance, 1 perfect agreement."
     )
     people = (
@@ -53,7 +53,7 @@ def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Itera
         if row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]
     if low:
-        listed = ", ".join(f"{spoken(dimension)} ({value:.2f})" for value, dimension in sorted(low))
+        listed = ", ".join(f"{spoken(dimension)} ({value:z.2f})" for value, dimension in sorted(low))
         yield Finding(
             "ambiguous_rubric",
             Severity.MEDIUM,

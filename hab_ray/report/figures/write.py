@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+import re
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,11 +27,15 @@ _METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
 
 @dataclass(frozen=True)
 class Written:
-    """A figure's file names and description; no files if the run has nothing to draw."""
+    """A figure's file names and description; no files if the run has nothing to draw.
+
+    `missing` are the characters that the font lacks; the figure shows boxes in their place.
+    """
 
     name: str
     files: tuple[str, ...]
     shows: str
+    missing: str = ""
 
 
 def write_figures(run: Run, folder: Folder) -> list[Written]:
@@ -47,16 +53,25 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
     notice, written = simulated_notice(run.location), []
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
         for name, drawing in DRAWINGS.items():
-            rows, files = drawing.data(run), {}
+            rows, files, missing = drawing.data(run), {}, ""
             if rows:
                 figure = drawing.draw(rows)
                 if notice:
                     put_notice(figure, notice)
-                files = _files(name, rows, figure)
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    files = _files(name, rows, figure)
+                missing = _missing(str(each.message) for each in caught)
             for file, content in files.items():
                 folder.put(file, content)
-            written.append(Written(name, tuple(files), drawing.shows))
+            written.append(Written(name, tuple(files), drawing.shows, missing))
     return written
+
+
+def _missing(warned: Iterable[str]) -> str:
+    """Return the characters that matplotlib's warnings say the font lacks."""
+    glyphs = (re.match(r"Glyph (\d+) ", message) for message in warned)
+    return "".join(dict.fromkeys(chr(int(glyph[1])) for glyph in glyphs if glyph))
 
 
 def _files(name: str, rows: Sequence[Any], figure: Figure) -> dict[str, bytes]:

@@ -57,3 +57,9 @@ class EmbedStage(VectorForecasts):
         if len(vector) % 4 or not np.isfinite(np.frombuffer(vector, dtype="<f4")).all():
             raise Unreadable("the vector does not consist of finite float32 numbers")
         return replace(blank, vector=vector)
+
+
+def embedding_keys(rows: Rows, model: Model, settings: Select, validation: Validate | None, seed: int) -> set[str]:
+    """Return the keys of the calls that embed a dimension's kept candidates."""
+    stage = EmbedStage(model, settings, validation, seed)
+    return {call.key for _, call in stage.requests(stage.tasks(rows))}

@@ -14,6 +14,7 @@ from hab_ray.results import open_run
 from hab_ray.results.run import analyses_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import FIGURES
+from hab_ray.visible import one_line
 
 _NEEDED = {"leaderboard", "issues", "agreement", "differences"}
 
@@ -39,7 +40,14 @@ def command(
             f"{run.location}: the tables to draw are missing or outdated; `hab report {run.location}` writes them"
         )
     folder_drawn = out or run.location / FIGURES
-    for figure in write_figures(run, open_folder(folder_drawn)):
+    figures = write_figures(run, open_folder(folder_drawn))
+    for figure in figures:
         files = f"{folder_drawn / figure.name}.svg, .png, .csv" if figure.files else f"{figure.name}: nothing to draw"
         say(f"{files}: {figure.shows}")
+    if missing := "".join(dict.fromkeys("".join(figure.missing for figure in figures))):
+        say(
+            f"matplotlib's font lacks {one_line(missing)}: the figures show boxes instead. Give these subjects a "
+            "`name:` in Latin letters",
+            "yellow",
+        )
     return Exit.COMPLETE
