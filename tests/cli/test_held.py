@@ -25,6 +25,7 @@ def test_a_stopped_driver_is_succeeded_and_spends_nothing_when_it_is_continued(d
     sweep = desk.sweep("held", sim.url, executor="local", shared_filesystem=True, lease=LEASE, **GIVEN)
     there = sweep.with_name("there.yaml")  # as on another machine, whose calls the vendor tells from ours
     there.write_text(sweep.read_text().replace("/x/sim/", "/x/there/"))
+    sweep.write_text(sweep.read_text().replace("concurrent: 8", "concurrent: 1"))  # not done before others are refused
 
     def sent(account: str) -> list[float]:
         return [request["at"] for request in sim.requests() if request["account"] == account]
