@@ -343,6 +343,15 @@ def test_what_an_answer_costs_stands_on_the_leaderboard(make_run: MakeRun) -> No
     assert "$ per answer" in board and ">0.0025</td>" in board and board.count("0.0025") == 1
 
 
+def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -> None:
+    def board(*judges: str) -> str:
+        page = write_report(summarise(open_run(make_run(Shape(judges=judges)).run_path))).path.read_text("utf-8")
+        return section(page, "leaderboard")
+
+    agree = r"mean of 2 judges, who <a href=\"#agreement\">agree</a>\s+with an alpha of -?\d\.\d\d"
+    assert re.search(agree, board("strict", "mild")) and "agree" not in board("strict")
+
+
 def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild"), tests=9))
     html = whole_tests(section(report(work), "transcripts"))

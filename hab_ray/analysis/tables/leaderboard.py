@@ -13,6 +13,7 @@ from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import rank_ranges
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.agreement import Agreed, agreed
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.catalog.prices import NANO
 
@@ -42,7 +43,8 @@ class ShownBoard:
     """The board for the page.
 
     `low` and `high` (0..1) are the ends of the overall axis, `coldest` and `warmest` the least and greatest mean of a
-    dimension. `dollars` is the mean cost of a subject's answer, if its calls have a price.
+    dimension. `dollars` is the mean cost of a subject's answer, if its calls have a price. `judges` is how far all
+    judges agree on all scores, if there are several.
     """
 
     board: Board
@@ -51,6 +53,7 @@ class ShownBoard:
     coldest: float
     warmest: float
     dollars: Mapping[str, float]
+    judges: Agreed | None
 
 
 def _shown(summary: Summary, rows: Sequence[Rank]) -> ShownBoard:
@@ -58,7 +61,7 @@ def _shown(summary: Summary, rows: Sequence[Rank]) -> ShownBoard:
     low, high = axis([end for row in rows for end in (row.low, row.mean, row.high) if end is not None])
     means = [score.mean for line in shown.lines for score in line.by_dimension if score.mean is not None]
     coldest, warmest = min(means, default=0.0), max(means, default=1.0)
-    return ShownBoard(shown, low, high, coldest, warmest, _dollars(summary))
+    return ShownBoard(shown, low, high, coldest, warmest, _dollars(summary), next(iter(agreed(summary)), None))
 
 
 def axis(values: Sequence[float]) -> tuple[float, float]:
