@@ -13,15 +13,10 @@ MAX_GAP = 0.1
 
 
 def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
-    """Report people whose agreement among themselves is low.
-
-    With few answers the whole interval has to be low: a low value alone may be chance.
-    """
+    """Report people whose agreement among themselves is low."""
     for row in rows[:1]:
         value, low, high = row.agreement, row.low, row.high
-        if value is None or low is None or high is None or value >= LOW_ALPHA:
-            continue
-        if row.has_enough or high < LOW_ALPHA:
+        if row.is_low and low is not None:
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
