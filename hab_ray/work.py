@@ -233,7 +233,7 @@ def _ratings_in(
     files: tuple[Location, ...], run: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce
 ) -> GivenRatings:
     """Read ratings in files; `run` is the run folder whose key identifies the items of rating sheets."""
-    return cache.get(("raters", files), lambda: read_given_ratings(files, rubrics, key_of_run(run) if files else {}))
+    return cache.get(("raters", files), lambda: read_given_ratings(files, rubrics, key_of_run(run) if files else None))
 
 
 def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> Mapping[str, list[ChosenTest]] | None:

@@ -16,7 +16,7 @@ from hab_ray.calls import clean_text
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
-from hab_ray.given.sheets import SheetItem, resolved
+from hab_ray.given.sheets import SheetKey, resolved
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Rater, Response, State, id_of_test
 from hab_ray.rubric import SCORE_START, Rubric
@@ -208,7 +208,7 @@ class GivenRatings:
 
 
 def read_given_ratings(
-    paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: Mapping[str, SheetItem] | None = None
+    paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: SheetKey | None = None
 ) -> GivenRatings:
     """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON lines).
 
@@ -220,7 +220,7 @@ def read_given_ratings(
     known: dict[tuple[str, str, str, str, int], Rating] = {}
     kinds: dict[str, Rater] = {}
     elsewhere = 0
-    for where, row in _rows(paths, key or {}):
+    for where, row in _rows(paths, key or SheetKey()):
         if row.dimension not in rubrics:
             elsewhere += 1
             continue
@@ -233,7 +233,7 @@ def read_given_ratings(
     return GivenRatings(tuple(known.values()), elsewhere)
 
 
-def _rows(paths: Sequence[Location], key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
+def _rows(paths: Sequence[Location], key: SheetKey) -> Iterator[tuple[str, GivenRating]]:
     """Yield the rows of all files, each with its location for messages."""
     pseudonyms: dict[str, Location] = {}
     for path in paths:
@@ -248,7 +248,7 @@ def _rows(paths: Sequence[Location], key: Mapping[str, SheetItem]) -> Iterator[t
             yield where, row
 
 
-def _rows_of(path: Location, key: Mapping[str, SheetItem]) -> Iterator[tuple[str, GivenRating]]:
+def _rows_of(path: Location, key: SheetKey) -> Iterator[tuple[str, GivenRating]]:
     number = 0
     for number, record in enumerate(given_records(path, "raters", _COLUMNS), 1):
         where = f"{path}, row {number}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.storage.run import SHEETS, RunFolder
+from hab_ray.storage.run import SHEETS, RunFolder, rehearsal_of
 from hab_ray.visible import one_line
 
 SHEET_RATER = re.compile(r"R[0-9]+")
@@ -32,35 +32,57 @@ class SheetItem:
     seed: int
 
 
-def key_of_run(run: Location) -> Mapping[str, SheetItem]:
-    """Read the items of all sheets of a run, by item; empty if there is no run or sheet.
+@dataclass(frozen=True)
+class SheetKey:
+    """The items of all sheets of a run, by item; of none without a run."""
+
+    run: Location | None = None
+    items: Mapping[str, SheetItem] = field(default_factory=dict)
+
+    def find(self, name: str, where: str) -> SheetItem:
+        """Return an item.
+
+        Raises:
+            ConfigError: no sheet of the run has it; the message says if its rehearsal's has it.
+        """
+        if name in self.items:
+            return self.items[name]
+        looked = f" ({self.run / SHEETS} was searched)" if self.run is not None else ""
+        raise ConfigError(one_line(f"{where}: item: no sheet of this run has {name!r}{looked}; {self._remedy(name)}"))
+
+    def _remedy(self, name: str) -> str:
+        rehearsed = None if self.run is None else rehearsal_of(self.run)
+        if rehearsed is not None and name in key_of_run(rehearsed).items:
+            return (
+                f"{rehearsed / SHEETS} has it, so it rates simulated answers: `hab rehearse` reads it; for the run "
+                "itself, take the file out of `raters:`"
+            )
+        return (
+            "name the file in the sweep of the run that the sheet was drawn from, copy `sheets/` of that run's folder "
+            "into this one's, or draw it again with the same `hab annotate sheet`"
+        )
+
+
+def key_of_run(run: Location) -> SheetKey:
+    """Read the key to all sheets of a run; empty if there is no run or sheet.
 
     Raises:
         DamagedFile: a key cannot be read.
     """
     folder = RunFolder(run)
     names = [name for name in folder.folder.list(SHEETS) if name.endswith(".parquet")]
-    return {row.item: row for name in names for row in folder.read(SheetItem, name)}
+    return SheetKey(run, {row.item: row for name in names for row in folder.read(SheetItem, name)})
 
 
-def resolved(record: Mapping[str, object], key: Mapping[str, SheetItem], where: str) -> dict[str, object] | None:
+def resolved(record: Mapping[str, object], key: SheetKey, where: str) -> dict[str, object] | None:
     """Convert a row of a sheet to a rating of its item's response; None if it is not rated yet.
 
     Raises:
         ConfigError: no sheet of the run has the item.
     """
-    name = str(record["item"])
-    if name not in key:
-        raise ConfigError(
-            one_line(
-                f"{where}: item: no sheet of this run has {name!r}; name the file in the sweep of the run that the "
-                "sheet was drawn from, copy `sheets/` of that run's folder into this one's, or draw it again with the "
-                "same `hab annotate sheet`"
-            )
-        )
+    item = key.find(str(record["item"]), where)
     if not any(record.get(column) not in (None, "") for column in ("score", "issues", "failed")):
         return None
-    item = key[name]
     return {
         **{column: value for column, value in record.items() if column not in ("prompt", "context", "subject_model")},
         "dimension": item.dimension,

@@ -16,7 +16,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP
+from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP, rehearsal_of
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
 
@@ -35,7 +35,7 @@ class RehearsalPlace:
     @classmethod
     def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> RehearsalPlace:
         """Return the given folders of a rehearsal; by default, beside the real run, with the store inside."""
-        folder = run or sweep.run_folder.beside(f"rehearsal-{sweep.run_folder.name}")
+        folder = run or rehearsal_of(sweep.run_folder)
         return cls(folder, store or folder / "store")
 
 

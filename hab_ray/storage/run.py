@@ -24,6 +24,11 @@ MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
 OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log", "cells")
 
 
+def rehearsal_of(run: Location) -> Location:
+    """Return the folder of a run's rehearsal unless another is named: beside it."""
+    return run.beside(f"rehearsal-{run.name}")
+
+
 class RunFolder:
     """The files of one run. Views are replaced atomically."""
 

@@ -63,6 +63,11 @@ def simulated_notice(run: Location) -> str | None:
     return PARTLY.format(folder.get(BY_SIMULATOR).decode().strip()) if folder.exists(BY_SIMULATOR) else None
 
 
+def command_of(run: Location) -> str:
+    """Return the command that made a run's folder."""
+    return "hab rehearse" if open_folder(run).exists(MARKER) else "hab run"
+
+
 def without_markers(run: Location) -> Callable[[str], str]:
     """Return a function that removes from a run's texts the markers with which a simulator plants issues."""
     if simulated_notice(run) is None:

@@ -71,9 +71,9 @@ def answers(work: Work, change: Callable[[int, Response], Response], subject: st
         work.run.write(Response, file, [change(at, row) for at, row in enumerate(work.run.read(Response, file))])
 
 
-def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES) -> Work:
+def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES, tests: int = TESTS) -> Work:
     """A run without a fault but that its tests were given: judges agree, one subject is better."""
-    work = make_run(Shape(subjects=SUBJECTS, judges=judges, dimensions=DIMENSIONS, tests=TESTS))
+    work = make_run(Shape(subjects=SUBJECTS, judges=judges, dimensions=DIMENSIONS, tests=tests))
 
     def truth(row: Verdict) -> Verdict:
         random = Random(f"{row.test_id} {row.subject}")
@@ -210,7 +210,7 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
     denials: {"denies_what_it_lists"},
     kinder_people: {"people"},
     agreeing_people: set(),
-    one_kinder_of_three: set(),
+    one_kinder_of_three: {"people_disagree", "rater_at_chance"},
     as_it_is: set(),
     refusing: {"refusals"},
     cut_off: {"truncation"},

@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, told
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
@@ -211,3 +211,76 @@ def kappa(work: Work, letter: str) -> float:
 
 def test_without_people_there_is_no_table(work: Work) -> None:
     assert table(work) == [] and people.shown(summarise(open_run(work.run_path))) is None
+
+
+Ends = tuple[float | None, float | None, float | None]
+
+
+def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
+    answers = 0 if among[0] is None else 60
+    first = PeopleAgreed("overall", None, None, None, answers, raters, None, *among, None, None, None, False)
+    last = replace(first, judge=judge, agreement=beside[0], low=beside[1], high=beside[2])
+    return told([first, replace(first, judge="first", agreement=0.9), last])
+
+
+@pytest.mark.parametrize(
+    ("among", "beside", "raters", "said"),
+    [
+        (
+            (0.5, 0.4, 0.6),
+            (0.7, 0.61, 0.8),
+            7,
+            "The panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.61 to 0.80) than people "
+            "agree with each other (alpha 0.50, 95 % interval 0.40 to 0.60).",
+        ),
+        (
+            (0.7, 0.61, 0.8),
+            (0.5, 0.4, 0.6),
+            3,
+            "The panel agrees less with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.60) than these 3 "
+            "people agree with each other (alpha 0.70, 95 % interval 0.61 to 0.80).",
+        ),
+        (
+            (0.3, 0.2, 0.6),
+            (0.5, 0.4, 0.8),
+            7,
+            "Whether the panel agrees better with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.80) than "
+            "people with each other (alpha 0.30, 95 % interval 0.20 to 0.60) is open: the intervals overlap. Below "
+            "0.4, people cannot check the judges.",
+        ),
+        (
+            (0.5, None, None),
+            (0.7, 0.6, 0.8),
+            7,
+            "Whether the panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.60 to 0.80) than "
+            "people with each other (alpha 0.50) is open: an interval is unknown.",
+        ),
+        (
+            (None, None, None),
+            (0.7, 0.6, 0.8),
+            1,
+            "The agreement of the panel with the only rater's scores is alpha 0.70, 95 % interval 0.60 to 0.80; that "
+            "of people with each other is unknown: no two rated the same answer.",
+        ),
+        (
+            (0.5, 0.4, 0.6),
+            (None, None, None),
+            7,
+            "The agreement of the panel with people is unknown: too few scores, or all are equal.",
+        ),
+    ],
+)
+def test_a_sentence_says_no_more_than_the_intervals(among: Ends, beside: Ends, raters: int, said: str) -> None:
+    assert said_of(among, beside, raters, "panel") == said
+    assert said_of(among, beside, raters, "lab/model") == said.replace("The panel", "lab/model").replace(
+        "the panel", "lab/model"
+    )
+
+
+def test_the_page_folds_dimensions_below_the_overall_lines(work: Work) -> None:
+    rated(work, {name: 0 for name in PEOPLE})
+    shown = people.shown(summarise(open_run(work.run_path)))
+    assert {row.dimension for row in shown.overall} == {"overall"} and shown.told.startswith(
+        ("Whether the", "The panel")
+    )
+    assert {row.dimension for row in shown.by_dimension} == set(DIMENSIONS)

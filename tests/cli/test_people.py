@@ -86,10 +86,15 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     shown = desk.says(*shlex.split(agreement)[1:])
     assert "people among themselves" in shown and "Only 3 people" in shown
     assert "sim/judge" in shown and "R3" in shown
+    assert "sim/judge" in shown.splitlines()[0] and shown.splitlines()[0].endswith("people cannot check the judges.")
+    assert not any(dimension in shown for dimension in DIMENSIONS) and len(shown.split()) < 250
+    assert all(dimension in desk.says(*shlex.split(agreement)[1:], "--dimensions") for dimension in DIMENSIONS)
     paper = desk.says(*shlex.split(latex)[1:])
     assert r"\begin{tabular}" in paper and "R3" not in paper
-    assert "{Issue}" not in paper and "{Dimension}" in paper
+    assert "{Dimension}" in paper and not any(f"{{{title}}}" in paper for title in ("Issue", "People", "Reliable"))
     assert paper.count("sim/judge") == len(DIMENSIONS) + 1, "overall and by dimension"
+    overall = desk.says(*shlex.split(agreement)[1:], "--format", "latex")
+    assert "{Dimension}" not in overall and "study: Overall}" in overall and overall.count("sim/judge") == 1
     by_issue = desk.says(*shlex.split(latex)[1:], "--issues")
     assert by_issue.count("sim/judge") > 3 * len(DIMENSIONS) and "{Issue}" in by_issue
     assert "by issue" in desk.says(*shlex.split(agreement)[1:], "--issues")

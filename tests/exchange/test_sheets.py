@@ -143,7 +143,7 @@ def test_what_comes_back_is_read_by_the_key_in_the_run(run: Run, tmp_path: Path)
     items = draw_sheet(run, SheetPlan(4, None, 2))
     written = write_sheet(run, items, tmp_path / "out")
     key, rubrics = key_of_run(run.location), load_rubrics()
-    assert set(key.values()) == set(items) and str(written.key).endswith(f"/run/sheets/{items[0].sheet}.parquet")
+    assert set(key.items.values()) == set(items) and str(written.key).endswith(f"/run/sheets/{items[0].sheet}.parquet")
     with written.files[1].open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     rows[0]["issues"], rows[1]["issues"], rows[2]["failed"] = "A, B", "none", "in another language"
@@ -167,8 +167,18 @@ def test_what_comes_back_is_read_by_the_key_in_the_run(run: Run, tmp_path: Path)
 def test_an_item_of_no_sheet_is_refused(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "R1.jsonl"
     file.write_text('{"item": "0-1", "dimension": "d", "rater": "R1", "kind": "person", "issues": []}\n')
-    with pytest.raises(ConfigError, match=r"R1.jsonl, row 1: item: no sheet of this run has '0-1'"):
+    with pytest.raises(ConfigError, match=r"R1.jsonl, row 1: item: no sheet of this run has '0-1'") as refused:
         read_given_ratings([Location.of(file)], load_rubrics(), key_of_run(run.location))
+    assert f"({run.location}/sheets was searched)" in str(refused.value) and "copy `sheets/`" in str(refused.value)
+
+
+def test_an_item_of_the_rehearsals_sheet_is_said_to_be_there(run: Run, tmp_path: Path) -> None:
+    items = draw_sheet(run, SheetPlan(2, None, 1))
+    file = write_sheet(run, items, tmp_path / "out").files[1]
+    run.location.path.rename(tmp_path / "rehearsal-study")
+    with pytest.raises(ConfigError, match=r"rehearsal-study/sheets has it, so it rates simulated answers") as refused:
+        read_given_ratings([Location.of(file)], load_rubrics(), key_of_run(Location.of(tmp_path / "study")))
+    assert "/study/sheets was searched" in str(refused.value) and "`hab rehearse` reads it" in str(refused.value)
 
 
 @pytest.mark.parametrize("given", [(None, None, 3), (5, 5, 3), (0, None, 3), (5, None, 0)])

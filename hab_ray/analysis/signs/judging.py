@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hab_ray.analysis.agreement import LOW_ALPHA, Agreement
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.agreement import Agreed
@@ -16,7 +16,7 @@ from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
 
 TOLERATED_UNREADABLE, TOLERATED_COPIES, TOLERATED_DENIALS = 0.05, 0.02, 0.02
-MAX_ALIKE, MAX_EVERYTHING, MAX_GAP = 0.5, 0.2, 0.1
+MAX_ALIKE, MAX_EVERYTHING = 0.5, 0.2
 MIN_VERDICTS = 10
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
@@ -183,30 +183,3 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 "Add judges of other vendors, or read the ranks without this judge (Robustness of ranks).",
                 row.value,
             )
-
-
-def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterator[Finding]:
-    """Report dimensions in which the panel's mean is more than .1 from people's on the same answers: a bias.
-
-    The interval has to exclude 0 for other raters as well, since a few raters may all be severe.
-    """
-    judge = PANEL if len(panel) > 1 else panel[0] if panel else None
-    far = [
-        (row.difference, row)
-        for row in rows
-        if (row.judge, row.rater, row.issue) == (judge, None, None) and row.dimension != OVERALL
-        if row.difference is not None and abs(row.difference) > MAX_GAP
-        if row.difference_low is not None and row.difference_high is not None
-        if not row.difference_low <= 0 <= row.difference_high
-    ]
-    if far:
-        listed = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
-        yield Finding(
-            "people",
-            Severity.HIGH,
-            "The judges score differently than people do",
-            f"The panel's mean less that of the {far[0][1].raters} people who rated the same answers: "
-            f"{', '.join(listed)}, on the scale of 0 to 1.",
-            "Read people's and judges' verdicts on these answers (Transcripts) before comparing with other studies.",
-            max((gap for gap, _ in far), key=abs),
-        )

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.agreement import LOW_ALPHA
+from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.rating.reading import RatedDimension, people_of
 from hab_ray.analysis.rating.statistics import (
     FEW_RATERS,
@@ -60,15 +61,25 @@ class PeopleAgreed:
         """Whether there are enough answers, and enough with the issue, to rely on the line."""
         return self.answers >= MIN_ANSWERS and (self.named is None or self.named >= MIN_NAMED)
 
+    @property
+    def is_low(self) -> bool:
+        """Whether the agreement is low; with few answers, where a low value may be chance, its whole interval is."""
+        if self.agreement is None or self.high is None:
+            return False
+        return (self.agreement if self.has_enough else self.high) < LOW_ALPHA
+
 
 @dataclass(frozen=True)
 class PeopleShown:
     """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small.
 
-    Then no line about all people is reliable, and only those with few answers or few named issues are marked.
+    Then no line about all people is reliable, and only those with few answers or few named issues are marked. `told`
+    says in words what the overall lines show.
     """
 
-    scores: tuple[PeopleAgreed, ...]
+    told: str
+    overall: tuple[PeopleAgreed, ...]
+    by_dimension: tuple[PeopleAgreed, ...]
     issues: Mapping[str, tuple[PeopleAgreed, ...]]
     single: tuple[PeopleAgreed, ...]
     few: int | None
@@ -82,8 +93,11 @@ def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None
         dimension: tuple(row for row in together if row.issue is not None and row.dimension == dimension)
         for dimension in summary.settings.tests
     }
+    scores = [row for row in together if row.issue is None]
     return PeopleShown(
-        tuple(row for row in together if row.issue is None),
+        told(rows),
+        tuple(row for row in scores if row.dimension == rows[0].dimension),
+        tuple(row for row in scores if row.dimension != rows[0].dimension),
         {dimension: found for dimension, found in issues.items() if found},
         tuple(row for row in rows if row.rater is not None and row.issue is None),
         few_raters(rows),
@@ -94,6 +108,45 @@ def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:
     """Return the number of raters if there are fewer than five wherever people have rated."""
     most = max(row.raters for row in rows)
     return most if most < FEW_RATERS else None
+
+
+def told(rows: Sequence[PeopleAgreed]) -> str:
+    """Compare the judges' agreement with people with that of people with each other, in words."""
+    among, few = rows[0], few_raters(rows)
+    beside = [row for row in rows if row.dimension == among.dimension and row.issue is None and row.rater is None][-1]
+    judge = "the panel" if beside.judge == PANEL else str(beside.judge)
+    if beside.agreement is None:
+        return f"The agreement of {judge} with people is unknown: too few scores, or all are equal."
+    whose = "the only rater's scores" if few == 1 else "people's mean scores"
+    if among.agreement is None:
+        why = "all their scores are equal" if among.answers else "no two rated the same answer"
+        return (
+            f"The agreement of {judge} with {whose} is {_alpha(beside)}; that of people with each other is unknown: "
+            f"{why}."
+        )
+    low = f" Below {LOW_ALPHA}, people cannot check the judges." if among.is_low else ""
+    who = "The panel" if beside.judge == PANEL else judge
+    people = f"these {few} people" if few else "people"
+    for is_clear, more in ((_above(beside, among), "better"), (_above(among, beside), "less")):
+        if is_clear:
+            return (
+                f"{who} agrees {more} with {whose} ({_alpha(beside)}) than {people} agree with each "
+                f"other ({_alpha(among)}).{low}"
+            )
+    why = "an interval is unknown" if None in (beside.low, among.low) else "the intervals overlap"
+    return (
+        f"Whether {judge} agrees better with {whose} ({_alpha(beside)}) than {people} with each other "
+        f"({_alpha(among)}) is open: {why}.{low}"
+    )
+
+
+def _alpha(row: PeopleAgreed) -> str:
+    interval = "" if row.low is None or row.high is None else f", 95 % interval {row.low:z.2f} to {row.high:z.2f}"
+    return f"alpha {row.agreement:z.2f}{interval}"
+
+
+def _above(row: PeopleAgreed, other: PeopleAgreed) -> bool:
+    return row.low is not None and other.high is not None and row.low > other.high
 
 
 @analysis(PeopleAgreed, order=29, heading="Agreement with people", layout=_shown)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -82,7 +82,12 @@ class PaperTable:
 
     def without_empty_columns(self) -> PaperTable:
         """Return the table without columns whose every cell is an empty text."""
-        shown = [at for at, cells in enumerate(self.by_column()) if not cells or any(cell != "" for cell in cells)]
+        pairs = zip(self.columns, self.by_column(), strict=True)
+        return self.without({column.key for column, cells in pairs if cells and all(cell == "" for cell in cells)})
+
+    def without(self, keys: Collection[str]) -> PaperTable:
+        """Return the table without some columns."""
+        shown = [at for at, column in enumerate(self.columns) if column.key not in keys]
         rows = tuple(tuple(row[at] for at in shown) for row in self.rows)
         return replace(self, columns=tuple(self.columns[at] for at in shown), rows=rows)
 

@@ -15,6 +15,7 @@ from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.row_status import StatusCount
 from hab_ray.analysis.signs import design, judging, rows
 from hab_ray.analysis.signs import drift as signs
+from hab_ray.analysis.signs import people as rating
 from hab_ray.analysis.signs.finding import Finding, ranked
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.agreement import agreed
@@ -45,7 +46,9 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *judging.lost_verdicts(summary.statuses),
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
-            *judging.people_differ(rated, asked.panel),
+            *rating.people_differ(rated, asked.panel),
+            *rating.people_disagree(rated),
+            *rating.raters_at_chance(rated, asked.panel),
             *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.ambiguous_rubrics(alike, agreed(summary)),
             *rows.without_overall(panel, awaited),

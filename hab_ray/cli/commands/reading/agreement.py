@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,16 +11,20 @@ from rich.table import Table
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, told
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.results import Run, open_run
-from hab_ray.storage.simulated import simulated_notice
+from hab_ray.storage.simulated import command_of, simulated_notice
 from hab_ray.visible import one_line
 
+SCORES_UNIT = (
+    "Agreement is Krippendorff's alpha: 1 is perfect, 0 is chance. A difference is the judge's mean score (0..1) minus "
+    "the people's. Intervals are 95 %."
+)
 UNIT = (
     "Agreement is Krippendorff's alpha or, for a judge on an issue, Cohen's kappa: 1 is perfect, 0 is chance. A "
     "difference is the judge's mean score (0..1), or the share of answers on which it names the issue, minus the "
@@ -27,7 +32,12 @@ UNIT = (
     "95 %."
 )
 _THEMSELVES, _ALL = "people among themselves", "all"
-_MAX_LINES, _MAX_ISSUES = 30, 8
+_MAX_LINES = 30
+_SAID_ONCE = ("dimension", "issue", "rater", "reliable")
+_UNRELIABLE = "No line is reliable: each has few answers, few answers with the issue, or few raters."
+DimensionsOption = Annotated[
+    bool, typer.Option("--dimensions", help="Show every dimension too; csv and json always do.")
+]
 IssuesOption = Annotated[bool, typer.Option("--issues", help="Show every issue too; csv and json always do.")]
 _COLUMNS = titled_columns(
     *("dimension", "issue", "judge", "rater", "answers", "raters", "agreement", "difference", "reliable"),
@@ -53,26 +63,40 @@ def paper_table(run: Run, rows: Sequence[PeopleAgreed]) -> PaperTable:
         for row in rows
     ]
     caption = f"Agreement of people and judges, {run.name}"
-    return PaperTable("agreement", caption, UNIT, _COLUMNS, tuple(cells), tuple(_notes(run, rows)))
+    unit = UNIT if any(row.issue for row in rows) else SCORES_UNIT
+    return PaperTable("agreement", caption, unit, _COLUMNS, tuple(cells), tuple(_notes(run, rows)))
+
+
+def narrowed(table: PaperTable, few: int | None) -> PaperTable:
+    """Return the table without columns that say the same on every line; caption and notes say it, if need be."""
+    by_key = {column.key: set(cells) for column, cells in zip(table.columns, table.by_column(), strict=True)}
+    same = {key: cells.pop() for key, cells in by_key.items() if key in _SAID_ONCE and len(cells) == 1}
+    caption = f"{table.caption}: {same['dimension']}" if "dimension" in same else table.caption
+    notes = table.notes if few or same.get("reliable") != "no" else (*table.notes, _UNRELIABLE)
+    return replace(table.without(same), caption=caption, notes=notes)
 
 
 def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:
     raters = few_raters(rows)
     few = (
-        f"Only {raters} people have rated. Fewer than {FEW_RATERS} say little about people in general: no line about "
-        "all of them is reliable, and the interval of their agreement among themselves holds for these raters only."
+        f"Only {'one person has' if raters == 1 else f'{raters} people have'} rated. Fewer than {FEW_RATERS} say "
+        "little about people in general: no line about all of them is reliable, and the interval of their agreement "
+        "among themselves holds for these raters only."
     )
     notice = simulated_notice(run.location)
     return [*([notice] if notice else []), *([few] if raters else [])]
 
 
 def _table(rows: Sequence[PeopleAgreed], few: int | None) -> Table:
-    table = Table("dimension", "issue", "judge", "people", box=None, pad_edge=False)
+    leading = ("dimension", "issue") if any(row.issue for row in rows) else ("dimension",)
+    named = leading if len({(row.dimension, row.issue) for row in rows}) > 1 else ()
+    table = Table(*named, "judge", "people", box=None, pad_edge=False)
     for title in ("answers", "agreement", "95 %", "difference", "95 %"):
         table.add_column(title, justify="right")
     for row in rows:
         table.add_row(
-            *(one_line(each) for each in (row.dimension, row.issue or "", row.judge or _THEMSELVES)),
+            *(one_line(getattr(row, each) or "") for each in named),
+            one_line(row.judge or _THEMSELVES),
             one_line(row.rater or f"{_ALL} {row.raters}"),
             f"{row.answers:,}",
             ("-" if row.agreement is None else f"{row.agreement:z.2f}")
@@ -90,7 +114,11 @@ def _interval(low: float | None, high: float | None, form: str) -> str:
 
 @ends_with_status
 def command(
-    folder: RunFolderArgument, form: FormatOption = None, as_json: JsonOption = False, issues: IssuesOption = False
+    folder: RunFolderArgument,
+    form: FormatOption = None,
+    as_json: JsonOption = False,
+    dimensions: DimensionsOption = False,
+    issues: IssuesOption = False,
 ) -> Exit:
     """Show how well people agree with one another, with each judge and with the panel: alpha, kappa, differences.
 
@@ -103,34 +131,33 @@ def command(
     if not rows:
         raise ConfigError(
             f"{run.location}: its answers have no human ratings; make forms by `hab annotate sheet`, name the "
-            "completed files under `raters:` in the sweep, and give the same `hab run` again"
+            f"completed files under `raters:` in the sweep, and give the same `{command_of(run.location)}` again"
         )
-    pooled = [row for row in rows if row.rater is None and (issues or row.issue is None)]
-    if form is not None:
-        is_full = form in (TableFormat.CSV, TableFormat.JSON)
-        print_table(paper_table(run, rows if is_full else pooled), form, console)
-        return Exit.COMPLETE
-    for note in _notes(run, rows):
-        say(note, "yellow")
     few = few_raters(rows)
-    for heading, shown in _parts(rows, pooled):
-        if heading:
-            console.print(f"\n{heading}", style="bold")
-        print_cells(_table(shown, few), console)
-    say(UNIT, "dim")
-    marked = "few answers or issues named" if few else "few answers, issues named or raters"
-    say(f"* {marked}; --issues shows every issue, --format csv every rater and issue", "dim")
+    pooled = [row for row in rows if row.rater is None and (issues or row.issue is None)]
+    shown = [row for row in pooled if dimensions or row.issue or row.dimension == rows[0].dimension]
+    if form in (TableFormat.CSV, TableFormat.JSON):
+        print_table(paper_table(run, rows), form, console)
+    elif form is not None:
+        print_table(narrowed(paper_table(run, shown), few), form, console)
+    else:
+        _print(run, rows, shown)
     return Exit.COMPLETE
 
 
-def _parts(rows: Sequence[PeopleAgreed], pooled: Sequence[PeopleAgreed]) -> Iterator[tuple[str, list[PeopleAgreed]]]:
-    """Yield the tables for a terminal with their headings: all lines of `pooled`, or else the worst issues only."""
-    yield "", [row for row in pooled if row.issue is None]
-    if single := [r for r in rows if r.issue is None and r.rater is not None and r.dimension == rows[0].dimension]:
-        yield "with each rater", single[:_MAX_LINES]
-    if by_issue := [row for row in pooled if row.issue is not None]:
-        yield "by issue", by_issue
-        return
-    found = [row for row in rows if row.rater is None and None not in (row.issue, row.judge, row.agreement)]
-    if worst := sorted(found, key=lambda row: row.agreement or 0.0):
-        yield "the issues on which a judge agrees least with people", worst[:_MAX_ISSUES]
+def _print(run: Run, rows: Sequence[PeopleAgreed], shown: Sequence[PeopleAgreed]) -> None:
+    few = few_raters(rows)
+    say(told(rows))
+    for note in _notes(run, rows):
+        say(note, "yellow")
+    single = [row for row in rows if row.issue is None and row.rater and row.dimension == rows[0].dimension]
+    by_issue = [row for row in shown if row.issue]
+    parts = {"": [row for row in shown if not row.issue], "with each rater": single[:_MAX_LINES], "by issue": by_issue}
+    for heading, lines in parts.items():
+        if heading and lines:
+            console.print(f"\n{heading}", style="bold")
+        if lines:
+            print_cells(_table(lines, few), console)
+    say(UNIT if by_issue else SCORES_UNIT, "dim")
+    marked = "few answers or issues named" if few else "few answers, issues named or raters"
+    say(f"* {marked}; --dimensions and --issues add their lines, --format csv has all", "dim")

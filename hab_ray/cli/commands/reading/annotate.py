@@ -33,14 +33,13 @@ def sheet_command(
     """Write a form per rater with a sample of answers.
 
     A form works in any browser, also offline, and comes as CSV too. The files name no subject; the key stays in the
-    run's folder. Name the files that raters send back under `raters:` in the sweep, give `hab run` again, which
-    costs nothing, then `hab agreement`.
+    run's folder. Name the files that raters send back under `raters:` in the sweep, give `hab run` again (`hab
+    rehearse` after a rehearsal), which costs nothing, then `hab agreement`.
     """
     from hab_ray.analysis.sources import sources_of
     from hab_ray.exchange.sheets import SheetPlan, draw_sheet, write_sheet
     from hab_ray.results import open_run
-    from hab_ray.storage.folder import open_folder
-    from hab_ray.storage.run import MARKER
+    from hab_ray.storage.simulated import command_of
 
     opened = open_run(run)
     if out.resolve().is_relative_to(Path(str(opened.location))):
@@ -63,6 +62,7 @@ def sheet_command(
     for source in sources_of(opened):
         if not source.origin.has_licence:
             say(f"NOTE: the forms show {source}; give them only to people with whom you may share it", "yellow")
-    again = "`hab rehearse` with the same options" if open_folder(run).exists(MARKER) else "`hab run`"
+    maker = command_of(opened.location)
+    again = f"`{maker}`{' with the same options' if maker == 'hab rehearse' else ''}"
     say(f"name the files that raters send back under `raters:` in the sweep, then give {again} again at no cost")
     return Exit.COMPLETE

@@ -1,0 +1,39 @@
+"""`hab agreement`: which command reads ratings, and which columns of a table for a paper say nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from hab_ray.cli.commands.reading.agreement import SCORES_UNIT, UNIT, narrowed, paper_table
+from hab_ray.results import open_run
+from hab_ray.storage.run import MARKER
+from tests.analysis.test_rater_findings import among
+from tests.conftest import Desk
+from tests.small_runs import Shape, write_run
+
+
+@pytest.mark.parametrize("command", ["hab run", "hab rehearse"])
+def test_a_run_without_ratings_names_the_command_that_reads_them(desk: Desk, command: str) -> None:
+    write_run(desk.folder / "runs/example", Shape())
+    if command == "hab rehearse":
+        (desk.folder / "runs/example" / MARKER).touch()
+    assert f"give the same `{command}` again" in desk.says("agreement", "runs/example", status=2)
+
+
+def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> None:
+    run = open_run(write_run(desk.folder / "runs/example", Shape()).run_path)
+    rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8), judge="strict")]
+    whole = paper_table(run, rows)
+    table = narrowed(whole, few=3)
+    assert [column.key for column in table.columns] == ["judge", "answers", "raters", "agreement", "difference"]
+    assert table.caption == f"{whole.caption}: Overall" and table.notes == whole.notes and table.unit == SCORES_UNIT
+    assert (
+        narrowed(paper_table(run, [replace(row, raters=9) for row in rows]), few=None).notes[-1].startswith("No line")
+    )
+    sure = [replace(row, raters=9, reliable=at == 0) for at, row in enumerate(rows)]
+    assert "reliable" in {column.key for column in narrowed(paper_table(run, sure), few=None).columns}
+    by_issue = [replace(row, dimension="d", issue=letter) for row, letter in zip(rows, "AB", strict=True)]
+    assert "issue" in {column.key for column in narrowed(paper_table(run, by_issue), few=3).columns}
+    assert paper_table(run, by_issue).unit == UNIT
