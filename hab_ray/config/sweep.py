@@ -190,8 +190,9 @@ class Sweep(Strict):
     def on_local_weights(self, weights: Path) -> Sweep:
         """Return the sweep with every chat model that `hab` serves itself replaced by a .gguf file.
 
-        It has its own run folder, because its subjects differ. A subject or judge named after its model is renamed
-        after the file; if several are, each keeps its old name after the new one.
+        It has its own run folder, because its subjects differ, and its own store if that is in the run folder. A
+        subject or judge named after its model is renamed after the file; if several are, each keeps its old name after
+        the new one.
         """
         catalog = self.catalog
 
@@ -210,10 +211,13 @@ class Sweep(Strict):
             )
 
         name = folder_name(f"{self.name}-{weights.stem}".lower())
+        run = self.run_folder.beside(name)
+        has_own_store = self.store == self.run_folder / self.store.name
         return self.model_copy(
             update={
                 "name": name,
-                "run": self.run_folder.beside(name),
+                "run": run,
+                "store": run / self.store.name if has_own_store else self.store,
                 "generate": changed(self.generate) if self.generate else None,
                 "validation": changed(self.validation) if isinstance(self.validation, Validate) else self.validation,
                 "subjects": renamed(self.subjects),

@@ -269,7 +269,9 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
     entry = other.catalog.find(other.model_names()[0])
     assert (entry.weights, entry.wire, entry.price) == ("/data/Qwen 3.gguf", "Qwen 3", UsdPrice(input=0))
     third = sweep.on_local_weights(Path("/data/other.gguf"))
-    assert third.run_folder != other.run_folder
+    assert third.run_folder != other.run_folder and other.store == Location("store")
+    own = load(judges=["smollm2-135m"], store="runs/demo/store").on_local_weights(Path("/data/other.gguf"))
+    assert own.store == own.run_folder / "store" != Location("runs/demo/store")
     assert Sweep.model_validate(other.model_dump(mode="json", by_alias=True)) == other
 
 
