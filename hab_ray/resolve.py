@@ -242,12 +242,6 @@ def _missing_section(sweep: Sweep, rubric: Rubric) -> str | None:
 def _chosen_rubrics(sweep: Sweep, known: dict[str, Rubric]) -> dict[str, Rubric]:
     if sweep.dimensions == "all":
         return known
-    for dimension in sweep.dimensions:
-        if dimension not in known:
-            where = f"{sweep.rubrics} or the built-in rubrics" if sweep.rubrics else "the built-in rubrics"
-            raise ConfigError(
-                f"dimensions: there is no rubric {dimension}.yaml in {where}; there are {', '.join(known)}"
-            )
     return {dimension: known[dimension] for dimension in sorted(set(sweep.dimensions))}
 
 

@@ -384,13 +384,6 @@ def test_weights_that_are_none_are_named(data: bytes | None, said: str, resolved
     assert str(path) in str(told.value)
 
 
-def test_an_unknown_dimension_is_named_with_the_known_ones(resolved: Resolve, rubrics: Path) -> None:
-    with pytest.raises(ConfigError) as told:
-        resolved(dimensions=[DIMENSION, "mental_security"])
-    for part in ("dimensions", "mental_security.yaml", str(rubrics), DIMENSION):
-        assert part in str(told.value)
-
-
 def test_dimensions_come_sorted_and_all_means_all(resolved: Resolve) -> None:
     two = resolved(dimensions=["maintain_social_boundaries", DIMENSION, DIMENSION])
     assert list(two.rubrics) == [DIMENSION, "maintain_social_boundaries"]

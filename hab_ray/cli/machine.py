@@ -41,6 +41,7 @@ def check_sweep(sweep: Sweep) -> Iterator[Finding]:
     yield from (machine.python(), machine.ray())
     yield machine.room("run", sweep.run_folder)
     yield machine.room("store", sweep.store)
+    yield from machine.free_store(sweep.store, sweep.run_folder)
     served = [(name, entry) for name, entry in entries.items() if catalog.providers[entry.provider].serve]
     yield from machine.weights(served)
     yield from _prices(entries)

@@ -23,10 +23,12 @@ from hab_ray.drafting.answers import (
     variable,
     vendor_like,
 )
+from hab_ray.drafting.examples import Examples
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
 _NONE = "-"
+_AT_ENDPOINT = "Which models at this endpoint (by its own names, separated by commas)"
 _HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
 
@@ -51,35 +53,38 @@ class InitOptions:
         return [option for option, value in given.items() if not value]
 
 
-def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str]) -> Answers:
+def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str], examples: Examples) -> Answers:
     """Take answers from the options and ask for the others; raise ConfigError for an invalid one or no terminal."""
     missing = options.missing()
     if missing and not is_interactive():
         raise ConfigError(f"hab init: there is no terminal to ask on; add {', '.join(missing)}")
     if options.endpoint is None and (options.like or options.key_env or options.price):
         raise ConfigError("hab init: --like, --key-env and --price need --endpoint URL; add it, or leave them out")
-    models, endpoint = _models(options)
+    models, endpoint = _models(options, examples)
     return Answers(
         name=name,
         models=models,
         dimensions=_dimensions(options.dimensions, dimensions),
         tests=_given_or_asked(
-            options.tests, "How many tests per dimension (seeds = its own 12 queries)", number_of_tests
+            options.tests,
+            "How many tests per dimension (such as 50; seeds = its own 12 queries)",
+            number_of_tests,
+            "seeds",
         ),
-        judges=_judges(options.judges, endpoint),
+        judges=_judges(options.judges, endpoint, examples),
         endpoint=endpoint,
     )
 
 
-def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
-    url = options.endpoint
+def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], OwnEndpoint | None]:
+    url, known = options.endpoint, examples.models(options.like)
+    read = partial(_names, example=known[0])
     given = options.models or _ask(
-        "Which models (names from `hab models`, separated by commas; or the URL of an endpoint)",
-        _names if url else _models_or_url,
+        _models_question(options, known), read if url else lambda text: _models_or_url(read(text))
     )
     if url is None and _is_url(given[0]):
         url, *others = given
-        given = tuple(others) or _ask("Which models at this endpoint", _names)
+        given = tuple(others) or _ask(_AT_ENDPOINT, read)
     if url is None:
         return catalogue_models(given), None
     if options.models and options.endpoint:
@@ -89,16 +94,26 @@ def _models(options: InitOptions) -> tuple[tuple[str, ...], OwnEndpoint | None]:
             options.like,
             "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)",
             _vendor,
+            _NONE,
         )
-        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable)
+        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable, _NONE)
     if like is not None and options.price is None:  # the vendor's prices apply
         endpoint = OwnEndpoint(url, like, key_env)
-        return _behind(endpoint, given, bool(options.models)), endpoint
-    price = _given_or_asked(options.price, "Dollars per million tokens, input/output (0/0 = free)", price_of)
+        return _behind(endpoint, given, bool(options.models), examples), endpoint
+    price = _given_or_asked(
+        options.price, "Dollars per million tokens, input/output (such as 0.1/0.5; 0/0 = free)", price_of
+    )
     return given, OwnEndpoint(url, like, key_env, price)
 
 
-def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool) -> tuple[str, ...]:
+def _models_question(options: InitOptions, known: Sequence[str]) -> str:
+    such = f"separated by commas, such as {', '.join(known)}"
+    if options.endpoint is None:
+        return f"Which models ({such}; `hab models` lists all; or the URL of an endpoint)"
+    return f"Which models at this endpoint ({such})" if options.like else _AT_ENDPOINT
+
+
+def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool, examples: Examples) -> tuple[str, ...]:
     """Check models once their gateway is known; if they were typed, ask again for wrong ones."""
     try:
         return models_behind(endpoint, given)
@@ -106,20 +121,24 @@ def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool) -> t
         if is_option:
             raise
         typer.echo(str(error))
-    return _ask("Which models at this endpoint", lambda text: models_behind(endpoint, _names(text)))
+    known = examples.models(endpoint.like)
+    question = f"Which models at this endpoint (separated by commas, such as {', '.join(known)})"
+    return _ask(question, lambda text: models_behind(endpoint, _names(text, known[0])))
 
 
-def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None) -> tuple[str, ...]:
+def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:
     check = partial(models_behind, endpoint) if endpoint else catalogue_models
     if given:
         return check(given)
     where = "served by the same endpoint or " if endpoint else ""
-    return _ask(f"Which judges ({where}from `hab models`, separated by commas)", lambda text: check(_names(text)))
+    default = examples.judge(endpoint.like if endpoint else None)
+    question = f"Which judges ({where}from `hab models`, separated by commas)"
+    return _ask(question, lambda text: check(_names(text, default)), default)
 
 
-def _models_or_url(text: str) -> tuple[str, ...]:
-    """Read models of the catalogue, or an endpoint's URL followed by any models."""
-    first, *others = _names(text)
+def _models_or_url(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Check models of the catalogue, or an endpoint's URL followed by any models."""
+    first, *others = names
     if _is_url(first):
         try:
             return (checked_url(first), *others)
@@ -138,13 +157,13 @@ def _dimensions(given: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]
     if given:
         return dimensions_of(given, known)
     question = f"Which dimensions (all, or some of {', '.join(known)})"
-    return _ask(question, lambda text: dimensions_of(_names(text), known))
+    return _ask(question, lambda text: dimensions_of(_names(text, known[0]), known), "all")
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _names(text: str, example: str) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
     if not names:
-        raise ConfigError("give at least one")
+        raise ConfigError(f"type at least one, such as {example}")
     return names
 
 
@@ -156,14 +175,16 @@ def _variable(text: str) -> str | None:
     return None if text.strip() == _NONE else variable(text.strip())
 
 
-def _given_or_asked(given: str | None, question: str, read: Callable[[str], Answer]) -> Answer:
-    return _ask(question, read) if given is None else read(given)
+def _given_or_asked(
+    given: str | None, question: str, read: Callable[[str], Answer], default: str | None = None
+) -> Answer:
+    return _ask(question, read, default) if given is None else read(given)
 
 
-def _ask(question: str, read: Callable[[str], Answer]) -> Answer:
-    """Ask until `read` accepts the answer; print why it refuses one."""
+def _ask(question: str, read: Callable[[str], Answer], default: str | None = None) -> Answer:
+    """Ask until `read` accepts the answer, `default` if it is empty; print why it refuses one."""
     while True:
         try:
-            return read(typer.prompt(question))
+            return read(typer.prompt(question, default=default or "", show_default=default is not None))
         except ConfigError as error:
             typer.echo(str(error))

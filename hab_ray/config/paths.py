@@ -6,12 +6,15 @@ that a sweep that ships with the package writes nothing into it.
 
 from __future__ import annotations
 
+import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from hab_ray.resources import bundled
 from hab_ray.visible import one_line
 
 LOG = logging.getLogger("hab_ray.run")
@@ -20,6 +23,20 @@ _PATH_KEYS = (
     *("rubrics", "tests", "raters.*", "responses", "responses.file"),
     *("variants.subjects.*.tests", "variants.judges.*.rubrics"),
 )
+_MAX_COMPARED = 1000
+
+
+def nearest_sweep(path: Path) -> str | None:
+    """Return the YAML file whose path or name is most like that of a missing one, or None if none is like it.
+
+    It is searched for in the same folder, in the current folder and among the shipped sweeps.
+    """
+    own = (file for folder in dict.fromkeys((path.parent, Path(), Path("jobs"))) for file in folder.glob("*.y*ml"))
+    shipped = (file.name for file in bundled("jobs").iterdir() if file.name.endswith(".yaml"))
+    files = sorted({*map(str, islice(own, _MAX_COMPARED)), *(f"jobs/{name}" for name in shipped)})
+    by_stem = {Path(file).stem: file for file in files}
+    near = difflib.get_close_matches(str(path), files, n=1)
+    return near[0] if near else next((by_stem[stem] for stem in difflib.get_close_matches(path.stem, by_stem)), None)
 
 
 def resolve_paths(given: Mapping[str, Any], file: Path) -> dict[str, Any]:

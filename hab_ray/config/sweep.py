@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
 from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, Strict, folder_name, load_catalog
 from hab_ray.catalog.vendors import VENDORS
-from hab_ray.config.paths import resolve_paths
+from hab_ray.config.paths import nearest_sweep, resolve_paths
 from hab_ray.config.preregistration import AnalysisPlan
 from hab_ray.config.sections import (
     Deduplicate,
@@ -190,8 +190,9 @@ class Sweep(Strict):
     def on_local_weights(self, weights: Path) -> Sweep:
         """Return the sweep with every chat model that `hab` serves itself replaced by a .gguf file.
 
-        It has its own run folder, because its subjects differ. A subject or judge named after its model is renamed
-        after the file; if several are, each keeps its old name after the new one.
+        It has its own run folder, because its subjects differ, and its own store if that is in the run folder. A
+        subject or judge named after its model is renamed after the file; if several are, each keeps its old name after
+        the new one.
         """
         catalog = self.catalog
 
@@ -210,10 +211,13 @@ class Sweep(Strict):
             )
 
         name = folder_name(f"{self.name}-{weights.stem}".lower())
+        run = self.run_folder.beside(name)
+        has_own_store = self.store == self.run_folder / self.store.name
         return self.model_copy(
             update={
                 "name": name,
-                "run": self.run_folder.beside(name),
+                "run": run,
+                "store": run / self.store.name if has_own_store else self.store,
                 "generate": changed(self.generate) if self.generate else None,
                 "validation": changed(self.validation) if isinstance(self.validation, Validate) else self.validation,
                 "subjects": renamed(self.subjects),
@@ -234,7 +238,9 @@ def load_sweep(path: Path, changes: Mapping[str, Any] | None = None) -> Sweep:
     try:
         given = yaml_file(file)
     except BadInput as error:
-        raise ConfigError(one_line(f"{path}: {error}")) from None
+        near = None if os.path.lexists(file) else nearest_sweep(path)
+        told = f"{error.cause}; did you mean {near}?" if near else str(error)
+        raise ConfigError(one_line(f"{path}: {told}")) from None
     if not isinstance(given, dict):
         raise ConfigError(f"{path}: a sweep file is a mapping of keys; see jobs/demo.yaml")
     return checked_sweep(resolve_paths(given, file) | dict(changes or {}), str(path))
@@ -286,9 +292,13 @@ def _is_consequence(error: ErrorDetails, given: Any, errors: Sequence[ErrorDetai
     value = error["input"]
     if error["type"] == "too_short":
         return isinstance(value, Collection) and len(value) > 0
-    if error["type"] != "literal_error" or not isinstance(value, list | dict):
+    if error["type"] != "literal_error":
         return False
     keys = _keys(given, error)
+    if isinstance(value, str):
+        return any(each["type"] == "tuple_type" and _keys(given, each) == keys for each in errors)
+    if not isinstance(value, list | dict):
+        return False
     return any(each["type"] != "literal_error" and _keys(given, each)[: len(keys)] == keys for each in errors)
 
 
@@ -298,10 +308,20 @@ def _explained(given: Any, error: ErrorDetails) -> str:
     keys = _keys(given, error)
     where = ".".join(keys)
     if error["type"] != "extra_forbidden":
-        return f"{where}: {error['msg'].removeprefix('Value error, ')}"
+        return f"{where}: {_wrong_type(where, error) or error['msg'].removeprefix('Value error, ')}"
     near = difflib.get_close_matches(keys[-1], _known_keys(keys), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "remove it, or see docs/sweep.md for the keys of a sweep file"
     return f"{where}: unknown key; {hint}"
+
+
+def _wrong_type(where: str, error: ErrorDetails) -> str | None:
+    """Return how to write a text where a list is needed, or a number as the budget; None for any other error."""
+    value = error["input"]
+    if error["type"] == "tuple_type" and isinstance(value, str):
+        return f"takes a list{', or `all`' if where == 'dimensions' else ''}; write [{value}]"
+    if where == "budget" and isinstance(value, int | float) and not isinstance(value, bool):
+        return f"takes a mapping; for a hard limit write `budget_usd: {value}`"
+    return None
 
 
 def _keys(given: Any, error: ErrorDetails) -> list[str]:
@@ -353,6 +373,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
             yield f"{key}: {name} is a model for {entry.purpose}, and this key needs one for {wanted}; name another"
         if mode == "batch" and entry.batch is None:
             yield f"{key}: {_no_batches(name, entry, sweep)}"
+    yield from _unknown_dimensions(sweep)
     yield from _missing_files(sweep)
     yield from _doubled("raters", map(str, sweep.raters))
     if sweep.variants.subjects and not sweep.subjects:
@@ -361,6 +382,20 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield "responses.only: needs `raters:`; name the files of people's ratings there, or leave it out"
     if not sweep.gives_tests and not (sweep.generate and sweep.select):
         yield "generate, select: both are needed unless `tests:` names given tests or 'seeds'"
+
+
+def _unknown_dimensions(sweep: Sweep) -> Iterable[str]:
+    if sweep.dimensions == "all" or (sweep.rubrics and not os.path.isdir(sweep.rubrics)):
+        return
+    from hab_ray.rubric import rubric_names  # not needed to read a run
+
+    known = rubric_names(sweep.rubrics)
+    where = f"{sweep.rubrics} or the built-in rubrics" if sweep.rubrics else "the built-in rubrics"
+    for dimension in sweep.dimensions:
+        if dimension not in known:
+            near = difflib.get_close_matches(dimension, known, n=1)
+            hint = f"did you mean {near[0]!r}? There" if near else "there"
+            yield f"dimensions: there is no rubric {dimension}.yaml in {where}; {hint} are {', '.join(known)}"
 
 
 def _missing_files(sweep: Sweep) -> Iterable[str]:

@@ -16,7 +16,7 @@ from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.catalog.models import ModelEntry, ProviderEntry
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import CallError, ConfigError
-from hab_ray.providers.access import endpoint_of, has_secret, variables_of
+from hab_ray.providers.access import endpoint_of, has_secret, how_to_set, variables_of
 from hab_ray.providers.base import NO_KEY
 from hab_ray.providers.http import http_date, json_object, new_session
 from hab_ray.visible import one_line
@@ -133,8 +133,11 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
         return [ok(subject, f"none is configured; calls send {NO_KEY!r} instead")]
     missing = [name for name in names if not has_secret(name, os.environ)]
     if missing:
-        remedy = "set the variable, or let <variable>_FILE name a file with the key; or leave these models out"
-        return [wrong(subject, f"{name} is not set", remedy) for name in missing]
+        others = "or let {}_FILE name a file with it; or leave these models out"
+        return [
+            wrong(subject, f"{name} is not set", f"{how_to_set(name, 'the key')}, {others.format(name)}")
+            for name in missing
+        ]
     try:
         endpoint_of(provider, entry, entry.url or "")
     except ConfigError as error:

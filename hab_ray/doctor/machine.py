@@ -15,6 +15,7 @@ from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError
 from hab_ray.local import LocalError, default_cache, embedding_weights, find
 from hab_ray.location import Location
+from hab_ray.storage.lease.takeover import held_notice
 from hab_ray.storage.reach import reach
 
 MIN_PYTHON = (3, 11)
@@ -64,6 +65,13 @@ def room(key: str, place: Location) -> Finding:
     if free < LOW_SPACE:
         return warn(key, seen, "large sweeps need a few gigabytes; free space on that disk")
     return ok(key, seen)
+
+
+def free_store(store: Location, run: Location) -> Iterator[Finding]:
+    """Yield a warning if a process on this machine holds the store now, so that no other can run with it."""
+    if held := held_notice(store, run):
+        cause, _, remedy = held.partition(": ")
+        yield warn("store in use", cause, remedy)
 
 
 def _bucket(key: str, place: Location) -> Finding:

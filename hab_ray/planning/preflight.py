@@ -19,7 +19,7 @@ from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.providers import load_vendor
-from hab_ray.providers.access import has_secret
+from hab_ray.providers.access import has_secret, how_to_set
 from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
@@ -243,7 +243,8 @@ def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
     for name, models in users.items():
         for variable, value in missing[name].items():
             cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
-            yield Problem(Severity.ERROR, tuple(models), cause, f"set it to {value}{others}")
+            remedy = f"{how_to_set(variable, value)}{others}; without a key: `hab rehearse FILE`"
+            yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         provider = work.catalog.providers[name]
         if provider.url is None and not provider.serve:
             cause = f"providers.{name}: no `url`"

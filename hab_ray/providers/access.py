@@ -31,6 +31,12 @@ def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
         return False
 
 
+def how_to_set(variable: str, value: str) -> str:
+    """Return how to set a variable to `value`, such as a key of openai; of ./.env only names in _KEY are read."""
+    file = f", or put {variable}=... into .env" if variable.endswith("_KEY") else ""
+    return f"set it to {value}: `export {variable}=...`{file}"
+
+
 def _read(variable: str, environment: Mapping[str, str]) -> str:
     value, file = environment.get(variable, "").strip(), environment.get(f"{variable}_FILE", "").strip()
     if value or not file:

@@ -28,6 +28,12 @@ def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NO_D
     return read_library(folder).rubrics(recorded)
 
 
+def rubric_names(folder: Path | None = None) -> list[str]:
+    """Return the sorted dimensions that have a built-in rubric file or one in `folder`; read none of the files."""
+    files = {file.name for file in bundled("rubrics").iterdir()} | _own_files(folder, []).keys()
+    return sorted(name.removesuffix(".yaml") for name in files if _is_read(name) and name != THEMES_FILE)
+
+
 def load_rewordings(folder: Path) -> dict[str, Rubric]:
     """Return only the rubrics of `folder`, sorted by id; raises ConfigError like `read_library`."""
     library = read_library(folder)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from difflib import SequenceMatcher
+from pathlib import Path
+
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.rows import R, from_table, to_table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.parts import part_metadata
 from hab_ray.storage.replies.records import read_table, to_parquet
+from hab_ray.visible import one_line
 
 SWEEP = "sweep.yaml"
 UNANSWERED = "log/unanswered.jsonl"
@@ -22,6 +26,7 @@ REPORT = "report/index.html"
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts", "rejudged")
 MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
 OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log", "cells")
+_MAX_NAMED = 5
 
 
 def rehearsal_of(run: Location) -> Location:
@@ -79,6 +84,17 @@ class RunFolder:
             ConfigError: it does not.
         """
         if not self.exists():
+            runs = self._runs_near() if self.location.is_local else []
+            more = ", ..." if len(runs) > _MAX_NAMED else ""
+            found = f"; there are runs at {', '.join(runs[:_MAX_NAMED])}{more}" if runs else ""
             raise ConfigError(
-                f"{self.location}: there is no run here (no {SWEEP}); start one with `hab run SWEEP.yaml`"
+                one_line(f"{self.location}: there is no run here (no {SWEEP}){found}; start one with")
+                + " `hab run SWEEP.yaml`"
             )
+
+    def _runs_near(self) -> list[str]:
+        """Return the runs in the same folder on disk, and in runs/ below it, the most similar path first."""
+        wanted = Path(str(self.location))
+        files = (file for folder in (wanted.parent, wanted.parent / "runs") for file in folder.glob(f"*/{SWEEP}"))
+        runs = {str(file.parent) for file in files}
+        return sorted(runs, key=lambda run: (-SequenceMatcher(None, run, str(wanted)).ratio(), run))

@@ -82,6 +82,7 @@ def test_a_demo_runs_every_stage_on_the_weights_it_fetches_and_its_page_says_wha
 ) -> None:
     sweep = load_sweep(ROOT / size.sweep)
     assert sweep.generate and sweep.validation != "off" and sweep.select and len(sweep.subjects) == 2
+    assert str(sweep.store) == f"{sweep.run_folder}/store" != "store"
     chat = {sweep.catalog.find(name).weights for name in sweep.model_names()} - {None}
     assert chat == {size.weights} and size.weights in DEMO_NOTICES
 

@@ -34,10 +34,15 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     assert "--yes" in desk.says("rm", run, status=Exit.CONFIGURATION) and (run / "sweep.yaml").is_file()
     scores, paid, billed = (run / "scores.parquet").read_bytes(), files_in(store), simulator.meter()["billed"]
     (run / "notes.txt").write_text("mine")
-    assert "notes.txt" in desk.says("rm", run, "--yes")
+    removed = desk.says("rm", run, "--yes")
+    assert "notes.txt" in removed and "no run uses: hab store gc\n" in removed
     assert files_in(run) == {"notes.txt": b"mine"} and files_in(store) == paid
     desk.says("run", path, "--yes")
     assert (run / "scores.parquet").read_bytes() == scores and simulator.meter()["billed"] == billed
+
+    desk.says("run", path, "--yes", "--run", "runs/own", "--store", "runs/own/store")
+    removed = desk.says("rm", "runs/own", "--yes")
+    assert "no run uses: hab store gc runs/own/store\n" in removed and "kept, as" not in removed
 
     (desk.folder / "link").symlink_to(desk.folder / "runs/rehearsal-small")
     desk.says("rm", desk.folder / "link", "--yes")
@@ -68,6 +73,8 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) ->
     refused = desk.hab("rm", run, "--yes")
     assert refused.returncode == Exit.HELD and (run / "sweep.yaml").is_file(), refused.stdout
     assert "running" in desk.hab("runs").stdout
+    for command in ("plan", "doctor"):
+        assert f"held by process {driving.pid} " in " ".join(desk.says(command, path).split())
     os.kill(driving.pid, signal.SIGKILL)
     driving.communicate()
 

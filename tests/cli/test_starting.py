@@ -146,6 +146,23 @@ def test_four_questions_make_a_sweep_that_can_be_planned(desk: Desk) -> None:
     assert holding == [".env"]
 
 
+def test_enter_takes_each_default_and_a_question_without_one_gives_examples(desk: Desk) -> None:
+    told = asked(desk.folder, "\ngpt-6-luna\n\n\n\n", "init")
+    assert "such as gpt-6-luna, claude-haiku-5-5" in told and "type at least one, such as gpt-6-luna" in told
+    assert all(default in told for default in ("[all]:", "[seeds]:", "[gpt-6.1-terra]:"))
+    sweep = load_sweep(desk.folder / "first.yaml")
+    assert (sweep.dimensions, sweep.tests, sweep.judges[0].name) == ("all", "seeds", "gpt-6.1-terra")
+
+
+def test_of_an_endpoint_that_is_given_no_question_asks_again(desk: Desk) -> None:
+    url = ("--endpoint", "http://127.0.0.1:9/v1")
+    told = asked(desk.folder, "claude-haiku-5-5\n\n\n\n\n", "init", *url, "--like", "anthropic")
+    assert "endpoint (separated by commas, such as claude-haiku-5-5, claude" in told and "gpt-" not in told
+    assert "URL" not in told and "[claude-sonnet-5-5]:" in told
+    told = asked(desk.folder, "mine\n\n\n0/0\n\n\nmine\n", "init", "own.yaml", *url)
+    assert "URL" not in told and "by its own names" in told
+
+
 def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
     """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
     models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"

@@ -134,6 +134,63 @@ def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key:
     assert {line.partition(": ")[0] for line in problems(load, path, **changes)} == {key}
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"budget": 1}, "budget: takes a mapping; for a hard limit write `budget_usd: 1`"),
+        ({"judges": "lab/j"}, "judges: takes a list; write [lab/j]"),
+        ({"subjects": "lab/a, lab/b"}, "subjects: takes a list; write [lab/a, lab/b]"),
+        ({"dimensions": "encourage_learning"}, "dimensions: takes a list, or `all`; write [encourage_learning]"),
+    ],
+)
+def test_a_value_without_its_brackets_is_shown_with_them(
+    changes: dict[str, Any], said: str, load: Load, path: Path
+) -> None:
+    assert problems(load, path, **changes) == [said]
+
+
+def test_a_misspelt_dimension_is_named_with_the_nearest(load: Load, path: Path) -> None:
+    (line,) = problems(load, path, dimensions=["encourage_lerning"])
+    assert line.startswith(
+        "dimensions: there is no rubric encourage_lerning.yaml in the built-in rubrics; did you mean"
+    )
+    assert "did you mean 'encourage_learning'? There are ask" in line
+
+
+def test_a_dimension_may_be_defined_in_a_folder_of_the_users(load: Load, path: Path) -> None:
+    rubrics = path.parent / "mine"
+    rubrics.mkdir()
+    (rubrics / "mental_security.yaml").touch()
+    assert load(dimensions=["mental_security", "encourage_learning"], rubrics=str(rubrics))
+    (line,) = problems(load, path, dimensions=["mental_securities"], rubrics=str(rubrics))
+    assert (
+        f"no rubric mental_securities.yaml in {rubrics} or the built-in" in line and "mean 'mental_security'?" in line
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "near"),
+    [
+        ("jobs/smal.yaml", "jobs/small.yaml"),
+        ("small", "jobs/small.yaml"),
+        ("studies/frist.yaml", "studies/first.yaml"),
+        ("mine.yml", "mine.yaml"),
+        ("zzzzzz", None),
+    ],
+)
+def test_of_a_wrong_path_the_nearest_sweep_is_named(
+    wrong: str, near: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "studies").mkdir()
+    (tmp_path / "studies/first.yaml").touch()
+    (tmp_path / "mine.yaml").touch()
+    remedy = f"did you mean {near}?" if near else "check the path"
+    with pytest.raises(ConfigError) as told:
+        load_sweep(Path(wrong))
+    assert str(told.value) == f"{wrong}: there is no such file; {remedy}"
+
+
 @pytest.mark.parametrize("tests", [30, True, ["a.csv"], {"extend": 3}])
 def test_a_number_of_tests_is_pointed_to_its_key(tests: object, load: Load, path: Path) -> None:
     (line,) = problems(load, path, tests=tests)
@@ -212,7 +269,9 @@ def test_a_sweep_on_other_weights_replaces_what_hab_serves_and_nothing_else(load
     entry = other.catalog.find(other.model_names()[0])
     assert (entry.weights, entry.wire, entry.price) == ("/data/Qwen 3.gguf", "Qwen 3", UsdPrice(input=0))
     third = sweep.on_local_weights(Path("/data/other.gguf"))
-    assert third.run_folder != other.run_folder
+    assert third.run_folder != other.run_folder and other.store == Location("store")
+    own = load(judges=["smollm2-135m"], store="runs/demo/store").on_local_weights(Path("/data/other.gguf"))
+    assert own.store == own.run_folder / "store" != Location("runs/demo/store")
     assert Sweep.model_validate(other.model_dump(mode="json", by_alias=True)) == other
 
 

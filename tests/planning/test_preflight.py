@@ -119,6 +119,8 @@ def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> Non
     ):
         assert sum(part in line for line in said) == 1, part
     assert all("; " in line for line in said)
+    for part in ("`export HOUSE_KEY=...`, or put HOUSE_KEY=... into .env", "without a key: `hab rehearse FILE`"):
+        assert any(part in line for line in said)
     with pytest.raises(ConfigError) as refused:
         refuse_errors(problems)
     assert str(refused.value).count("\n") == 4

@@ -37,6 +37,21 @@ def test_a_damaged_view_counts_as_none_and_is_named_when_read(run: RunFolder) ->
             run.read(ChosenTest, VIEW)
 
 
+def test_where_no_run_is_those_nearby_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match=r"here \(no sweep.yaml\); start one"):
+        RunFolder(Location("runs/frist")).require()
+    for name in ("a", "b", "c", "d", "e", "first"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "sweep.yaml").touch()
+    (tmp_path / "runs/other").mkdir()
+    with pytest.raises(ConfigError, match=r"there are runs at runs/first, .*, \.{3}; start one") as told:
+        RunFolder(Location("runs/frist")).require()
+    assert "other" not in str(told.value) and str(told.value).count("runs/") == 6
+    with pytest.raises(ConfigError, match="there are runs at runs/first, "):
+        RunFolder(Location("first")).require()
+
+
 def test_a_folder_is_a_run_once_its_sweep_is_there(run: RunFolder) -> None:
     assert not run.exists()
     with pytest.raises(ConfigError, match=str(run.location)):

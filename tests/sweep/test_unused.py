@@ -40,8 +40,9 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     store = desk.folder / "store"
 
     desk.says("rm", "runs/one", "--yes")
+    assert desk.says("store", "gc") == desk.says("store", "gc", "store") == desk.says("store", "gc", "--store", "store")
     used = desk.says("store", "gc", "store", "--yes")
-    assert "deleted: the run that was at " in used
+    assert used.startswith("store: store\n") and "deleted: the run that was at " in used
     assert "existing: 1 run," in used and "removed: 0 replies" in used
     again = desk.hab("run", one, "--yes")
     assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
@@ -50,6 +51,7 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
     shutil.rmtree(desk.folder / "archive/two")
     (desk.folder / "runs").mkdir()
+    assert "existing: 1 run," in desk.says("store", "gc", "archive", "--store", "store")
     before = {path.name for path in store.rglob("*.*")}
     assert "Nothing was removed" in desk.says("store", "gc", "store", "archive")
     assert before <= {path.name for path in store.rglob("*.*")}

@@ -71,6 +71,15 @@ def refuse_held(store: Location, run: Location) -> None:
             raise StoreHeld(f"{error}{_other_store(store, run)}") from None
 
 
+def held_notice(store: Location, run: Location) -> str | None:
+    """Return who on this machine holds a store on disk, as `refuse_held` says it; None if nobody does."""
+    try:
+        refuse_held(store, run)
+    except StoreHeld as error:
+        return str(error)
+    return None
+
+
 def _other_store(store: Location, run: Location) -> str:
     """Suggest another store for a run that has not begun; a started run must keep its store."""
     if run.is_same(store) or open_folder(run).exists(SWEEP):

@@ -16,6 +16,7 @@ from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
 from hab_ray.drafting.answers import key_variables, sweep_name
+from hab_ray.drafting.examples import Examples
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -40,10 +41,11 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
         raise ConfigError(f"{path}: give a file name that ends in .yaml")
     if path.exists():
         raise ConfigError(f"{path}: the file exists; give another name, such as {path.stem}-2.yaml")
-    answers = collect_answers(sweep_name(path.stem), options, list(load_rubrics()))
     now = datetime.now(UTC)
     keys = key_variables()
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
+    examples = Examples(with_key, now.date())
+    answers = collect_answers(sweep_name(path.stem), options, list(load_rubrics()), examples)
     makers = answers.makers(with_key, now.date()) if answers.tests else None
     file = shell_path(path)
     work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)

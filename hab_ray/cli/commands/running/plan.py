@@ -13,7 +13,7 @@ import typer
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, distinct_groups, sentinels, shown_shift
 from hab_ray.cli import options
-from hab_ray.cli.ending import console, ends_with_status, on_stderr, say
+from hab_ray.cli.ending import console, ends_with_status, on_stderr, say, warn
 from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
@@ -22,6 +22,7 @@ from hab_ray.given.sample import sample_told
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
+from hab_ray.storage.lease.takeover import held_notice
 from hab_ray.work import Work, drawn_tests, given_tests
 
 
@@ -119,6 +120,8 @@ def command(
             say(_executor_line(work))
     else:
         print_plan(work, plan, problems, console)
+    if not as_json and (held := held_notice(work.sweep.store, work.run_path)):
+        warn(f"now: {held}")
     if not as_json and (sampled := sample_told(work.sweep.responses, drawn_tests(work))):
         say(sampled)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status

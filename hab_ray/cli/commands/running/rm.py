@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from hab_ray.cli.commands.running.status import Status, read_status
+from hab_ray.cli.commands.running.store import DEFAULT_STORE
 from hab_ray.cli.ending import ends_with_status, is_interactive, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
@@ -23,6 +25,12 @@ def _confirm(run: Location, status: Status) -> None:
     say(f"{run}: its rows, scores, log and report will be removed; the store at {status.store} keeps all paid replies")
     if not typer.confirm("Remove it?", default=False):
         raise Interrupted("nothing was removed")
+
+
+def _store_left(store: Location) -> str:
+    is_default = store.absolute() == DEFAULT_STORE.absolute()
+    listing = "hab store gc" if is_default else f"hab store gc {shlex.quote(str(store))}"
+    return f"; the store at {store} keeps all paid replies. To list those that no run uses: {listing}"
 
 
 @ends_with_status
@@ -46,11 +54,12 @@ def command(
     simulated = files.has(MARKER)
     if simulated and status.store.is_same(run / "store"):
         open_folder(status.store).clear("")  # simulated replies are of no use to any other run
-    kept = files.remove()
+    inside = f"{status.store.seen_from(run)}/"
+    kept = [name for name in files.remove() if not name.startswith(inside)]
     if not kept and run.is_local:
         with suppress(OSError):  # `run` is a link, or holds empty folders that hab did not make
             run.path.rmdir()
-    say(f"{run}: removed" + ("" if simulated else f"; the store at {status.store} keeps all paid replies"))
+    say(f"{run}: removed" + ("" if simulated else _store_left(status.store)))
     if kept:
         say(f"kept, as hab did not write it: {', '.join(kept[:5])}{', ...' if len(kept) > 5 else ''}", "yellow")
     return Exit.COMPLETE

@@ -21,6 +21,8 @@ from hab_ray.sweep.session import holding
 from hab_ray.sweep.unused import remove, runs_of, unused, used_keys
 from hab_ray.visible import counted
 
+DEFAULT_STORE = Location("store")
+
 command = typer.Typer(help="Remove replies that no run uses from a store.", no_args_is_help=True)
 
 
@@ -34,6 +36,10 @@ def gc_command(
         list[Location] | None,
         typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
     ] = None,
+    named_store: Annotated[
+        Location | None,
+        typer.Option("--store", parser=Location.of, metavar="PATH", help="The store; all arguments are then RUN."),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
     """Show replies of deleted runs; --yes removes them.
@@ -42,13 +48,17 @@ def gc_command(
     it, or in one of the folders you name. A run elsewhere counts as deleted and would pay again for removed
     replies. Every existing run must be complete.
     """
-    store = store or Location("store")
+    others = list(folders or ())
+    if named_store is not None:
+        store, others = named_store, [store, *others] if store else others
+    store = store or DEFAULT_STORE
     refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
     if last_holder(files) is None:
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
     with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
-        runs = runs_of(store, list(folders or ()))
+        say(f"store: {store}")
+        runs = runs_of(store, others)
         for place in runs.gone.values():
             say(f"deleted: the run that was at {place}")
         say(f"existing: {counted(len(runs.there), 'run')}, whose replies are kept")
