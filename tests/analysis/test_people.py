@@ -15,7 +15,7 @@ from sklearn.metrics import cohen_kappa_score
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, told
+from hab_ray.analysis.tables.people import PeopleAgreed, PeopleShown, few_raters, people, told
 from hab_ray.results import open_run
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
@@ -280,6 +280,7 @@ def test_a_sentence_says_no_more_than_the_intervals(among: Ends, beside: Ends, r
 def test_the_page_folds_dimensions_below_the_overall_lines(work: Work) -> None:
     rated(work, {name: 0 for name in PEOPLE})
     shown = people.shown(summarise(open_run(work.run_path)))
+    assert isinstance(shown, PeopleShown)
     assert {row.dimension for row in shown.overall} == {"overall"} and shown.told.startswith(
         ("Whether the", "The panel")
     )
