@@ -40,28 +40,10 @@ from hab_ray.results import Sent, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Score, State, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.replies.copying import COPIED
-from hab_ray.stages.replies.verdicts import score as points_left
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
 from tests.analysis.conftest import settings
-from tests.small_runs import Shape
-
-DIMENSIONS, SUBJECTS, JUDGES = ("ask_clarifying_questions", "correct_misinformation"), ("good", "poor"), ("one", "two")
-FIRST, TESTS = DIMENSIONS[0], 12
-MakeRun = Callable[[Shape], Work]
-Change = Callable[[Verdict], Verdict]
-
-
-def change(work: Work, verdict: Change, judges: Sequence[str] = JUDGES, dimensions: Sequence[str] = DIMENSIONS) -> None:
-    """Change the verdicts of some judges, whose scores then follow from their issues."""
-    for judge in judges:
-        for subject in work.sweep.subject_names:
-            for dimension in dimensions:
-                file = verdicts_file(judge, subject, dimension)
-                made = [verdict(row) for row in work.run.read(Verdict, file)]
-                rubric = work.rubrics[dimension]
-                scored = [r if r.issues is None else replace(r, score=points_left(rubric, r.issues)) for r in made]
-                work.run.write(Verdict, file, scored)
+from tests.analysis.sound_runs import DIMENSIONS, FIRST, JUDGES, SUBJECTS, TESTS, MakeRun, change, finding, kinds, sound
 
 
 def answers(work: Work, change: Callable[[int, Response], Response], subject: str) -> None:
@@ -69,24 +51,6 @@ def answers(work: Work, change: Callable[[int, Response], Response], subject: st
     for dimension in DIMENSIONS:
         file = responses_file(subject, dimension)
         work.run.write(Response, file, [change(at, row) for at, row in enumerate(work.run.read(Response, file))])
-
-
-def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES, tests: int = TESTS) -> Work:
-    """A run without a fault but that its tests were given: judges agree, one subject is better."""
-    work = make_run(Shape(subjects=SUBJECTS, judges=judges, dimensions=DIMENSIONS, tests=tests))
-
-    def truth(row: Verdict) -> Verdict:
-        random = Random(f"{row.test_id} {row.subject}")
-        likely = 0.8 if row.subject == "poor" else 0.05
-        named = tuple(letter for letter in work.rubrics[row.dimension].issue_letters()[1:3] if random.random() < likely)
-        return replace(row, issues=named, assessment=f"{row.judge} on {row.subject} in {row.test_id}")
-
-    change(work, truth, judges)
-    return work
-
-
-def kinds(work: Work) -> set[str]:
-    return {finding.kind for finding in findings(summarise(open_run(work.run_path)))}
 
 
 def number_of(row: Verdict) -> int:
@@ -529,8 +493,3 @@ def test_people_who_have_rated_are_not_asked_for_again(make_run: MakeRun) -> Non
     assert "have people rate" in finding(work, "agreement").remedy
     agreeing_people(work)
     assert "`hab agreement`" in finding(work, "agreement").remedy
-
-
-def finding(work: Work, kind: str) -> Finding:
-    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == kind)
-    return found

@@ -10,7 +10,6 @@ from random import Random
 import numpy as np
 import pytest
 
-from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.rating.statistics import Rated, alpha_with
 from hab_ray.analysis.signs.people import people_disagree, raters_at_chance
 from hab_ray.analysis.summary import summarise
@@ -19,7 +18,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Rater, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.analysis.test_findings import DIMENSIONS, JUDGES, SUBJECTS, MakeRun, finding, kinds, sound
+from tests.analysis.sound_runs import DIMENSIONS, JUDGES, SUBJECTS, MakeRun, among, finding, kinds, sound
 
 
 def three_people(work: Work, of_carl: Callable[[Verdict], Verdict]) -> None:
@@ -64,10 +63,6 @@ def test_a_careless_rater_raises_nothing(make_run: MakeRun) -> None:
     work = sound(make_run, tests=16)
     one_is_careless(work)
     assert not kinds(work) & {"people", "people_disagree", "rater_at_chance"}
-
-
-def among(alpha: float | None, low: float | None, high: float | None, answers: int = 50) -> PeopleAgreed:
-    return PeopleAgreed(OVERALL, None, None, None, answers, 3, None, alpha, low, high, None, None, None, False)
 
 
 @pytest.mark.parametrize(

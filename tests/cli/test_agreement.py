@@ -9,7 +9,7 @@ import pytest
 from hab_ray.cli.commands.reading.agreement import SCORES_UNIT, UNIT, narrowed, paper_table
 from hab_ray.results import open_run
 from hab_ray.storage.run import MARKER
-from tests.analysis.test_rater_findings import among
+from tests.analysis.sound_runs import among
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
 
