@@ -159,7 +159,7 @@ def test_the_command_writes_them_or_says_what_is_missing(desk: Desk) -> None:
     (desk.folder / "without/matplotlib/__init__.py").write_text("raise ImportError('not here')")
     desk.environment["PYTHONPATH"] = str(desk.folder / "without")
     refused = desk.hab("figures", "runs/example")
-    assert refused.returncode == Exit.CONFIGURATION and "pip install 'hab-ray[figures]'" in refused.stdout
+    assert refused.returncode == Exit.CONFIGURATION and "pip install '.[figures]'" in refused.stdout
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -49,7 +49,10 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
 
         from hab_ray.report.figures.drawing import DRAWINGS, put_notice
     except ImportError:
-        raise ConfigError("hab figures: matplotlib is not installed; pip install 'hab-ray[figures]'") from None
+        raise ConfigError(
+            "hab figures: matplotlib is not installed; in your clone of hab_ray: pip install '.[figures]' (or uv tool "
+            "install '.[figures]', if you installed it with uv)"
+        ) from None
     notice, written = simulated_notice(run.location), []
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
         for name, drawing in DRAWINGS.items():

@@ -29,8 +29,8 @@ def command(
 ) -> Exit:
     """Draw the leaderboard, a heat map of issues, agreement and pairs as SVG and PNG, with their data as CSV.
 
-    The figures show the results of the last `hab run` or `hab report`. Requires matplotlib: pip install
-    'hab-ray[figures]'.
+    The figures show the results of the last `hab run` or `hab report`. Requires matplotlib: in your
+    clone, pip install '.[figures]'.
     """
     from hab_ray.report.figures import write_figures
 

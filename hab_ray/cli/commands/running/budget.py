@@ -6,10 +6,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
+from typer.core import TyperGroup
+from typing_extensions import override
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.running.status import Status, read_status
@@ -75,7 +78,18 @@ def _release(session: Session) -> int:
     return stranded
 
 
-command = typer.Typer(help="Show what a run has spent and reserved, or release stranded money.", no_args_is_help=True)
+class RunShown(TyperGroup):
+    """Takes `hab budget RUN` as `hab budget show RUN`."""
+
+    @override
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        is_run = args[0] not in self.commands and ("/" in args[0] or Path(args[0]).is_dir())
+        return super().resolve_command(ctx, ["show", *args] if is_run else args)
+
+
+command = typer.Typer(
+    cls=RunShown, help="Show what a run has spent and reserved, or release stranded money.", no_args_is_help=True
+)
 
 
 @command.command("show")
