@@ -141,3 +141,8 @@ def _normalise(address: str) -> str:
         raise ValueError("is not an address in an S3 bucket; write it as s3://bucket/prefix")
     inside = posixpath.normpath(f"/{prefix}").strip("/")
     return f"{_S3}{bucket}/{inside}" if inside else f"{_S3}{bucket}"
+
+
+def folders_with(file: str, place: Location) -> list[str]:
+    """Return the folders on this machine, directly below a place on it, that hold a file of this name."""
+    return [str(found.parent) for found in Path(place.given).glob(f"*/{file}")]

@@ -41,11 +41,11 @@ from hab_ray.bounds import (
     Reserve,
     Share,
     Tokens,
-    UsdPerMillion,
     WaitSeconds,
 )
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
+from hab_ray.catalog.usd import SteppedPrice, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
@@ -100,20 +100,6 @@ class Limits(Strict):
     timeout_s: LongSeconds = 600.0
 
 
-class UsdPrice(Strict):
-    """Dollars per million tokens."""
-
-    input: UsdPerMillion
-    output: UsdPerMillion = 0.0
-    cached: UsdPerMillion | None = None
-    cache_written: UsdPerMillion | None = None
-
-    @property
-    def is_free(self) -> bool:
-        """Whether every price is zero."""
-        return not any((self.input, self.output, self.cached, self.cache_written))
-
-
 class BatchTerms(Strict):
     """What a model costs through its vendor's batch API; an entry without these terms has no batch API.
 
@@ -121,7 +107,7 @@ class BatchTerms(Strict):
     """
 
     discount: Share
-    price: UsdPrice | None = None
+    price: SteppedPrice | UsdPrice | None = None
 
 
 class BatchPolicy(Strict):
@@ -185,7 +171,7 @@ class Capabilities(Strict):
     weights: str | None = None
     list_size: PerList = 256
     limits: Limits | None = None
-    price: UsdPrice | None = None
+    price: SteppedPrice | UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
     highest_temperature: HighestTemperature = 2.0
@@ -251,7 +237,7 @@ class ProviderEntry(Strict):
     headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
     serve: bool = False
     limits: Limits = Limits()
-    price: UsdPrice | None = None
+    price: SteppedPrice | UsdPrice | None = None
     batch: BatchTerms | bool | None = None
     batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")
@@ -462,7 +448,7 @@ class Unheeded:
 
 def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
     """Return the requested settings that are not sent to this model, or that it ignores."""
-    why = {field: _SAMPLING_WHY[entry.sampling] for field in ("temperature", "top_p")} | {"effort": _effort_why(entry)}
+    why = dict.fromkeys(("temperature", "top_p"), _SAMPLING_WHY[entry.sampling]) | {"effort": _effort_why(entry)}
     pairs = zip(Params.__dataclass_fields__, wanted.canonical(), accepted(entry, wanted).canonical(), strict=True)
     ignored = ("temperature", "top_p") if entry.sampling is Sampling.IGNORED else ()
     return tuple(

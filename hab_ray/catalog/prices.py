@@ -20,7 +20,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
-from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, UsdPrice, load_catalog
+from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, load_catalog
+from hab_ray.catalog.usd import PriceStep, SteppedPrice, UsdPrice
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -37,18 +38,6 @@ class Mode(StrEnum):
 
     ONLINE = "online"
     BATCH = "batch"
-
-
-class PriceStep(UsdPrice):
-    """The price of a whole request with more than `above` input tokens."""
-
-    above: int
-
-
-class SteppedPrice(UsdPrice):
-    """A price that changes with the length of a request, as price lists have it; `steps` ascend."""
-
-    steps: tuple[PriceStep, ...]
 
 
 @dataclass(frozen=True, slots=True)

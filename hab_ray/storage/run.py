@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from difflib import SequenceMatcher
-from pathlib import Path
 
 from hab_ray.errors import ConfigError, DamagedFile
-from hab_ray.location import Location
+from hab_ray.location import Location, folders_with
 from hab_ray.rows import R, from_table, to_table
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.parts import part_metadata
@@ -94,7 +93,6 @@ class RunFolder:
 
     def _runs_near(self) -> list[str]:
         """Return the runs in the same folder on disk, and in runs/ below it, the most similar path first."""
-        wanted = Path(str(self.location))
-        files = (file for folder in (wanted.parent, wanted.parent / "runs") for file in folder.glob(f"*/{SWEEP}"))
-        runs = {str(file.parent) for file in files}
-        return sorted(runs, key=lambda run: (-SequenceMatcher(None, run, str(wanted)).ratio(), run))
+        place = self.location.parent
+        runs = {run for folder in (place, place / "runs") for run in folders_with(SWEEP, folder)}
+        return sorted(runs, key=lambda run: (-SequenceMatcher(None, run, str(self.location)).ratio(), run))

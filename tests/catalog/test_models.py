@@ -23,12 +23,12 @@ from hab_ray.catalog.models import (
     Purpose,
     Sampling,
     Thinking,
-    UsdPrice,
     accepted,
     folder_name,
     load_catalog,
     unheeded,
 )
+from hab_ray.catalog.usd import UsdPrice
 from hab_ray.errors import ConfigError
 
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -25,9 +24,11 @@ from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import batches_of, explained, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import amend_record
 from hab_ray.storage.registry import Registry
+from hab_ray.storage.run import RunFolder
 from hab_ray.sweep.session import Session, spending
 from hab_ray.work import Work
 
@@ -83,7 +84,7 @@ class RunShown(TyperGroup):
 
     @override
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        is_run = args[0] not in self.commands and ("/" in args[0] or Path(args[0]).is_dir())
+        is_run = args[0] not in self.commands and ("/" in args[0] or RunFolder(Location.of(args[0])).exists())
         return super().resolve_command(ctx, ["show", *args] if is_run else args)
 
 
