@@ -10,6 +10,7 @@ import binascii
 import math
 from base64 import b64decode
 from collections.abc import Mapping
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
@@ -56,6 +57,15 @@ def token_count(fields: Fields, name: str) -> int:
     if not _is_number(value) or not 0 <= value <= MAX_TOKENS or value != int(value):
         raise BadUsage(f"{name} is {_shown(value)}, not a count of tokens (0 to {MAX_TOKENS:,})")
     return int(value)
+
+
+def counters(fields: Fields) -> dict[str, int]:
+    """Return the counters of a batch, also those written as text; null counts as 0, what is no number is left out."""
+    found = {}
+    for name, count in fields.items():
+        with suppress(ValueError, TypeError, OverflowError):
+            found[name] = int(count or 0)
+    return found
 
 
 def stated_nanousd(usage: Fields) -> int | None:

@@ -12,6 +12,7 @@ from hab_ray.catalog.prices import Price
 from hab_ray.errors import BadUsage, RowError
 from hab_ray.providers.base import RateLimits
 from hab_ray.providers.http import json_object
+from hab_ray.providers.numbers import counters
 from tests.providers.conftest import (
     KEY,
     Connect,
@@ -230,3 +231,8 @@ async def test_the_simulated_xai_bills_as_xai_does(simulate: Simulate, provider_
     assert said["usage"]["completion_tokens"] + answer.usage.reasoning == answer.usage.output == meter["output_tokens"]
     assert said["usage"]["total_tokens"] == answer.usage.input + answer.usage.output and answer.usage.reasoning > 0
     assert Price.usd(**price).cost(answer.usage) == answer.stated_nanousd == meter["nanousd"] > 0
+
+
+def test_a_batchs_counters_may_be_text_and_what_is_no_number_is_left_out() -> None:
+    counts = {"done": 3, "failed": "2", "expired": None, "note": "soon", "all": float("inf"), "parts": {}}
+    assert counters(counts) == {"done": 3, "failed": 2, "expired": 0, "parts": 0}

@@ -19,6 +19,7 @@ from hab_ray.providers.batch_http import creating_with_rows, item_errors, masked
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339
+from hab_ray.providers.numbers import counters
 from hab_ray.providers.sdk import SdkAccount, SdkBatches
 
 _BEGIN, _END = b'{"requests":[', b"]}"
@@ -77,7 +78,10 @@ class AnthropicBatches(SdkBatches):
     @override
     def seen(self, batch: JsonObject) -> SeenBatch:
         return SeenBatch(
-            id=str(batch["id"]), tag=None, rows=sum(_counts(batch).values()), created=rfc3339(batch.get("created_at"))
+            id=str(batch["id"]),
+            tag=None,
+            rows=sum(counters(batch["request_counts"]).values()),
+            created=rfc3339(batch.get("created_at")),
         )
 
     @override
@@ -106,13 +110,9 @@ async def _envelope(lines: bytes) -> AsyncIterator[bytes]:
     yield _END
 
 
-def _counts(batch: JsonObject) -> dict[str, int]:
-    return {name: count for name, count in batch["request_counts"].items() if isinstance(count, int)}
-
-
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
     word = str(batch["processing_status"])
-    counts = _counts(batch)
+    counts = counters(batch["request_counts"])
     ended = word == _ENDED
     is_archived, is_shown = bool(batch.get("archived_at")), bool(batch.get("results_url"))
     lacks_results = ended and not is_shown and not is_archived

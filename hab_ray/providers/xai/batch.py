@@ -31,6 +31,7 @@ from hab_ray.providers.batch_lines import read_record
 from hab_ray.providers.batching import BatchJob, BatchRefused, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.error_rules import GRPC_CODES
 from hab_ray.providers.http import rfc3339
+from hab_ray.providers.numbers import counters
 from hab_ray.providers.openai.errors import classify, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line
 
@@ -178,17 +179,13 @@ def _seen(batch: JsonObject) -> SeenBatch:
     return SeenBatch(
         id=str(batch["batch_id"]),
         tag=str(batch.get("name") or ""),
-        rows=_counts(batch.get("state")).get("num_requests") or None,
+        rows=counters(batch.get("state") or {}).get("num_requests") or None,
         created=rfc3339(batch.get("create_time")),
     )
 
 
-def _counts(state: JsonObject | None) -> dict[str, int]:
-    return {name: count for name, count in (state or {}).items() if isinstance(count, int)}
-
-
 def _status(batch_id: str, batch: JsonObject) -> BatchStatus:
-    counts, message = _counts(batch["state"]), batch.get("cancel_by_xai_message")
+    counts, message = counters(batch["state"] or {}), batch.get("cancel_by_xai_message")
     rows = counts.get("num_requests", 0)
     is_cancelled = bool(batch.get("cancel_time"))
     word, ended = _state(counts, is_refused=bool(message), is_cancelled=is_cancelled)
