@@ -87,19 +87,22 @@ class Design:
         error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
         return cls(parts[0].subjects, calls, error * sqrt(calls))
 
-    def told(self, what: str, of: str = "tests", basis: str = "assuming") -> str:
-        """Describe in a sentence what can be detected in `what`; `of` names the calls, `basis` the origin of `sd`."""
+    def told(self, what: str, of: str = "tests", basis: str = "assuming", tests: int | None = None) -> str:
+        """Describe in a sentence what can be detected in `what`.
+
+        `of` names the calls, `basis` is the origin of `sd`, and `tests` the number of tests if the calls are fewer.
+        """
+        calls = counted(self.calls, of.removesuffix("s")) + ("" if tests is None else f" (of {tests:,} tests)")
         if not self.can_show_any:
-            calls = counted(self.calls, of.removesuffix("s"))
             return (
                 f"{what}: with {calls} no pair of {self.subjects} subjects can ever differ significantly: "
                 f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
                 f"{LEVEL / self.pairs:.2g}"
             )
         if not self.sd:
-            return f"{what}: differences between two subjects are the same over all {self.calls:,} {of}"
+            return f"{what}: differences between two subjects are the same over all {calls}"
         pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"
         return (
-            f"{what}: {self.calls:,} {of} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} "
+            f"{what}: {calls} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} "
             f"subjects in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
         )

@@ -143,3 +143,9 @@ def test_a_plan_counts_the_generation_calls_that_chosen_tests_come_from(items: i
     random = Random(1)
     draws = [len({at // size for at in random.sample(range(items), chosen)}) for _ in range(2000)]
     assert distinct_groups(items, size, chosen) == pytest.approx(mean(draws), abs=0.6)
+
+
+def test_a_plan_names_tests_beside_fewer_generation_calls() -> None:
+    few, enough = Design(2, 4), Design(2, 421)
+    assert "with 4 generation calls (of 6 tests) no pair" in few.told("learning", "generation calls", tests=6)
+    assert "421 generation calls (of 500 tests) show" in enough.told("learning", "generation calls", tests=500)

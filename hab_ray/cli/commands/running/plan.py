@@ -35,17 +35,15 @@ def _detectable_effects(work: Work) -> Iterator[str]:
         tests = len(given[dimension]) if is_given else select.tests if select else 0
         calls = tests if is_given else _generation_calls(work, tests)
         sizes.setdefault((tests, calls), []).append(dimension.replace("_", " "))
+    all_tests = sum(tests * len(named) for (tests, _), named in sizes.items())
     if subjects > 1:
         for (tests, calls), named in sizes.items():
             if tests:
-                yield Design(subjects, calls).told(", ".join(named), _calls(calls, tests))
+                yield _told(Design(subjects, calls), ", ".join(named), tests)
         designs = [Design(subjects, calls) for (_, calls), named in sizes.items() for _ in named]
         if len(designs) > 1 and all(design.calls for design in designs):
-            together = Design.together(designs)
-            tests = sum(tests * len(named) for (tests, _), named in sizes.items())
-            yield together.told("overall", _calls(together.calls, tests))
-    answers = subjects * sum(tests * len(named) for (tests, _), named in sizes.items())
-    yield _detectable_drift(min(work.sweep.sentinels, answers))
+            yield _told(Design.together(designs), "overall", all_tests)
+    yield _detectable_drift(min(work.sweep.sentinels, subjects * all_tests))
 
 
 def _generation_calls(work: Work, tests: int) -> int:
@@ -54,8 +52,8 @@ def _generation_calls(work: Work, tests: int) -> int:
     return distinct_groups(generate.candidates, generate.per_call, tests) if generate else tests
 
 
-def _calls(calls: int, tests: int) -> str:
-    return "tests" if calls == tests else f"generation calls (of {tests} tests)"
+def _told(design: Design, what: str, tests: int) -> str:
+    return design.told(what) if design.calls == tests else design.told(what, "generation calls", tests=tests)
 
 
 def _detectable_drift(number: int) -> str:
