@@ -30,7 +30,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Rubric, RubricLibrary, read_library
+from hab_ray.rubric import Rubric, RubricLibrary, read_library, unknown_dimensions
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -120,7 +120,7 @@ def refuse_other_store(work: Work) -> None:
         ConfigError: it is another store, or a copy while the original still exists.
     """
     run, store, record = work.run_path, work.sweep.store, read_record(work.run_path)
-    before = run.follow(record.store) if record and record.store else (record.sweep.store if record else store)
+    before = record.store_of(run) if record else store
     if before.absolute() == store.absolute() or before.is_same(store):
         return
     knowing = [place for place in (before, store) if Registry(place).epochs(work.run_id, run)]
@@ -242,6 +242,8 @@ def _missing_section(sweep: Sweep, rubric: Rubric) -> str | None:
 def _chosen_rubrics(sweep: Sweep, known: dict[str, Rubric]) -> dict[str, Rubric]:
     if sweep.dimensions == "all":
         return known
+    for problem in unknown_dimensions(sweep.dimensions, sweep.rubrics, known):
+        raise ConfigError(problem)
     return {dimension: known[dimension] for dimension in sorted(set(sweep.dimensions))}
 
 

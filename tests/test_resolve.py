@@ -195,6 +195,11 @@ def test_a_changed_rubric_is_refused_by_name(resolved: Resolve, started: Work, r
     assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
 
 
+def test_a_rubric_that_is_gone_since_the_sweep_was_read_is_named(started: Work) -> None:
+    with pytest.raises(ConfigError, match=r"there is no rubric gone\.yaml in"):
+        resolve(started.sweep.model_copy(update={"dimensions": ("gone",)}), NOW)
+
+
 def test_changed_prompts_and_themes_are_refused_by_name(resolved: Resolve, started: Work, rubrics: Path) -> None:
     themes = yaml.safe_load((RUBRICS / "themes.yaml").read_text())
     (rubrics / "themes.yaml").write_text(yaml.safe_dump({"themes": [*themes["themes"], "lighthouses at night"]}))

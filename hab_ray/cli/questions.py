@@ -107,10 +107,14 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
 
 
 def _models_question(options: InitOptions, known: Sequence[str]) -> str:
-    such = f"separated by commas, such as {', '.join(known)}"
     if options.endpoint is None:
+        such = f"separated by commas, such as {', '.join(known)}"
         return f"Which models ({such}; `hab models` lists all; or the URL of an endpoint)"
-    return f"Which models at this endpoint ({such})" if options.like else _AT_ENDPOINT
+    return _behind_question(known) if options.like else _AT_ENDPOINT
+
+
+def _behind_question(known: Sequence[str]) -> str:
+    return f"Which models at this endpoint (separated by commas, such as {', '.join(known)})"
 
 
 def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool, examples: Examples) -> tuple[str, ...]:
@@ -122,8 +126,7 @@ def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool, exam
             raise
         typer.echo(str(error))
     known = examples.models(endpoint.like)
-    question = f"Which models at this endpoint (separated by commas, such as {', '.join(known)})"
-    return _ask(question, lambda text: models_behind(endpoint, _names(text, known[0])))
+    return _ask(_behind_question(known), lambda text: models_behind(endpoint, _names(text, known[0])))
 
 
 def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:

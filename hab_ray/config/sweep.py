@@ -18,7 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from pydantic_core import ErrorDetails
 
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
-from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, Strict, folder_name, load_catalog
+from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, folder_name, load_catalog
+from hab_ray.catalog.strict import Strict
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.paths import nearest_sweep, resolve_paths
 from hab_ray.config.preregistration import AnalysisPlan
@@ -387,15 +388,9 @@ def _problems(sweep: Sweep) -> Iterable[str]:
 def _unknown_dimensions(sweep: Sweep) -> Iterable[str]:
     if sweep.dimensions == "all" or (sweep.rubrics and not os.path.isdir(sweep.rubrics)):
         return
-    from hab_ray.rubric import rubric_names  # not needed to read a run
+    from hab_ray.rubric import rubric_names, unknown_dimensions  # not needed to read a run
 
-    known = rubric_names(sweep.rubrics)
-    where = f"{sweep.rubrics} or the built-in rubrics" if sweep.rubrics else "the built-in rubrics"
-    for dimension in sweep.dimensions:
-        if dimension not in known:
-            near = difflib.get_close_matches(dimension, known, n=1)
-            hint = f"did you mean {near[0]!r}? There" if near else "there"
-            yield f"dimensions: there is no rubric {dimension}.yaml in {where}; {hint} are {', '.join(known)}"
+    yield from unknown_dimensions(sweep.dimensions, sweep.rubrics, rubric_names(sweep.rubrics))
 
 
 def _missing_files(sweep: Sweep) -> Iterable[str]:

@@ -5,7 +5,15 @@ rubric costs thousands of calls, so `check` reports all problems of all files be
 """
 
 from hab_ray.rubric.base import RubricPart
-from hab_ray.rubric.files import RubricLibrary, check, load_rewordings, load_rubrics, read_library, rubric_names
+from hab_ray.rubric.files import (
+    RubricLibrary,
+    check,
+    load_rewordings,
+    load_rubrics,
+    read_library,
+    rubric_names,
+    unknown_dimensions,
+)
 from hab_ray.rubric.literal import (
     LiteralJudging,
     LiteralPrompts,
@@ -41,4 +49,5 @@ __all__ = [
     "read_library",
     "rendered",
     "rubric_names",
+    "unknown_dimensions",
 ]

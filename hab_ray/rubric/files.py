@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -32,6 +33,16 @@ def rubric_names(folder: Path | None = None) -> list[str]:
     """Return the sorted dimensions that have a built-in rubric file or one in `folder`; read none of the files."""
     files = {file.name for file in bundled("rubrics").iterdir()} | _own_files(folder, []).keys()
     return sorted(name.removesuffix(".yaml") for name in files if _is_read(name) and name != THEMES_FILE)
+
+
+def unknown_dimensions(dimensions: Iterable[str], folder: Path | None, known: Collection[str]) -> Iterator[str]:
+    """Yield a problem for each dimension that has no rubric, neither built-in nor in `folder`; `known` are those."""
+    where = f"{folder} or the built-in rubrics" if folder else "the built-in rubrics"
+    for dimension in dimensions:
+        if dimension not in known:
+            near = difflib.get_close_matches(dimension, known, n=1)
+            hint = f"did you mean {near[0]!r}? There" if near else "there"
+            yield f"dimensions: there is no rubric {dimension}.yaml in {where}; {hint} are {', '.join(known)}"
 
 
 def load_rewordings(folder: Path) -> dict[str, Rubric]:

@@ -9,7 +9,8 @@ from typing import Annotated
 import yaml
 from pydantic import Field, ValidationError
 
-from hab_ray.catalog.models import ModelEntry, Strict
+from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.strict import Strict
 from hab_ray.config.preregistration import Declaration
 from hab_ray.config.sections import Drawn
 from hab_ray.config.sweep import Sweep
@@ -58,6 +59,10 @@ class Record(Strict):
     drawn: Mapping[str, Drawn] = {}
     store: str | None = None
     pauses: Annotated[tuple[datetime, ...], Field(exclude_if=lambda pauses: not pauses)] = ()
+
+    def store_of(self, run: Location) -> Location:
+        """Return the store of the latest start, seen from where the run is now."""
+        return run.follow(self.store) if self.store else self.sweep.store
 
     def entry(self, name: str) -> ModelEntry:
         """Return a model's catalogue entry with the settings that this run sends."""

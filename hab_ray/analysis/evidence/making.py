@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Select, Validate
+from hab_ray.config.sections import Validate
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
 from hab_ray.rows import Candidate, Validation
@@ -30,28 +30,16 @@ def costs_of_making(run: Run) -> Mapping[str, int]:
     if run.record.sweep.gives_tests:
         return {}
     with suppress(ConfigError, DamagedFile, OSError):
-        store = _store_of(run)
-        return {dimension: _cost(run, store, dimension) for dimension in run.dimensions}
+        store = Store(reach(run.record.store_of(run.location)))
+        calls = {dimension: _calls(run, dimension) for dimension in run.dimensions}
+        for model in {model for own in calls.values() for model in own}:
+            store.refresh(model)
+        return {dimension: _cost(store, dimension, own) for dimension, own in calls.items()}
     return {}
 
 
-def _store_of(run: Run) -> Store:
-    record = run.record
-    store = Store(reach(run.location.follow(record.store) if record.store else record.sweep.store))
-    for model in _makers(run):
-        store.refresh(model)
-    return store
-
-
-def _makers(run: Run) -> set[str]:
-    sweep = run.record.sweep
-    writers = {each.model for each in (sweep.generate, sweep.validation) if each is not None and each != "off"}
-    return writers | ({sweep.select.embedding} if sweep.select else set())
-
-
-def _cost(run: Run, store: Store, dimension: str) -> int:
+def _cost(store: Store, dimension: str, calls: Mapping[str, set[str]]) -> int:
     """Return the cost of a dimension's calls; raises DamagedFile if the store lacks one."""
-    calls = _calls(run, dimension)
     found = {model: store.costs(model, sorted(keys)) for model, keys in calls.items()}
     if not calls or any(len(found[model]) < len(keys) for model, keys in calls.items()):
         raise DamagedFile(f"{store.folder} lacks calls that made the tests of {dimension}")
@@ -77,10 +65,7 @@ def _named_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
         yield from ((validate.model, row.reply_key) for row in validations)
     if sweep.select:
         rows = Rows({Candidate: candidates, Validation: validations})
-        keys = embedding_keys(rows, _model(run, sweep.select), sweep.select, validate, sweep.seed)
-        yield from ((sweep.select.embedding, key) for key in keys)
-
-
-def _model(run: Run, select: Select) -> Model:
-    name, record = select.embedding, run.record
-    return Model(name, record.entry(name), record.as_of.get(name))
+        name = sweep.select.embedding
+        model = Model(name, run.record.entry(name), run.record.as_of.get(name))
+        keys = embedding_keys(rows, model, sweep.select, validate, sweep.seed)
+        yield from ((name, key) for key in keys)
