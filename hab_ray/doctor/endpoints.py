@@ -53,11 +53,15 @@ async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITH
 async def _ask_provider(
     session: aiohttp.ClientSession, name: str, entry: ProviderEntry, within_s: float
 ) -> EndpointAnswer:
-    """Ask an endpoint; if its list of models does not come, as from a proxy that collects it slowly, its URL alone."""
+    """Ask an endpoint; if its list of models does not come, as from a proxy that collects it slowly, its URL alone.
+
+    Without a configured key, what calls send in its place is sent.
+    """
     url, asked = entry.url or "", _asked_url(entry)
-    answered = await _ask(session, name, asked, within_s)
+    no_key = {} if variables_of(entry) or entry.kind != "openai" else {"Authorization": f"Bearer {NO_KEY}"}
+    answered = await _ask(session, name, asked, no_key, within_s)
     is_silent = answered.status is None and asked != url
-    return await _ask(session, name, url, within_s) if is_silent else answered
+    return await _ask(session, name, url, no_key, within_s) if is_silent else answered
 
 
 def _asked_url(entry: ProviderEntry) -> str:
@@ -67,10 +71,12 @@ def _asked_url(entry: ProviderEntry) -> str:
     return f"{url.rstrip('/')}{_MODELS}" if entry.kind == "openai" and needs_no_key else url
 
 
-async def _ask(session: aiohttp.ClientSession, provider: str, url: str, within_s: float) -> EndpointAnswer:
+async def _ask(
+    session: aiohttp.ClientSession, provider: str, url: str, headers: Mapping[str, str], within_s: float
+) -> EndpointAnswer:
     started = time.monotonic()
     try:
-        async with asyncio.timeout(within_s), session.get(url, allow_redirects=False) as response:
+        async with asyncio.timeout(within_s), session.get(url, headers=headers, allow_redirects=False) as response:
             date = http_date(response.headers.get("Date", ""))
             answered = EndpointAnswer(provider, url, response.status, time.monotonic() - started, date)
             is_list = response.status == 200 and url.endswith(_MODELS)
