@@ -17,6 +17,7 @@ import yaml
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from hab_ray.catalog.strict import Strict
 from hab_ray.config.sweep import Sweep
 from hab_ray.location import Location
 
@@ -57,7 +58,7 @@ def _reached(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Strict):
         yield annotation
     for part in get_args(annotation):
         yield from _models_in(part)

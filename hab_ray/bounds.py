@@ -54,6 +54,9 @@ Tokens = Annotated[
     Field(gt=0),
     _at_most(10_000_000, "no model writes that many tokens; give the maximum for one answer"),
 ]
+PromptTokens = Annotated[
+    int, NUMBER, Field(ge=0), _at_most(1_000_000_000, "no model reads that many tokens; give the vendor's step")
+]
 Reserve = Annotated[
     int, NUMBER, Field(ge=0), _at_most(10_000_000, "no model reasons for that many tokens; give a smaller number")
 ]

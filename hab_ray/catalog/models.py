@@ -20,8 +20,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     field_serializer,
@@ -45,19 +43,14 @@ from hab_ray.bounds import (
 )
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
-from hab_ray.catalog.usd import SteppedPrice, UsdPrice
+from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.usd import UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
 LIKE, SURELY_LIKE = 0.6, 0.85
 _MAX_NAME = 200
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
-
-
-class Strict(BaseModel):
-    """A frozen model that refuses unknown keys. Its errors do not repeat the refused value, which may be a secret."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Sampling(StrEnum):
@@ -107,7 +100,7 @@ class BatchTerms(Strict):
     """
 
     discount: Share
-    price: SteppedPrice | UsdPrice | None = None
+    price: UsdPrice | None = None
 
 
 class BatchPolicy(Strict):
@@ -171,7 +164,7 @@ class Capabilities(Strict):
     weights: str | None = None
     list_size: PerList = 256
     limits: Limits | None = None
-    price: SteppedPrice | UsdPrice | None = None
+    price: UsdPrice | None = None
     batch: BatchTerms | None = None
     lifecycle: Lifecycle | None = None
     highest_temperature: HighestTemperature = 2.0
@@ -237,7 +230,7 @@ class ProviderEntry(Strict):
     headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
     serve: bool = False
     limits: Limits = Limits()
-    price: SteppedPrice | UsdPrice | None = None
+    price: UsdPrice | None = None
     batch: BatchTerms | bool | None = None
     batches: BatchPolicy = BatchPolicy()
     api_version: str | None = Field(default=None, pattern=r"^[A-Za-z0-9.-]+$")

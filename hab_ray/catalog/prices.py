@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
 from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, load_catalog
-from hab_ray.catalog.usd import PriceStep, SteppedPrice, UsdPrice
+from hab_ray.catalog.usd import Dollars, PriceStep, UsdPrice
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -135,13 +135,11 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     price = entry.batch.price if entry.batch and mode is Mode.BATCH else entry.price
     if price is None:
         raise ConfigError(no_price(entry))
-    return _exact(price)
+    return replace(_exact(price), steps=tuple((step.above, _exact(step)) for step in price.steps))
 
 
-def _exact(price: UsdPrice) -> Price:
-    steps = price.steps if isinstance(price, SteppedPrice) else ()
-    whole = Price.usd(price.input, price.output, price.cached, price.cache_written)
-    return replace(whole, steps=tuple((step.above, _exact(step)) for step in steps))
+def _exact(price: Dollars) -> Price:
+    return Price.usd(price.input, price.output, price.cached, price.cache_written)
 
 
 def context_tokens(entry: ModelEntry) -> int | None:
@@ -171,11 +169,13 @@ def _suggestion(entry: ModelEntry) -> str:
 
 
 def _discounted(price: UsdPrice, discount: float) -> UsdPrice:
-    parts = price.model_dump(include=set(UsdPrice.model_fields), exclude_none=True)
-    changed: dict[str, object] = {name: round(part * (1 - discount), 9) for name, part in parts.items()}
-    if isinstance(price, SteppedPrice):
-        changed["steps"] = tuple(_discounted(step, discount) for step in price.steps)
-    return price.model_copy(update=changed)
+    steps = tuple(PriceStep(above=step.above, **_reduced(step, discount)) for step in price.steps)
+    return UsdPrice(**_reduced(price, discount), steps=steps)
+
+
+def _reduced(price: Dollars, discount: float) -> dict[str, Any]:
+    parts = price.model_dump(include=set(Dollars.model_fields), exclude_none=True)
+    return {name: round(part * (1 - discount), 9) for name, part in parts.items()}
 
 
 def _listed(entry: ModelEntry, on: date, mode: Mode) -> UsdPrice | None:
@@ -216,12 +216,9 @@ def _price_at(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:
         "cached": found.cache_read_mtok,
         "cache_written": found.cache_write_mtok,
     }
-    base = UsdPrice(**_dollars(parts, 0))
     starts = {tier.start for part in parts.values() if isinstance(part, TieredPrices) for tier in part.tiers}
-    if not starts:
-        return base
     steps = tuple(PriceStep(above=start, **_dollars(parts, start + 1)) for start in sorted(starts))
-    return SteppedPrice(**base.model_dump(), steps=steps)
+    return UsdPrice(**_dollars(parts, 0), steps=steps)
 
 
 def _dollars(parts: Mapping[str, Decimal | TieredPrices | None], input_tokens: int) -> dict[str, Any]:

@@ -2,34 +2,43 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from itertools import pairwise
 
-from hab_ray.bounds import UsdPerMillion
+from pydantic import Field, field_validator
+
+from hab_ray.bounds import PromptTokens, UsdPerMillion
+from hab_ray.catalog.strict import Strict
 
 
-class UsdPrice(BaseModel):
+class Dollars(Strict):
     """Dollars per million tokens."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     input: UsdPerMillion
     output: UsdPerMillion = 0.0
     cached: UsdPerMillion | None = None
     cache_written: UsdPerMillion | None = None
 
+
+class PriceStep(Dollars):
+    """The price of a whole request with more than `above` input tokens."""
+
+    above: PromptTokens
+
+
+class UsdPrice(Dollars):
+    """Dollars per million tokens. `steps` are the prices of longer requests, the shortest first."""
+
+    steps: tuple[PriceStep, ...] = Field(default=(), exclude_if=lambda steps: not steps)
+
+    @field_validator("steps")
+    @classmethod
+    def _ascend(cls, steps: tuple[PriceStep, ...]) -> tuple[PriceStep, ...]:
+        if any(one.above >= following.above for one, following in pairwise(steps)):
+            raise ValueError("each step must begin above the one before; sort them by `above`")
+        return steps
+
     @property
     def is_free(self) -> bool:
         """Whether every price is zero."""
-        return not any((self.input, self.output, self.cached, self.cache_written))
-
-
-class PriceStep(UsdPrice):
-    """The price of a whole request with more than `above` input tokens."""
-
-    above: int
-
-
-class SteppedPrice(UsdPrice):
-    """A price that changes with the length of a request, as price lists have it; `steps` ascend."""
-
-    steps: tuple[PriceStep, ...]
+        prices = (self, *self.steps)
+        return not any(each.input or each.output or each.cached or each.cache_written for each in prices)

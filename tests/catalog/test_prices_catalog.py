@@ -6,6 +6,7 @@ from datetime import date, timedelta
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from hab_ray.calls import Usage
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, load_catalog
@@ -250,3 +251,15 @@ def test_an_unlisted_name_gets_no_price_by_likeness() -> None:
 )
 def test_a_model_is_known_by_the_names_it_may_report(name: str, reported: str, itself: bool) -> None:
     assert Model(name, load_catalog().find(name)).is_itself(reported) is itself
+
+
+def test_a_wrong_price_is_told_once_and_steps_are_sorted() -> None:
+    with pytest.raises(ValidationError) as told:
+        ProviderEntry.model_validate({"kind": "openai", "price": {"input": -1}})
+    assert [error["loc"] for error in told.value.errors()] == [("price", "input")]
+    steps = [{"above": above, "input": 2} for above in (200_000, 100_000)]
+    with pytest.raises(ValidationError, match="sort them by `above`"):
+        UsdPrice.model_validate({"input": 1, "steps": steps})
+    with pytest.raises(ValidationError):
+        UsdPrice.model_validate({"input": 1, "steps": [{"above": -1, "input": 2}]})
+    assert UsdPrice(input=1).model_dump(exclude_none=True) == {"input": 1, "output": 0}

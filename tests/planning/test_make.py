@@ -15,7 +15,7 @@ from rich.console import Console
 
 from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
-from hab_ray.catalog.usd import PriceStep, SteppedPrice
+from hab_ray.catalog.usd import PriceStep, UsdPrice
 from hab_ray.cli.views.plan_view import print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.planning import make_plan
@@ -131,7 +131,7 @@ def test_a_price_for_long_requests_counts_where_single_requests_are_long(
     assert price is not None
     parts = price.model_dump(exclude_none=True)
     dear = PriceStep(above=above, **{name: 2 * part for name, part in parts.items()})
-    entry = model.entry.model_copy(update={"price": SteppedPrice(**parts, steps=(dear,))})
+    entry = model.entry.model_copy(update={"price": UsdPrice(**parts, steps=(dear,))})
     after = make_plan(replace(work, models={**work.models, "house/j": replace(model, entry=entry)}))
     pairs = [
         (old.figures, new.figures) for old, new in zip(before.lines, after.lines, strict=True) if old.name == "house/j"
