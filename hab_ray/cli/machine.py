@@ -23,6 +23,7 @@ from hab_ray.executors import api_versions
 from hab_ray.location import Location
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.simulated import simulators_of
 
 _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.WRONG: "red"}
 
@@ -45,7 +46,8 @@ def check_sweep(sweep: Sweep) -> Iterator[Finding]:
     served = [(name, entry) for name, entry in entries.items() if catalog.providers[entry.provider].serve]
     yield from machine.weights(served)
     yield from _prices(entries)
-    yield from _check_vendors(providers, list(entries.values()))
+    simulators = simulators_of(sweep)  # which answer as models that they do not list
+    yield from _check_vendors(providers, [entry for entry in entries.values() if entry.provider not in simulators])
     yield from _gemini_versions(providers, open_folder(sweep.store))
 
 

@@ -34,10 +34,14 @@ def refuse_simulated(sweep: Sweep) -> None:
 
 
 def note_simulators(sweep: Sweep) -> None:
-    """Record in a real run's folder which of the sweep's own providers on this machine are simulators."""
-    found = sorted(name for name, entry in sweep.providers.items() if entry.url and _is_simulator(entry.url))
-    if found:
+    """Record in a real run's folder which of the sweep's own providers are simulators."""
+    if found := simulators_of(sweep):
         open_folder(sweep.run_folder).put(BY_SIMULATOR, f"{', '.join(found)}\n".encode())
+
+
+def simulators_of(sweep: Sweep) -> list[str]:
+    """Return which of the sweep's own providers are simulators on this machine."""
+    return sorted(name for name, entry in sweep.providers.items() if entry.url and _is_simulator(entry.url))
 
 
 def _is_simulator(url: str) -> bool:

@@ -51,6 +51,13 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors)
     assert "doctor-visited" in store.get(store.list("runs")[0]).decode()
 
 
+def test_a_practice_run_without_a_key_is_warned_of_nothing_at_its_simulator(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor(accounts={"x/sim": {"models": {"*": {}, "listed": {}}}})
+    said = desk.hab("doctor", desk.sweep("practice", sim.url)).stdout
+    told = " ".join(said.split())
+    assert "sim: endpoint" in told and "does not list" not in told and "key_env" not in told
+
+
 def test_a_model_without_a_price_is_wrong_because_hab_run_refuses_it(desk: Desk, vendor: Vendors) -> None:
     provider = {"kind": "openai", "url": f"{vendor().url}/x/sim/v1"}
     less = {"tests": "seeds", "subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
