@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import Thinking, folder_name
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.origin import Origin

@@ -43,8 +43,7 @@ from hab_ray.bounds import (
 )
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
-from hab_ray.catalog.strict import Strict
-from hab_ray.catalog.usd import UsdPrice
+from hab_ray.catalog.base import Strict, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 

@@ -20,8 +20,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
+from hab_ray.catalog.base import Dollars, PriceStep, UsdPrice
 from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, load_catalog
-from hab_ray.catalog.usd import Dollars, PriceStep, UsdPrice
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, StringConstraints, model_validator
 
 from hab_ray.bounds import NUMBER
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 
 OVERALL, PANEL = "overall", "panel"

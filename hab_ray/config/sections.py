@@ -26,7 +26,7 @@ from hab_ray.bounds import (
     TopP,
 )
 from hab_ray.calls import Params, has_visible_text
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.location import Location
 from hab_ray.visible import hides_something, one_line
 

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, Va
 from pydantic_core import ErrorDetails
 
 from hab_ray.bounds import MAX_LISTED, BudgetUsd, Replicates, Samples, Seed, Sentinels
+from hab_ray.catalog.base import Strict
 from hab_ray.catalog.models import Catalog, ModelEntry, ProviderEntry, Purpose, folder_name, load_catalog
-from hab_ray.catalog.strict import Strict
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.paths import nearest_sweep, resolve_paths
 from hab_ray.config.preregistration import AnalysisPlan

@@ -9,8 +9,8 @@ from datetime import date
 
 from pydantic import ValidationError
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import Catalog, Purpose, folder_name, load_catalog
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import causes_of
 

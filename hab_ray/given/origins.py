@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.given.rows import ORIGIN, given_file, given_records

@@ -8,7 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.given.rows import Columns, Prompt, Text, check_context, given_records, given_row
 from hab_ray.location import Location

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, Validation
 
 from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text, has_visible_text
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows

@@ -12,9 +12,9 @@ from random import Random
 from pydantic import ValidationError
 
 from hab_ray.calls import clean_text
+from hab_ray.catalog.base import Dollars, UsdPrice
 from hab_ray.catalog.models import ModelEntry, Purpose, Thinking
 from hab_ray.catalog.prices import NANO
-from hab_ray.catalog.usd import Dollars, UsdPrice
 from hab_ray.config.sections import Subject
 from hab_ray.errors import ConfigError
 from hab_ray.providers import load_vendor

@@ -9,8 +9,8 @@ from typing import Annotated
 import yaml
 from pydantic import Field, ValidationError
 
+from hab_ray.catalog.base import Strict
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.catalog.strict import Strict
 from hab_ray.config.preregistration import Declaration
 from hab_ray.config.sections import Drawn
 from hab_ray.config.sweep import Sweep

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from openai.types.shared import chat_model
 
 from hab_ray.calls import Params
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import (
     Catalog,
     Limits,
@@ -28,7 +29,6 @@ from hab_ray.catalog.models import (
     load_catalog,
     unheeded,
 )
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.errors import ConfigError
 
 

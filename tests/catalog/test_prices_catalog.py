@@ -9,9 +9,9 @@ import pytest
 from pydantic import ValidationError
 
 from hab_ray.calls import Usage
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, load_catalog
 from hab_ray.catalog.prices import Mode, Price, priced, rate
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.errors import ConfigError
 
 TODAY = date(2026, 11, 21)

@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import load_catalog
 from hab_ray.catalog.prices import priced
-from hab_ray.catalog.usd import UsdPrice
 from hab_simulator import SimulatorClient
 from tests.conftest import Desk, Vendor, Vendors
 

@@ -14,8 +14,8 @@ import ray
 from ray.exceptions import RayActorError
 
 from hab_ray.calls import ChatCall, Message, Params, Role, to_json
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import ModelEntry, ProviderEntry
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.cluster.lanes import LaneSetup
 from hab_ray.cluster.placement import Placement
 from hab_ray.cluster.pools import Pool

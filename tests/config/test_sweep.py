@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from hab_ray.calls import Params
-from hab_ray.catalog.usd import UsdPrice
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.config.sections import ParamOverrides, Subject, Validate
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit

@@ -4,8 +4,8 @@ from datetime import date
 
 import pytest
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import load_catalog
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.drafting.answers import (
     Answers,
     OwnEndpoint,

@@ -4,7 +4,7 @@ from datetime import date
 
 import pytest
 
-from hab_ray.catalog.usd import UsdPrice
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.config.sweep import checked_sweep
 from hab_ray.drafting.answers import Answers, Makers, OwnEndpoint
 from hab_ray.drafting.text import Cost, sweep_text

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from hab_ray.calls import ChatCall
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.engine.batch.cells import Progress
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.cells import Cells, KeptPopulation, Population, split_by_population

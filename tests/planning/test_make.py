@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from hab_ray.catalog.base import PriceStep, UsdPrice
 from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
-from hab_ray.catalog.usd import PriceStep, UsdPrice
 from hab_ray.cli.views.plan_view import print_plan, to_json
 from hab_ray.errors import ConfigError
 from hab_ray.planning import make_plan

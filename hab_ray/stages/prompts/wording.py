@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, ValidationError
 
 from hab_ray.bounds import NUMBER
-from hab_ray.catalog.strict import Strict
+from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.fences import FENCE_VERSION, FENCES
 from hab_ray.inputs.files import BadInput

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
 from hab_ray.catalog.prices import Mode
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.engine.batch.components import Components, EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine

@@ -12,9 +12,9 @@ from threading import get_ident
 import pytest
 
 from hab_ray.calls import Params
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
 from hab_ray.catalog.prices import Mode, rate
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine

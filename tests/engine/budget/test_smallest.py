@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from hab_ray.calls import Call
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
 from hab_ray.catalog.prices import Mode, rate
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
 from hab_ray.engine.batch.packing import RowPacker

@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import Catalog, Limits, ModelEntry, ProviderEntry, load_catalog
 from hab_ray.catalog.prices import context_tokens, priced
-from hab_ray.catalog.usd import UsdPrice
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError

@@ -1,13 +1,18 @@
-"""Prices in dollars, as price lists and sweeps have them."""
+"""What the catalogue and sweeps are made of: strict models, and prices in dollars."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from pydantic import Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from hab_ray.bounds import PromptTokens, UsdPerMillion
-from hab_ray.catalog.strict import Strict
+
+
+class Strict(BaseModel):
+    """A frozen model that refuses unknown keys. Its errors do not repeat the refused value, which may be a secret."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
 class Dollars(Strict):
