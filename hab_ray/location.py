@@ -74,11 +74,16 @@ class Location:
         """The absolute path.
 
         Raises:
-            ConfigError: the location is not on this machine.
+            ConfigError: the location is not on this machine, or no text in UTF-8, which records and logs need.
         """
         if not self.is_local:
             raise ConfigError(f"{self.given}: a folder on this machine is needed here; name one")
-        return Path(self.given).absolute()
+        path = Path(self.given).absolute()
+        try:
+            str(path).encode()
+        except UnicodeEncodeError:
+            raise ConfigError(f"{path}: a folder's name is not in UTF-8; rename it, or work in another") from None
+        return path
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import pickle
 from importlib.resources import files
 from pathlib import Path
@@ -62,6 +63,14 @@ def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
 def test_an_address_has_no_path_on_this_machine() -> None:
     with pytest.raises(ConfigError, match=r"s3://bucket/hab: a folder on this machine is needed here; name one"):
         _ = Location.of("s3://bucket/hab").path
+
+
+def test_a_folder_whose_name_is_not_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / os.fsdecode(b"\xff")
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    with pytest.raises(ConfigError, match=r"/runs: a folder's name is not in UTF-8; rename it, or work in another"):
+        _ = Location.of("runs").path
 
 
 def test_an_address_in_a_bucket_is_tidied_and_one_without_a_bucket_refused() -> None:
