@@ -75,7 +75,7 @@ class Design:
     def detectable(self) -> str:
         """The differences that can be detected, in words."""
         if not self.can_show_any:
-            return f"with {counted(self.calls, 'generation call')} no difference can be significant"
+            return "too few generation calls for any difference to be significant"
         if not self.sd:
             return "the subjects' scores are the same"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"

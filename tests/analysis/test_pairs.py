@@ -121,7 +121,7 @@ def test_what_a_design_can_show() -> None:
     assert "with 12 tests no pair of 20 subjects can ever differ" in Design(20, 12).told("defer")
     assert "40 generation calls show a difference of 0.1" in Design(3, 40).told("defer", "generation calls")
     assert "with 1 test no pair" in Design(2, 1).told("defer")
-    assert "with 1 generation call no" in Design(2, 1).detectable
+    assert "too few generation calls" in Design(2, 1).detectable
     assert not Design(1, 100).can_show_any and Design(20, 13).can_show_any and Design(2, 6).can_show_any
     found = Design(2, 100, 0.35)
     assert found.smallest == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * 0.035, abs=1e-9)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import html
 import re
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hab_ray.analysis.signs.finding import MAX_HEADLINE_WORDS, MAX_SHOWN_FIRST
 from hab_ray.analysis.summary import summarise
-from hab_ray.cli.views.board import show_board
+from hab_ray.cli.views.board import DETAILS, show_board
 from hab_ray.cli.views.terminal import Terminal
 from hab_ray.report import write_report
 from hab_ray.results import open_run
@@ -72,3 +74,11 @@ def test_a_narrow_terminal_shows_the_board(tmp_path: Path, capsys: pytest.Captur
     show_board(summarise(open_run(write_run(tmp_path / "run", Shape()).run_path)), Terminal(width=40))
     rows = [line for line in capsys.readouterr().out.splitlines() if re.search(r"\d-[.1]", line)]
     assert rows and max(map(len, rows)) <= 40
+
+
+def test_a_finding_takes_one_short_line_above_the_board(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    terminal, page = shown(write_run(tmp_path / "run", Shape(judges=("strict", "mild"), tests=3)), capsys)
+    above = terminal[: terminal.index(DETAILS)].splitlines()
+    assert 0 < len(above) <= MAX_SHOWN_FIRST and all(len(line.split()) <= MAX_HEADLINE_WORDS for line in above)
+    assert all(line.split(". ")[0].rstrip(".") in html.unescape(page) for line in above)
+    assert "Before you use these scores" in page

@@ -137,12 +137,13 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
         severity, title = Severity.MEDIUM, "No two subjects differ significantly overall"
     if severity is not Severity.LOW:
         largest = max(abs(row.difference or 0.0) for row in known[alike[0]])
-        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f} of 1; "
+        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f} of 1. "
+    told = "; ".join(_detectable({name: designs[name] for name in alike}, len(settings.tests)))
     yield Finding(
         "separates_nobody",
         severity,
         title,
-        f"{detail}{'; '.join(_detectable({name: designs[name] for name in alike}, len(settings.tests)))}.",
+        f"{detail}{told[0].upper() if detail else told[0]}{told[1:]}.",
         "Do not rank subjects there. `hab plan --long` says what more tests can show.",
         sum(len(known[name]) for name in alike),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-MAX_SHOWN_FIRST = 3
+MAX_SHOWN_FIRST, MAX_HEADLINE_WORDS = 3, 25
 
 
 class Severity(IntEnum):
@@ -31,6 +31,12 @@ class Finding:
     detail: str
     remedy: str
     number: float | None = None
+
+    @property
+    def headline(self) -> str:
+        """The title, and the first sentence of the detail if both fit on a line of the terminal."""
+        first = f"{self.title}. {self.detail.split('. ')[0].rstrip('.')}."
+        return first if len(first.split()) <= MAX_HEADLINE_WORDS else f"{self.title}."
 
 
 def ranked(found: Sequence[Finding]) -> list[Finding]:

@@ -17,20 +17,22 @@ from hab_ray.report import leaderboard
 from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import one_line
 
+DETAILS = 'details: the report, "Before you use these scores"'
+
 
 def show_board(summary: Summary, console: Console) -> None:
-    """Print declared analyses, the worst findings and the leaderboard; with a JSON log, log the scores instead.
+    """Print declared analyses, the worst findings in a line each, and the leaderboard; with a JSON log, log the scores.
 
     Without any score there is no leaderboard, and only findings of high severity.
     """
     is_scored = any(score.mean is not None for score in summary.scores)
     for line in declared_lines(summary):
         console.print(one_line(line), soft_wrap=True)
-    for finding in worst(findings(summary)):
-        if not is_scored and finding.severity < Severity.HIGH:
-            continue
-        sentences = f"{finding.title}. {finding.detail} {finding.remedy}"
-        console.print(one_line(sentences), style="yellow", soft_wrap=True)
+    shown = [each for each in worst(findings(summary)) if is_scored or each.severity is Severity.HIGH]
+    for finding in shown:
+        console.print(one_line(finding.headline), style="yellow", soft_wrap=True)
+    if shown:
+        console.print(DETAILS, soft_wrap=True)
     if lost := unreadable(summary.statuses):
         console.print(one_line(f"unreadable verdicts: {', '.join(lost)}"), soft_wrap=True)
     for line in summary.bridge.spoken():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, worst
@@ -44,7 +42,8 @@ def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
     return (
-        *_warnings(run),
+        *filter(None, [simulated_notice(run.location)]),
+        *(f"Before use: {finding.title}. {finding.detail}" for finding in _worst(run)),
         f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests per dimension: {counts}; the "
         "overall score gives every dimension the same weight.",
         "Ranks are the range that paired differences allow, after Holm's correction for all pairs. Intervals "
@@ -53,12 +52,8 @@ def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     )
 
 
-def _warnings(run: Run) -> Iterator[str]:
-    """Yield what readers must know before any score: that the run is simulated, and the worst findings."""
-    if notice := simulated_notice(run.location):
-        yield notice
-    for finding in worst(from_table(Finding, run.analysis("findings"))):
-        yield f"Before use: {finding.title}. {finding.detail}"
+def _worst(run: Run) -> list[Finding]:
+    return worst(from_table(Finding, run.analysis("findings")))
 
 
 def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
@@ -85,8 +80,10 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     if form is not None:
         print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
         return Exit.COMPLETE
-    for note in _warnings(run):
-        say(note, "yellow")
+    if notice := simulated_notice(run.location):
+        say(notice, "yellow")
+    for finding in _worst(run):
+        say(finding.headline, "yellow")
     console.print(leaderboard(scores, ranks))
     say(UNIT, "dim")
     return Exit.COMPLETE
