@@ -46,6 +46,7 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     for reason in probed.unanswered[:_REASONS_SHOWN]:
         say(f"  unanswered: {reason}", "red")
     if probed.budget_reached:
+        warn(Exit.BUDGET.meaning)
         return probed.latencies, Exit.BUDGET
     return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
 

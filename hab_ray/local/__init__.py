@@ -1,7 +1,7 @@
 """Serves open-weight models on this machine over the OpenAI protocol, without key, network or cost.
 
 `pull` fetches weights once; `LocalServer` serves them on 127.0.0.1 until the process that started it ends. xllamacpp,
-wordllama and gguf come with the extra `hab-ray[local]`. Importing this package imports none of them: the first two are
+wordllama and gguf come with the extra `local`. Importing this package imports none of them: the first two are
 loaded only in the server's process, gguf only when `pull` requantises weights.
 """
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from hab_ray.errors import Exit
 from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
@@ -147,7 +146,11 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(accounts=priced, batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "openai", sim.url, "poor", budget_usd=0.001)
     poor = desk.says("run", sweep, "--yes", status=4)
-    assert poor.rstrip().endswith(Exit.BUDGET.meaning) and "sends them again" not in poor
+    last = poor.splitlines()[-1]
+    assert re.fullmatch(
+        rf"budget reached: \$0\.00\d\d of \$0\.0010 spent; raise `budget_usd`, then: hab run {sweep}", last
+    )
+    assert "sends them again" not in poor and poor.count("raise") == 1
     assert poor.count("budget reached: the call may cost") == 1 and "overall" not in poor
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
     changed(sweep, budget_usd=1.0)

@@ -134,6 +134,14 @@ def test_a_text_that_breaks_off_is_marked(tmp_path: Path, text: str, ends: str) 
     assert said.endswith(ends)
 
 
+@pytest.mark.parametrize(("share", "is_said"), [(0.5, False), (1.0, True)])
+def test_an_answer_cut_at_its_limit_is_shown_only_if_all_are_and_then_said_to_be(
+    tmp_path: Path, share: float, is_said: bool
+) -> None:
+    write_run(tmp_path / "run", Shape(cut=share, dimensions=("encourage_learning",), tests=30))
+    assert ("(cut at " in "\n".join(judged_answer(open_run(Location.of(tmp_path / "run"))))) is is_said
+
+
 def test_nothing_is_shown_of_a_run_without_a_readable_verdict(tmp_path: Path) -> None:
     write_run(tmp_path / "run", Shape(fail=1.0))
     assert list(judged_answer(open_run(Location.of(tmp_path / "run")))) == []

@@ -59,7 +59,7 @@ def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, mon
 
 def test_an_embedding_model_that_no_run_can_fetch_is_wrong() -> None:
     (found,) = machine.weights([("mine", ModelEntry(provider="local", wire="other", purpose=Purpose.EMBEDDING))])
-    assert found.level is Level.WRONG and "hab-ray[local]" in found.remedy and "hab run" not in found.remedy
+    assert found.level is Level.WRONG and ".[local]" in found.remedy and "hab run" not in found.remedy
 
 
 async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:

@@ -214,7 +214,7 @@ def test_a_slow_start_is_given_up(tmp_path: Path) -> None:
 def test_missing_libraries_name_their_packages() -> None:
     libgomp = ImportError("libgomp.so.1: cannot open shared object file: No such file or directory")
     assert "apt-get install libgomp1" in import_remedy(libgomp)
-    assert "pip install 'hab-ray[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
+    assert "pip install '.[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
 
 
 def test_a_stale_server_that_ends_by_itself_meanwhile_is_no_error(

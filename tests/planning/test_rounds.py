@@ -137,7 +137,7 @@ def test_what_was_spent_before_is_part_of_every_budget() -> None:
         (300, "the budget of $300.00 is below the estimate ($350.00): the run ends with exit status 4"),
         (351, "the budget of $351.00 covers the estimate ($350.00), but the last calls may not be sent"),
         (900, "usually 7 rounds of batches (5 of judge), about 7 hours, at most 7 days"),
-        (5000, "with the budget of $5,000 no call waits for money"),
+        (5000, "the budget of $5,000 is a hard limit; at the usual cost no call waits for money"),
         (0, "raise it to $352.00 or more"),
     ],
 )
@@ -153,7 +153,7 @@ def test_without_batches_there_are_no_rounds() -> None:
     assert "rounds" not in shown(outlook(None, stages=online))
     text = shown(outlook(900 * DOLLAR, stages=online))
     assert "smallest budget that finishes: $352.00" in text
-    assert "is enough for the estimate; below $4,100 some calls may wait" in sentences(
+    assert "is enough for the usual cost; below $4,100 some calls may wait" in sentences(
         outlook(900 * DOLLAR, stages=online)
     )
 

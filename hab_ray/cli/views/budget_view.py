@@ -86,13 +86,13 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
         yield f"this run has already spent or reserved {_usd(outlook.spent)}, which every budget here includes"
     own, unhindered = outlook.own, _usd(outlook.unhindered)
     if own is None:
-        yield f"no budget set: {_usd(outlook.smallest)} should suffice; with {unhindered} no call waits for money"
+        yield f"no budget set: at the usual cost {_usd(outlook.smallest)} suffices; from {unhindered} on no call waits"
         return
     rounds, budget = own.likely if is_likely else own.rounds, f"the budget of {_usd(own.budget)}"
     if own.budget < outlook.estimate:
         yield (
             f"{budget} is below the estimate{_with_spent(outlook)}: the run ends with exit status {int(Exit.BUDGET)} "
-            f"once it is reached; raise it to {_usd(outlook.smallest)} or more"
+            f"once it is reached; raise it to {_usd(outlook.smallest)} or more (each call reserves its maximum)"
         )
     elif rounds is None:
         yield (
@@ -100,9 +100,9 @@ def budget_sentences(outlook: BudgetOutlook, is_likely: bool) -> Iterator[str]:
             f"most that it can cost; {_usd(outlook.smallest)} leaves room for that"
         )
     elif own.budget >= outlook.unhindered:
-        yield f"with {budget} no call waits for money"
+        yield f"{budget} is a hard limit; at the usual cost no call waits for money"
     else:
-        yield f"{budget} is enough for the estimate; below {unhindered} some calls may wait for money"
+        yield f"{budget} is enough for the usual cost; below {unhindered} some calls may wait until others are paid"
     if is_likely and rounds:
         yield "`--detach` reserves as `reserve: hard`, because it exits before a first wave has shown any costs"
 

@@ -61,12 +61,14 @@ def _print_summary(work: Work, plan: Plan, console: Console) -> None:
 
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
-        console.print("~ calls that depend on earlier replies: counted with typical lengths", soft_wrap=True)
-    measured = sum(line.measured for line in plan.lines)
-    if measured:
-        guesses = [f"{stage} {name}" for stage, name in plan.assumed]
-        rest = f"; still guessed for {', '.join(guesses)}" if guesses else ""
-        console.print(one_line(f"tokens are measured on {measured:,} replies in the store{rest}"), soft_wrap=True)
+        console.print("~ depends on earlier replies: fewer if tests are rejected", soft_wrap=True)
+    measured = {(line.stage, line.name): 0 for line in plan.lines}
+    for line in plan.lines:
+        measured[line.stage, line.name] += line.measured
+    if replies := sum(measured.values()):
+        known = ", ".join(f"{stage} {name}" for (stage, name), count in measured.items() if count)
+        rest = f" of {known}; the other rows are guesses" if plan.assumed else ""
+        console.print(one_line(f"tokens are measured on {replies:,} replies{rest}"), soft_wrap=True)
     for problem in problems:
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
 
@@ -105,15 +107,16 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
     by_batch = sum(line.figures.to_pay for line in plan.lines if line.by_batch)
     most = sum(_most(line.by_batch, line.figures) for line in plan.lines)
     ways = f"{by_batch:,} by batch, {total.to_pay - by_batch:,} online" if by_batch else "all online"
-    money = f"{sweep.name}: usually {usd(plan.as_sent)}, at most {usd(most)}"
+    money = f"{sweep.name}: usually {usd(plan.as_sent)}, at most {usd(most)} (longest replies)"
     if plan.as_sent != total.online:
         money += f"; all online {usd(total.online)}"
     elif total.batch < total.online:
         money += f"; by batch {usd(total.batch)}"
     yield money
+    up_to = "" if plan.exact else "up to "
     yield (
-        f"{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of {total.calls:,} are "
-        f"in the store at {_whole(sweep.store)}"
+        f"{up_to}{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of "
+        f"{total.calls:,} are in the store at {_whole(sweep.store)}"
     )
     yield _time(plan, is_likely(sweep))
 

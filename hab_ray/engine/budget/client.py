@@ -110,8 +110,8 @@ class BudgetClient:
         if self.left is None or bound <= self.left:
             return None
         return (
-            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f} and ${self.left / NANO:.4f} is left; "
-            "raise `budget_usd` (or `usd` of `budget`) and run the same command again"
+            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f}, and only ${self.left / NANO:.4f} was left to "
+            "reserve"
         )
 
     async def reserve(self, bound: int) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.jobs import Counters
@@ -94,12 +93,6 @@ class Reporter:
             self._work.run.folder.delete(FAILED)
         counters = self._counters
         money = self._budget.status(counters)
-        if counters.budget_reached and money:
-            key = "budget.usd" if self._work.sweep.budget else "budget_usd"
-            counters.notes.append(
-                f"budget reached: ${money.spent / NANO:.4f} of ${money.budget / NANO:.4f} spent by this run; "
-                f"raise {key} and run the same command again"
-            )
         newest = counters.newest.values()
         return RunEnd(
             exit=exit,

@@ -64,7 +64,7 @@ async def test_half_the_money(tmp_path: Path) -> None:
         assert kept.spent == meter["nanousd"] == counters.cost_nanousd and kept.held == 0
         assert counters.finished[0] + len(counters.open) == 200 and len(counters.open) > 50
         assert {row.kind for row in counters.open} == {OpenKind.BUDGET}
-        assert "budget reached" in counters.open[0].reason and "budget_usd" in counters.open[0].reason
+        assert "budget reached" in counters.open[0].reason and "was left" in counters.open[0].reason
         assert (counters.reserved_nanousd, counters.lost_nanousd) == (0, 0)
         more = budget_of(2 * whole, spent=kept.spent)
         counters, meter = await run(url, tmp_path / "store", more, list(CALLS), epoch=2)

@@ -16,6 +16,7 @@ from typing import Annotated
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from hab_ray.calls import Finish
 from hab_ray.cli.commands.running.run import run_sweep
 from hab_ray.cli.ending import console, ends_with_status
 from hab_ray.cli.prepare import Choices, chosen_sweep
@@ -95,7 +96,7 @@ def _fetch(weights: str) -> None:
 def judged_answer(run: Run) -> Iterator[str]:
     """Yield one test, an answer and its verdict with the issues in the rubric's words; nothing without a verdict.
 
-    Choose the first of the lowest-scored answers with an issue, which shows best how answers are judged.
+    Choose a lowest-scored answer with an issue, if possible one that was not cut at `max_tokens`.
     """
     found = [
         (verdict.score, rubric, transcript, answer, verdict)
@@ -107,7 +108,9 @@ def judged_answer(run: Run) -> Iterator[str]:
     ]
     if not found:
         return
-    _, rubric, transcript, answer, verdict = min(found, key=lambda each: (not each[4].issues, each[0]))
+    _, rubric, transcript, answer, verdict = min(
+        found, key=lambda each: (not each[4].issues, _is_cut(each[3]), each[0])
+    )
     yield ""
     yield f"One answer and its verdict ({rubric.title}):"
     yield from _lines(rubric, transcript, answer, verdict)
@@ -119,13 +122,18 @@ def _lines(rubric: Rubric, transcript: Transcript, answer: Answer, verdict: Verd
     if transcript.test.context:
         yield from _block(rubric.context.label if rubric.context else "context", transcript.test.context)
     assert answer.response
-    yield from _block(f"{answer.subject} answers", answer.response.text or "")
+    cut = f" (cut at {answer.response.output_tokens or 'the limit of its'} tokens)" if _is_cut(answer) else ""
+    yield from _block(f"{answer.subject} answers{cut}", answer.response.text or "")
     issues = rubric.judging.issues
     named = [issue for issue in issues if issue.letter in (verdict.issues or ())]
     assert verdict.score is not None
     yield one_line(f"{verdict.judge} names {len(named)} of {len(issues)} issues: {verdict.score / 10:.2f}")
     for issue in named:
         yield from textwrap.wrap(f"{issue.letter} (-{issue.deduction}): {issue.text}", 110, subsequent_indent="   ")
+
+
+def _is_cut(answer: Answer) -> bool:
+    return answer.response is not None and answer.response.finish == Finish.TRUNCATED
 
 
 def _block(label: str, text: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 from collections import Counter, defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +25,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.json_log import log_as_json
 from hab_ray.cli.views.plan_view import print_plan
 from hab_ray.cli.views.view import View
+from hab_ray.engine.budget.client import BUDGET_REACHED
 from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
@@ -65,8 +67,10 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
     _print_end(work, end)
     if end.exit is not Exit.INTERRUPTED:
         show_results(work)
-    if end.exit in (Exit.PENDING, Exit.BUDGET):
+    if end.exit is Exit.PENDING:
         warn(end.exit.meaning)
+    elif end.exit is Exit.BUDGET:
+        warn(_budget_reached(path, work, end))
     return end.exit
 
 
@@ -110,6 +114,12 @@ def _print_end(work: Work, end: RunEnd) -> None:
     if end.batches:
         _print_batches(work, end)
     say(sent_and_paid(end))
+
+
+def _budget_reached(path: Path, work: Work, end: RunEnd) -> str:
+    key = "`usd` of `budget`" if work.sweep.budget else "`budget_usd`"
+    spent = f": ${end.money.spent / NANO:.4f} of ${end.money.budget / NANO:.4f} spent" if end.money else ""
+    return f"{BUDGET_REACHED}{spent}; raise {key}, then: hab run {shlex.quote(str(path))}"
 
 
 def sent_and_paid(end: RunEnd) -> str:
