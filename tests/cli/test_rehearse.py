@@ -62,8 +62,9 @@ def test_frontier(desk: Desk) -> None:
     done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
     assert f"{20 * 4} of {20 * 4} scores by dimension" in done
-    assert "the bills agree" in done and "80 calls sent; online 80 received, 80 billed" in done
-    assert re.search(r"simulated bill: \$0\.0*[1-9]", done) and done.rstrip().endswith("and the bills agree")
+    assert "the bills agree" in done and "80 calls sent; no call was billed twice" in done
+    assert re.search(r"simulated bill: \$0\.0*[1-9]", done)
+    assert done.splitlines()[-1] == f"passed; next: hab plan {path}"
     run = folder / "runs/rehearsal-frontier"
     means = {row["mean"] for row in pq.read_table(run / "scores.parquet").to_pylist()}
     assert len(means) > 10
@@ -78,14 +79,15 @@ def test_generated_tests(desk: Desk) -> None:
         executor="local",
         dimensions=["correct_misinformation", "encourage_learning"],
         generate={"model": "gpt-4.1", "candidates": 12},
-        validate={"model": "claude-haiku-4-5", "keep": 8},
-        select={"embedding": "text-embedding-3-small", "tests": 2},
+        validate={"model": "claude-haiku-4-5", "keep": 8, "floor": 980},
+        select={"embedding": "text-embedding-3-small", "tests": 8},
         subjects=["gemini-3.8-flash", "smollm2-135m"],
         judges=["gpt-6.1-terra"],
         samples=2,
     )
     done = desk.says("rehearse", path, "--seed", 3)
     assert "8 of 8 scores by dimension" in done
+    assert re.search(r"\d+ of 16 tests were made from 24 candidates: \d+ score below 980", done), done
 
 
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:

@@ -1,11 +1,11 @@
-"""What a run's tests cost to make: the calls that generated, validated and embedded their candidates.
+"""What a run's tests cost to make, by the calls for their candidates, and which candidates became no test.
 
 Views of candidates and validations have no costs, and embeddings have no view, so costs are read from the run's store.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
@@ -13,7 +13,7 @@ from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Validate
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
-from hab_ray.rows import Candidate, Validation
+from hab_ray.rows import Candidate, State, Validation
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.embed import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
@@ -36,6 +36,26 @@ def costs_of_making(run: Run) -> Mapping[str, int]:
             store.refresh(model)
         return {dimension: _cost(store, dimension, own) for dimension, own in calls.items()}
     return {}
+
+
+def fewer_tests(run: Run) -> str:
+    """Say which candidates were rejected, if a run has fewer tests than its sweep asks for; else return ""."""
+    sweep, folder, lost = run.record.sweep, RunFolder(run.location), Counter[str]()
+    made = {dimension: run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
+    if sweep.gives_tests or not sweep.select or not all(made.values()) or min(made.values()) >= sweep.select.tests:
+        return ""
+    candidates = [row for dimension in made for row in folder.read(Candidate, candidates_file(dimension))]
+    lost["repeat another"] = sum(row.state is State.REJECTED for row in candidates)
+    validate = sweep.validation if isinstance(sweep.validation, Validate) else None
+    if validate:
+        scores = [row.score for dimension in made for row in folder.read(Validation, validations_file(dimension))]
+        lost["have no quality score"] = scores.count(None)
+        lost[f"score below {validate.floor} (`floor`)"] = sum(s is not None and s < validate.floor for s in scores)
+    reasons = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
+    return (
+        f"{sum(made.values()):,} of {len(made) * sweep.select.tests:,} tests were made from {len(candidates):,} "
+        f"candidates{': ' * bool(reasons)}{reasons}"
+    )
 
 
 def _cost(store: Store, dimension: str, calls: Mapping[str, set[str]]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from rich.console import Console
 
+from hab_ray.analysis.evidence.making import fewer_tests
 from hab_ray.analysis.signs.finding import Severity, worst
 from hab_ray.analysis.signs.judging import unreadable
 from hab_ray.analysis.summary import Summary
@@ -37,6 +38,8 @@ def show_board(summary: Summary, console: Console) -> None:
         console.print(one_line(f"unreadable verdicts: {', '.join(lost)}"), soft_wrap=True)
     for line in summary.bridge.spoken():
         console.print(one_line(line), soft_wrap=True)
+    if fewer := fewer_tests(summary.run):
+        console.print(one_line(fewer), soft_wrap=True)
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
     elif is_scored:

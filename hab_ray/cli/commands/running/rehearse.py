@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -40,20 +41,19 @@ def _print_result(done: Rehearsal) -> None:
         first = end.unanswered[0]
         count = counted(len(end.unanswered), "unanswered row")
         say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
-    ways = filter(None, (_by_batch(meter), _online(meter)))
-    say("; ".join((f"{done.seconds:.0f} s, {counted(end.calls, 'call')} sent", *ways)))
     twice = meter.billed_more_than_once.bodies
-    say(f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice")
+    billed = f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice"
+    bill = f"simulated bill: {usd(meter.charged)}{'; the bills agree to the nano-dollar' * done.bills_agree}"
+    sent = f"{done.seconds:.0f} s, {counted(end.calls, 'call')} sent"
+    say("; ".join(filter(None, (sent, _by_batch(meter), _online(meter), billed, bill))))
     if meter.lost_after_billing:
         lost = f"lost: ${meter.lost_nanousd / NANO:.9f} in {meter.lost_after_billing:,} calls"
         say(f"{lost} that the simulator billed and whose replies did not arrive")
-    bill = f"simulated bill: {usd(meter.charged)}"
-    say(f"{bill}; the bills agree to the nano-dollar" if done.bills_agree else bill)
     _print_comparison(done)
 
 
 def _online(meter: MeterReading) -> str:
-    return f"online {meter.received:,} received, {meter.billed:,} billed" if meter.received else ""
+    return f"online {meter.received:,} received, {meter.billed:,} billed" if meter.received != meter.billed else ""
 
 
 def _by_batch(meter: MeterReading) -> str:
@@ -70,20 +70,17 @@ def _by_batch(meter: MeterReading) -> str:
 
 def _print_comparison(done: Rehearsal) -> None:
     found = done.comparison
-    right = [sum(mean.recovered for mean in means) for means in (found.cells, found.overall)]
-    say(
-        f"{right[0]:,} of {len(found.cells):,} scores by dimension and {right[1]:,} of {len(found.overall):,} overall "
-        "are as planted, by each judge and the panel",
-        "red" if found.wrong_cells else "green",
-    )
+    kinds = {"scores by dimension": found.cells, "overall": found.overall}
+    parts = [f"{sum(mean.recovered for mean in means):,} of {len(means):,} {what}" for what, means in kinds.items()]
     for what, compared, wrong in (
         ("answers and verdicts", found.rows.compared, found.rows.wrong),
         ("ratings by people", found.people.compared, found.people.wrong),
         ("shifts, kappas and maps of judges now and then", found.bridge.compared, found.bridge.wrong),
     ):
         if compared or wrong:
-            result = counted(len(wrong), "problem") if wrong else "all as planted"
-            say(f"{compared:,} {what}: {result}", "red" if wrong else "green")
+            parts.append(f"{compared:,} {what}" + (f" ({counted(len(wrong), 'problem')})" if wrong else ""))
+    are_wrong = any(found.problems.values())
+    say(f"{', '.join(parts)}: {'not all' * are_wrong or 'all'} as planted", "red" if are_wrong else "green")
     for problems in found.problems.values():
         for problem in problems[:_SHOWN]:
             say(f"  {problem}")
@@ -91,10 +88,10 @@ def _print_comparison(done: Rehearsal) -> None:
             say(f"  and {len(problems) - _SHOWN:,} more")
 
 
-def _verdict(done: Rehearsal) -> Exit:
+def _verdict(done: Rehearsal, sweep: Path) -> Exit:
     """Print last whether the rehearsal passed, on standard error if not; return its exit status."""
     if done.passed:
-        say("passed: everything that was compared is as planted, and the bills agree", "green")
+        say(f"passed; next: hab plan {shlex.quote(str(sweep))}", "green")
         return Exit.COMPLETE
     wrong = [f"{what} ({counted(len(found), 'problem')})" for what, found in done.comparison.problems.items() if found]
     if not done.bills_agree:
@@ -154,7 +151,7 @@ def command(
     refuse_errors(preflight(work, {}, now.date()))
     sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
-    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run {place.run}, store {place.store}")
+    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run {place.run}{f', store {store}' if store else ''}")
     if rehearsed.raters and not work.sweep.raters:
         warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {place.run}`)")
     view = View(console)
@@ -164,4 +161,4 @@ def command(
     show_board(done.summary, console)
     say(f"report: {report}")
     _print_result(done)
-    return _verdict(done)
+    return _verdict(done, sweep)
