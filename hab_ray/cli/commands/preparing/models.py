@@ -62,10 +62,11 @@ async def _list_models(name: str, provider: ProviderEntry) -> Listing:
         return Listing(problem=one_line(str(error), 300))
 
 
-def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: date) -> Table:
+def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: date, whole: bool) -> Table:
+    """Return a provider's models; all columns, and models that are gone, only if `whole`."""
     table = Table(box=None, pad_edge=False)
     table.add_column("model", overflow="fold")
-    for title in ("online $", "batch $", "context"):
+    for title in ("online $", *(["batch $", "context"] if whole else [])):
         table.add_column(title, no_wrap=True, justify="right")
     for title in ("ends", *(["listed"] if listing else [])):
         table.add_column(title, no_wrap=True)
@@ -73,11 +74,12 @@ def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: da
         now = priced(entry, today)
         ends = now.lifecycle.ends if now.lifecycle else None  # from then on the name means another model, or none
         is_gone = ends is not None and ends <= today
+        if is_gone and not whole:
+            continue
         table.add_row(
             f"  {name}",
             _dollars(now.price),
-            _dollars(now.batch.price if now.batch else None),
-            _tokens(context_tokens(now)),
+            *([_dollars(now.batch and now.batch.price), _tokens(context_tokens(now))] if whole else []),
             f"{'gone ' * is_gone}{ends or ''}",
             *([_listed(entry, listing)] if listing else []),
             style="dim" if is_gone else "",
@@ -130,7 +132,10 @@ def command(
         bool, typer.Option("--check", help="Ask the vendors which models exist today, at no cost.")
     ] = False,
 ) -> Exit:
-    """Show the catalogue: provider, dollars per million tokens, context, last day, and whether the key is set."""
+    """Show the catalogue: provider, dollars per million tokens, last day, and whether the key is set.
+
+    With TEXT or --check also batch prices, context and models that have ended.
+    """
     catalog, today = load_catalog(), datetime.now(UTC).date()
     found = _matching(catalog, text)
     if not found:
@@ -143,10 +148,11 @@ def command(
     listings = asyncio.run(_list_all(catalog, set(by_provider))) if check else {}
     for provider, entries in by_provider.items():
         say(f"{provider} ({_key(catalog.providers[provider])})", "bold")
-        print_cells(_table(entries, listings.get(provider), today), console)
+        print_cells(_table(entries, listings.get(provider), today, bool(text) or check), console)
         if provider in listings:
             say(_new_models(catalog, provider, listings[provider], text))
-    say("$ per million tokens, input/output", "dim")
+    more = "" if text or check else "; `hab models TEXT` adds batch prices, context and ended models"
+    say(f"$ per million tokens, input/output{more}", "dim")
     if check and all(listing.problem for listing in listings.values()):
         raise ConfigError("--check: no vendor could be asked; the lines above say why")
     return Exit.COMPLETE

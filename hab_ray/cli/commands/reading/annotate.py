@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Annotated
 
@@ -46,23 +46,23 @@ def sheet_command(
         raise ConfigError(f"--out: {out} is in the run's folder, which holds the key; name a folder elsewhere")
     items = draw_sheet(opened, SheetPlan(per_dimension, per_subject, raters, seed))
     written = write_sheet(opened, items, out)
-    for path in written.files:
-        say(str(path))
+    say(f"a form and a CSV for each of {', '.join(items[0].raters)}: {out}")
+    same: dict[str, list[str]] = defaultdict(list)
     for dimension, count in Counter(item.dimension for item in items).items():
         by_subject = Counter(item.subject for item in items if item.dimension == dimension)
         fewest, most = min(by_subject.values()), max(by_subject.values())
         span = f"{fewest}" if fewest == most else f"{fewest} to {most}"
         is_short = count < (per_dimension or (per_subject or 0) * len(opened.subjects))
-        sample = f"{dimension}: {count} answers, {span} from each of {len(by_subject)} subjects"
-        say(f"{sample}: there are no more" if is_short else sample)
-    say(
-        f"sheet {items[0].sheet}, seed {seed}: {', '.join(items[0].raters)} rate all {len(items)} answers each; "
-        f"keep the key {written.key} from the raters"
-    )
+        sample = f"{count} answers, {span} from each of {len(by_subject)} subjects{': there are no more' * is_short}"
+        same[sample].append(dimension)
+    for sample, dimensions in same.items():
+        is_all = len(dimensions) == len(opened.dimensions) > 1
+        say(f"{'each dimension' if is_all else ', '.join(dimensions)}: {sample}")
+    say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {written.key} from the raters")
     for source in sources_of(opened):
         if not source.origin.has_licence:
             say(f"NOTE: the forms show {source}; give them only to people with whom you may share it", "yellow")
     maker = command_of(opened.location)
     again = f"`{maker}`{' with the same options' if maker == 'hab rehearse' else ''}"
-    say(f"name the files that raters send back under `raters:` in the sweep, then give {again} again at no cost")
+    say(f"next: name the files they send back under `raters:` in the sweep, and give {again} again at no cost")
     return Exit.COMPLETE
