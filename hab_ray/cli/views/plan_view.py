@@ -68,7 +68,7 @@ def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if replies := sum(measured.values()):
         known = ", ".join(f"{stage} {name}" for (stage, name), count in measured.items() if count)
         rest = f" of {known}; the other rows are guesses" if plan.assumed else ""
-        console.print(one_line(f"tokens are measured on {replies:,} replies{rest}"), soft_wrap=True)
+        console.print(one_line(f"tokens are measured on {counted(replies, 'reply', 'replies')}{rest}"), soft_wrap=True)
     for problem in problems:
         console.print(one_line(str(problem)), style=_STYLE[problem.severity], soft_wrap=True)
 
@@ -147,20 +147,26 @@ def _most(by_batch: bool, figures: Figures) -> int:
 
 
 def _short_table(plan: Plan) -> Table:
-    """Return a table with a line per stage and model, or two if its calls go both online and by batch."""
+    """Return a table with a line per stage and model, or two if its calls go both online and by batch.
+
+    It says how calls are sent only if not all are sent the same way.
+    """
+    is_mixed = len({line.by_batch for line in plan.lines}) > 1
     table = Table(box=None, pad_edge=False)
     for title in ("stage", "model"):
         table.add_column(title, overflow="fold")
     table.add_column("calls", justify="right", no_wrap=True)
-    table.add_column("sent", no_wrap=True)
+    if is_mixed:
+        table.add_column("sent", no_wrap=True)
     for title in ("usually", "at most"):
         table.add_column(title, justify="right", no_wrap=True)
     inexact = {(line.stage, line.name) for line in plan.lines if not line.exact}
     for (stage, name, by_batch), sums in plan.grouped(lambda n: (n.stage, n.name, n.by_batch)).items():
         about = "~" if (stage, name) in inexact else ""
         usual = sums.batch if by_batch else sums.online
-        cells = f"{about}{sums.to_pay:,}", "batch" if by_batch else "online", usd(usual), usd(_most(by_batch, sums))
-        table.add_row(one_line(stage), one_line(name), *cells)
+        sent = ["batch" if by_batch else "online"] if is_mixed else []
+        money = usd(usual), usd(_most(by_batch, sums))
+        table.add_row(one_line(stage), one_line(name), f"{about}{sums.to_pay:,}", *sent, *money)
     return table
 
 

@@ -79,7 +79,7 @@ def _table(entries: Mapping[str, ModelEntry], listing: Listing | None, today: da
         table.add_row(
             f"  {name}",
             _dollars(now.price),
-            *([_dollars(now.batch and now.batch.price), _tokens(context_tokens(now))] if whole else []),
+            *([_dollars(now.batch.price if now.batch else None), _tokens(context_tokens(now))] if whole else []),
             f"{'gone ' * is_gone}{ends or ''}",
             *([_listed(entry, listing)] if listing else []),
             style="dim" if is_gone else "",
