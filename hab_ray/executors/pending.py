@@ -41,7 +41,7 @@ SCHEMA = pa.schema(
         (ROW_ID, pa.string()),
         (TASK, pa.int64()),
         (KEY, pa.string()),
-        (CALL, pa.string()),
+        (CALL, pa.large_string()),
         (RANK, pa.binary()),
     ]
 )
@@ -113,12 +113,8 @@ class Pending:
         places = [b""] * len(jobs)
         if self.sample_seed is not None and model.entry.batch is not None:
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
-            order = sorted((rank(job.call.key), number) for number, job in enumerate(jobs))
-            jobs, places = [jobs[number] for _, number in order], [place for place, _ in order]
+            places = [rank(job.call.key) for job in jobs]
         texts = [to_json(job.call) for job in jobs]
-        if any(places):
-            lines = list(map(_line_bytes, texts))
-            spool = replace(spool, line_bytes=max(lines), cap=_cap(model, jobs, lines))
         columns = [
             [job.shard for job in jobs],
             [job.row_id for job in jobs],
@@ -127,8 +123,12 @@ class Pending:
             texts,
             places,
         ]
-        sink = pa.BufferOutputStream()
         table = pa.table(columns, schema=SCHEMA)
+        if any(places):
+            longest = _longest_line(texts)
+            spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
+            table = table.sort_by(RANK)
+        sink = pa.BufferOutputStream()
         pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=False)
         self._folder.put(file, sink.getvalue().to_pybytes())
         return spool
@@ -189,20 +189,21 @@ def population(pending: Pending, spools: Sequence[Spool]) -> Population:
     return Population(sorted(places, key=places.__getitem__), longest, cap)
 
 
-def _line_bytes(text: str) -> int:
-    """Return the expected maximum length of a call's line, in which JSON may escape all characters beyond ASCII."""
-    if text.isascii():
-        return LINE_BYTES + len(text)
-    escapes = len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore"))
-    return LINE_BYTES + len(text) + 6 * escapes
+def _longest_line(texts: Sequence[str]) -> int:
+    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII."""
+    longest = 0
+    for text in texts:
+        if len(text) + 6 * (len(text.encode()) - len(text)) > longest:  # no fewer bytes than escapes
+            longest = max(longest, len(text) + 6 * _escapes(text))
+    return LINE_BYTES + longest
 
 
-def _cap(model: Model, jobs: Sequence[Job], lines: Sequence[int]) -> int:
+def _escapes(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2 - len(text.encode("ascii", "ignore"))
+
+
+def _cap(model: Model, jobs: Sequence[Job], line_bytes: int) -> int:
     """Return the most that any of these calls can cost by batch: a token has at least one byte."""
-    longest: dict[int, int] = {}
-    for job, length in zip(jobs, lines, strict=True):
-        call = job.call
-        output = model.entry.output_limit(call.params.max_tokens) if isinstance(call, ChatCall) else 0
-        longest[output] = max(length, longest.get(output, 0))
-    price = rate(model.entry, Mode.BATCH)
-    return max(price.bound(length, output) for output, length in longest.items())
+    limits = {job.call.params.max_tokens for job in jobs if isinstance(job.call, ChatCall)}
+    output = max(map(model.entry.output_limit, limits), default=0)
+    return rate(model.entry, Mode.BATCH).bound(line_bytes, output)
