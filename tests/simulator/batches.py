@@ -20,6 +20,12 @@ from tests.simulator.conftest import Line
 CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 PRICES = {"*": {"price": {"input": "2", "output": "8"}}}
 SOON = {"turnaround": {"kind": "fixed", "value_s": 0.1}}
+SCHEMA = {
+    "type": "object",
+    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
+    "required": ["issues"],
+    "additionalProperties": False,
+}
 ENDED = ("failed", "completed", "expired", "cancelled")
 _PAUSE_S = 0.02
 

@@ -8,17 +8,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.simulator.batches import AnthropicClient
+from tests.simulator.batches import SCHEMA, AnthropicClient
 from tests.simulator.conftest import Start
 
 PATH = "/anthropic/v1/messages"
 OLD, NEW = "2023-06-01", "2026-10-21"
-SCHEMA = {
-    "type": "object",
-    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
-    "required": ["issues"],
-    "additionalProperties": False,
-}
 
 
 def body(model: str = "claude-opus-4-6", **more: Any) -> dict[str, Any]:

@@ -92,13 +92,6 @@ async def test_embeddings_in_a_file_and_inline(start: Start) -> None:
     assert all(answer and answer.embedding and len(answer.embedding.values or []) == 128 for answer in answers)
 
 
-async def test_online_embeddings_tell_their_tokens(start: Start) -> None:
-    google = GoogleClient(await start())
-    texts: list[types.PartUnionDict] = ["my dog", "a cat"]
-    reply = await google.aio.models.embed_content(model="gemini-embedding-001", contents=texts)
-    assert reply.usage_metadata and reply.usage_metadata.prompt_token_count == 4
-
-
 async def test_errors_stand_in_their_lines_as_grpc_status(start: Start) -> None:
     client = GoogleClient(await start(batch=SOON))
     bad = contents(1) | {"thinking_config": {}}

@@ -114,6 +114,7 @@ async def test_embeddings(start: Start) -> None:
         config=types.EmbedContentConfig(output_dimensionality=256, task_type="CLUSTERING"),
     )
     assert reply.embeddings and [len(one.values or []) for one in reply.embeddings] == [256, 256]
+    assert reply.usage_metadata and reply.usage_metadata.prompt_token_count == 7
     one = await line.post(
         "/google/v1/models/gemini-embedding-001:embedContent",
         embedded("my dog is unwell", output_dimensionality=256),

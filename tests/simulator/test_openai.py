@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.batches import OpenAiClient
+from tests.simulator.batches import SCHEMA, OpenAiClient
 from tests.simulator.conftest import Start
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
-    "required": ["issues"],
-    "additionalProperties": False,
-}
 CHAT = "/openai/v1/chat/completions"
 EMBED = "/openai/v1/embeddings"
 

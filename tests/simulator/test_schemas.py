@@ -129,10 +129,3 @@ OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [
 def test_refused_schemas(dialect: Any, schema: dict[str, Any], words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         check(schema, dialect)
-
-
-def test_a_query_author_marks_prompts_and_quotes_the_context() -> None:
-    query = _object({"prompt": {"type": "string", "maxLength": 900}, "context": {"type": "string"}})
-    made = sample(query, Random(3), QueryAuthor("[[hab-query:d:00000000]]"))
-    assert made["prompt"].endswith("[[hab-query:d:00000000]]")
-    assert made["context"] in made["prompt"] and made["context"].endswith(".")
