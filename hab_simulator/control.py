@@ -25,8 +25,7 @@ from hab_simulator.state import SimulatorState
 _CALLS_SHOWN = 10_000
 _NUMBER = TypeAdapter(int)
 _QUOTAS = TypeAdapter(dict[str, int | None])
-_PROMPTS = TypeAdapter(dict[str, str])
-_CONTEXTS = TypeAdapter(dict[str, str])
+_TEXTS = TypeAdapter(dict[str, str])
 
 
 async def handle(state: SimulatorState, request: web.BaseRequest) -> web.Response:
@@ -79,13 +78,13 @@ def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
         case "/_quota":
             state.quota.update(_QUOTAS.validate_json(raw))
         case "/_prompts":
-            prompts = _PROMPTS.validate_json(raw)
+            prompts = _TEXTS.validate_json(raw)
             unknown = sorted(set(prompts.values()) - set(state.profile.planted.dimensions))
             if unknown:
                 return json_response({"error": f"no such dimension: {', '.join(unknown)}"}, 400)
             state.mind.truth.prompts.update(prompts)
         case "/_contexts":
-            state.mind.truth.judging.contexts.update(_CONTEXTS.validate_json(raw))
+            state.mind.truth.judging.contexts.update(_TEXTS.validate_json(raw))
         case _:
             return _unknown(path)
     return json_response({})

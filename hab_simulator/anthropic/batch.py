@@ -11,9 +11,8 @@ from aiohttp import web
 from hab_simulator.anthropic.batch_lines import AnthropicLines
 from hab_simulator.anthropic.bodies import VERSIONS, error
 from hab_simulator.asks import Refused, WireAnswer
-from hab_simulator.batch.clock import rfc3339
+from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.pacing import Pacer
 from hab_simulator.batch.replies import create, download, listing, ok, page_after, poll
 from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.service import BatchService

@@ -82,6 +82,7 @@ def reply(mind: Mind, ask: Ask) -> WireAnswer:
     said = mind.say(ask)
     usage = said.bill.usage
     blocked = said.finish is Finish.REFUSED
+    refusal = {"type": "refusal", "category": "general_harms", "explanation": said.text}
     content: list[dict[str, Any]] = []
     if usage.reasoning:
         content.append({"type": "thinking", "thinking": "", "signature": ask.identity.hex()})
@@ -95,7 +96,7 @@ def reply(mind: Mind, ask: Ask) -> WireAnswer:
         "content": content,
         "stop_reason": _STOP[said.finish],
         "stop_sequence": None,
-        "stop_details": _refusal(said.text) if blocked else None,
+        "stop_details": refusal if blocked else None,
         "container": None,
         "usage": {
             "input_tokens": usage.input - usage.cached - usage.written,
@@ -113,10 +114,6 @@ def reply(mind: Mind, ask: Ask) -> WireAnswer:
     }
     headers = {"request-id": f"req_{ask.identity.hex()}"}
     return WireAnswer(200, compact(body), headers, said.bill, said.exchange)
-
-
-def _refusal(explanation: str) -> dict[str, str]:
-    return {"type": "refusal", "category": "general_harms", "explanation": explanation}
 
 
 def limit_headers(verdict: Verdict) -> dict[str, str]:

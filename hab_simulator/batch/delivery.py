@@ -6,9 +6,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+from hab_simulator.batch.clock import Pacer
 from hab_simulator.batch.dialect import Dialect
 from hab_simulator.batch.jobs import BatchState, Job
-from hab_simulator.batch.pacing import Pacer
 from hab_simulator.batch.spool import BUFFER_BYTES, Entry, Spool
 from hab_simulator.truth.draws import unit
 

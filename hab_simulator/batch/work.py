@@ -13,9 +13,9 @@ from enum import Enum, auto
 
 from hab_simulator.accounts import SimulatedAccount
 from hab_simulator.asks import Ask, Refused, WireAnswer
+from hab_simulator.batch.clock import Pacer
 from hab_simulator.batch.dialect import BadInput, Dialect, LineAsk
 from hab_simulator.batch.jobs import Job, Order
-from hab_simulator.batch.pacing import Pacer
 from hab_simulator.batch.settings import LineFaults
 from hab_simulator.batch.spool import Entry, Lines, Spool
 from hab_simulator.meter import call_label

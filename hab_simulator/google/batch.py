@@ -13,10 +13,9 @@ from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch, Service
 from hab_simulator.asks import Refused, WireAnswer, compact
-from hab_simulator.batch.clock import rfc3339
+from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.dialect import BadInput
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.pacing import Pacer
 from hab_simulator.batch.replies import create, ok, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines

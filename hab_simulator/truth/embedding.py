@@ -31,11 +31,7 @@ def embed(text: str, width: int, dimensions: int | None) -> Vector:
     words = _WORD.findall(text.lower()) or [text]
     hashes = (crc32(word.encode("utf-8", "replace")) % _ROWS for word in words)
     rows = np.fromiter(hashes, np.intp, len(words))
-    weights = np.fromiter((_weight(word) for word in words), np.float32, len(words))
+    weights = np.fromiter((0.2 if len(word) <= _COMMON_LENGTH else 1.0 for word in words), np.float32, len(words))
     vector = weights @ _matrix(width)[rows]
     kept = vector[:dimensions]
     return np.asarray(kept / np.linalg.norm(kept), dtype=np.float32)
-
-
-def _weight(word: str) -> float:
-    return 0.2 if len(word) <= _COMMON_LENGTH else 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -11,6 +11,8 @@ from typing import Any
 from pydantic import model_validator
 
 from hab_simulator.settings import Settings, Share
+
+_FORMS = ("prose", "fenced", "thinking", "two_objects", "broken_off")
 
 
 class Malformed(Settings):
@@ -48,48 +50,30 @@ class WrittenReply:
 def written(value: Mapping[str, Any], key: str, letters: Sequence[str], shares: Malformed, rng: Random) -> WrittenReply:
     """A verdict that names some of `letters` under `key`, in one of the forms, each in its share of the cases."""
     text = json.dumps(value, ensure_ascii=False)
-    other = json.dumps({**value, key: _other(value[key], letters)}, ensure_ascii=False)
+    others = [letter for letter in letters if letter not in value[key]]
+    other = json.dumps({**value, key: others}, ensure_ascii=False)
     draw = rng.random()
-    for name, form in _FORMS.items():
-        draw -= getattr(shares, name)
+    for form in _FORMS:
+        draw -= getattr(shares, form)
         if draw < 0:
-            return form(text, other, rng)
+            return _in_form(form, text, other, rng)
     if draw < shares.repeated and value[key]:
         first, *_ = named = value[key]
         return WrittenReply(json.dumps({**value, key: [first, *named]}, ensure_ascii=False), twice=first)
     return WrittenReply(text)
 
 
-def _other(issues: Sequence[str], letters: Sequence[str]) -> list[str]:
-    """Other letters than these: all that are not among them."""
-    return [letter for letter in letters if letter not in issues]
-
-
-def _prose(text: str, other: str, rng: Random) -> WrittenReply:
-    return WrittenReply(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
-
-
-def _fenced(text: str, other: str, rng: Random) -> WrittenReply:
-    return WrittenReply(f"```{rng.choice(('json', ''))}\n{text}\n```")
-
-
-def _thinking(text: str, other: str, rng: Random) -> WrittenReply:
-    return WrittenReply(f"<think>At first sight it is {other}, but that is not fair.</think>\n{text}", in_braces=False)
-
-
-def _two_objects(text: str, other: str, rng: Random) -> WrittenReply:
-    first, second = rng.sample((text, other), 2)
-    return WrittenReply(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
-
-
-def _broken_off(text: str, other: str, rng: Random) -> WrittenReply:
-    return WrittenReply(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)
-
-
-_FORMS: Mapping[str, Callable[[str, str, Random], WrittenReply]] = {
-    "prose": _prose,
-    "fenced": _fenced,
-    "thinking": _thinking,
-    "two_objects": _two_objects,
-    "broken_off": _broken_off,
-}
+def _in_form(form: str, text: str, other: str, rng: Random) -> WrittenReply:
+    match form:
+        case "prose":
+            return WrittenReply(f"I read the answer {rng.randint(2, 4)} times, with its issues in mind.\n\n{text}\n")
+        case "fenced":
+            return WrittenReply(f"```{rng.choice(('json', ''))}\n{text}\n```")
+        case "thinking":
+            thought = f"At first sight it is {other}, but that is not fair."
+            return WrittenReply(f"<think>{thought}</think>\n{text}", in_braces=False)
+        case "two_objects":
+            first, second = rng.sample((text, other), 2)
+            return WrittenReply(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
+        case _:
+            return WrittenReply(text[: rng.randint(1, len(text) - 1)], is_readable=False, in_braces=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -16,71 +16,93 @@ from hab_ray.catalog.vendors import VENDORS
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, Line
+from hab_simulator.sending import serving
 from tests.providers.conftest import KEY
 
 KINDS = tuple(VENDORS.built_in)
 JSONL = "application/jsonl"
 TAG = "hab-run-7"
-PATHS = {
-    "openai": "/chat/completions",
-    "anthropic": "/v1/messages",
-    "google": "/models/m:generateContent",
-    "xai": "/chat/completions",
-}
-CREATE = {
-    "openai": "POST /batches",
-    "anthropic": "POST /v1/messages/batches",
-    "google": "POST /v1beta/models/m:batchGenerateContent",
-    "xai": "POST /batches",
-}
-LIST = {
-    "openai": "GET /batches",
-    "anthropic": "GET /v1/messages/batches",
-    "google": "GET /v1beta/batches",
-    "xai": "GET /batches",
-}
-UPLOAD = {"openai": "POST /files", "google": "POST /upload/v1beta/files", "xai": "POST /files"}
-IDS = {
-    "openai": "batch_1",
-    "anthropic": "msgbatch_1",
-    "google": "batches/1",
-    "xai": "batch_1",
-}
-ONE = {kind: f"{LIST[kind]}/{IDS[kind].removeprefix('batches/')}" for kind in KINDS}
-CANCEL = {
-    "openai": "POST /batches/batch_1/cancel",
-    "anthropic": "POST /v1/messages/batches/msgbatch_1/cancel",
-    "google": "POST /v1beta/batches/1:cancel",
-    "xai": "POST /batches/batch_1:cancel",
-}
-RESULTS = {
-    "openai": "GET /files/out/content",
-    "anthropic": "GET /v1/messages/batches/msgbatch_1/results",
-    "google": "GET /v1beta/files/out:download",
-    "xai": "GET /batches/batch_1/results",
-}
-ENDED: dict[str, dict[str, Any]] = {
-    "openai": {"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
-    "anthropic": {
-        "id": "msgbatch_1",
-        "processing_status": "ended",
-        "request_counts": {"processing": 0, "succeeded": 2, "errored": 1, "canceled": 1, "expired": 1},
-        "results_url": "https://api.example/somewhere/else",
-    },
-    "google": {
-        "name": "batches/1",
-        "metadata": {
-            "state": "BATCH_STATE_SUCCEEDED",
-            "inputConfig": {"fileName": "files/in"},
-            "output": {"responsesFile": "files/out"},
+
+
+@dataclass(frozen=True)
+class Routes:
+    """A vendor's requests about its batch `id`, by method and path, and what it says of the batch once that has ended.
+
+    `online` is the path of a chat call; a vendor without `upload` takes no files.
+    """
+
+    online: str
+    create: str
+    list: str
+    id: str
+    cancel: str
+    results: str
+    ended: dict[str, Any]
+    upload: str = ""
+
+    @property
+    def one(self) -> str:
+        """The request for the batch itself."""
+        return f"{self.list}/{self.id.removeprefix('batches/')}"
+
+
+ROUTES = {
+    "openai": Routes(
+        online="/chat/completions",
+        create="POST /batches",
+        list="GET /batches",
+        id="batch_1",
+        cancel="POST /batches/batch_1/cancel",
+        results="GET /files/out/content",
+        ended={"id": "batch_1", "status": "completed", "output_file_id": "out", "input_file_id": "in"},
+        upload="POST /files",
+    ),
+    "anthropic": Routes(
+        online="/v1/messages",
+        create="POST /v1/messages/batches",
+        list="GET /v1/messages/batches",
+        id="msgbatch_1",
+        cancel="POST /v1/messages/batches/msgbatch_1/cancel",
+        results="GET /v1/messages/batches/msgbatch_1/results",
+        ended={
+            "id": "msgbatch_1",
+            "processing_status": "ended",
+            "request_counts": {"processing": 0, "succeeded": 2, "errored": 1, "canceled": 1, "expired": 1},
+            "results_url": "https://api.example/somewhere/else",
         },
-        "done": True,
-    },
-    "xai": {
-        "batch_id": "batch_1",
-        "state": {"num_requests": 5, "num_pending": 0, "num_success": 2, "num_error": 2, "num_cancelled": 1},
-        "input_file_id": "in",
-    },
+    ),
+    "google": Routes(
+        online="/models/m:generateContent",
+        create="POST /v1beta/models/m:batchGenerateContent",
+        list="GET /v1beta/batches",
+        id="batches/1",
+        cancel="POST /v1beta/batches/1:cancel",
+        results="GET /v1beta/files/out:download",
+        ended={
+            "name": "batches/1",
+            "metadata": {
+                "state": "BATCH_STATE_SUCCEEDED",
+                "inputConfig": {"fileName": "files/in"},
+                "output": {"responsesFile": "files/out"},
+            },
+            "done": True,
+        },
+        upload="POST /upload/v1beta/files",
+    ),
+    "xai": Routes(
+        online="/chat/completions",
+        create="POST /batches",
+        list="GET /batches",
+        id="batch_1",
+        cancel="POST /batches/batch_1:cancel",
+        results="GET /batches/batch_1/results",
+        ended={
+            "batch_id": "batch_1",
+            "state": {"num_requests": 5, "num_pending": 0, "num_success": 2, "num_error": 2, "num_cancelled": 1},
+            "input_file_id": "in",
+        },
+        upload="POST /files",
+    ),
 }
 
 
@@ -133,6 +155,7 @@ class FakeVendor:
 
     api: BatchApi
     url: str
+    at: Routes
     answers: dict[str, list[Scripted]] = field(default_factory=dict)
     got: list[Got] = field(default_factory=list)
 
@@ -144,10 +167,22 @@ class FakeVendor:
 
     def takes_uploads(self, file: str = "in") -> None:
         """Scripted uploads as OpenAI (one request) and Gemini (two) do."""
-        self.says(UPLOAD["openai"], {"id": file, "object": "file"})
-        self.says(UPLOAD["google"], Scripted(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
+        self.says(ROUTES["openai"].upload, {"id": file, "object": "file"})
+        self.says(ROUTES["google"].upload, Scripted(headers={"X-Goog-Upload-URL": f"{self.url}/to-here?upload_id=7"}))
         done = {"file": {"name": f"files/{file}", "newField": 1}}
         self.says("POST /to-here", Scripted(done, headers={"X-Goog-Upload-Status": "final"}))
+
+    async def poll(self) -> BatchStatus:
+        return await self.api.poll(self.at.id)
+
+    async def ended(self) -> BatchStatus:
+        """The batch, which has ended from now on."""
+        self.says(self.at.one, self.at.ended)
+        return await self.poll()
+
+    async def lines(self, status: BatchStatus | None = None) -> list[Line]:
+        """The results of a batch, by default of the one that is polled."""
+        return [line async for line in self.api.results(status or await self.poll())]
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         route = f"{request.method} {request.path}"
@@ -171,37 +206,24 @@ class FakeVendor:
 
 
 @asynccontextmanager
-async def answering(connect: Callable[[str], BatchApi]) -> AsyncIterator[FakeVendor]:
-    """A server that knows no route yet, and the client of its batch API that is made for its URL."""
+async def vendor(kind: str, timeout_s: float = 20.0) -> AsyncIterator[FakeVendor]:
+    """A server that knows no route yet, and the client of a vendor's batch API for its URL."""
     told: list[FakeVendor] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await told[0].handle(request)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.05)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    api = connect(url)
-    told.append(FakeVendor(api, url))
-    try:
-        yield told[0]
-    finally:
-        await api.close()
-        await runner.cleanup()
-
-
-def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[FakeVendor]:
-    """The same for a built-in vendor."""
-    return answering(lambda url: connect_batch(Endpoint("p", kind, url, KEY, timeout_s)))
+    async with serving(handle) as url:
+        api = connect_batch(Endpoint("p", kind, url, KEY, timeout_s))
+        told.append(FakeVendor(api, url, ROUTES[kind]))
+        try:
+            yield told[0]
+        finally:
+            await api.close()
 
 
 def job(kind: str, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:
-    return BatchJob(TAG, "m", PATHS[kind], version, lines, lines.count(b"\n"))
-
-
-async def all_lines(api: BatchApi, status: BatchStatus) -> list[Line]:
-    return [line async for line in api.results(status)]
+    return BatchJob(TAG, "m", ROUTES[kind].online, version, lines, lines.count(b"\n"))
 
 
 def jsonl(*records: object) -> bytes:

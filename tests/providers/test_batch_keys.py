@@ -11,22 +11,7 @@ import pytest
 
 from hab_ray.errors import CallError
 from hab_ray.providers.batching import BatchApi
-from tests.providers.batch_vendor import (
-    CANCEL,
-    CREATE,
-    ENDED,
-    IDS,
-    KINDS,
-    LIST,
-    ONE,
-    RESULTS,
-    UPLOAD,
-    Scripted,
-    all_lines,
-    job,
-    sent_results,
-    vendor,
-)
+from tests.providers.batch_vendor import KINDS, ROUTES, Scripted, job, sent_results, vendor
 from tests.providers.conftest import KEY
 
 ECHO = {"error": {"message": "x" * 470 + KEY, "code": KEY, "type": KEY, "status": KEY}}
@@ -47,11 +32,11 @@ async def test_refused_verbs(
     verbs: list[Callable[[BatchApi], Awaitable[object]]] = [
         lambda api: api.submit(job(kind)),
         lambda api: api.since(None),
-        lambda api: api.poll(IDS[kind]),
-        lambda api: api.cancel(IDS[kind]),
+        lambda api: api.poll(ROUTES[kind].id),
+        lambda api: api.cancel(ROUTES[kind].id),
     ]
     async with vendor(kind) as line:
-        for route in (CREATE[kind], LIST[kind], ONE[kind], CANCEL[kind], UPLOAD.get(kind, "")):
+        for route in (line.at.create, line.at.list, line.at.one, line.at.cancel, line.at.upload):
             line.says(route, Scripted(body, status))
         for verb in verbs:
             with pytest.raises(CallError) as caught:
@@ -86,13 +71,13 @@ LINES: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_error_lines(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
+        line.says(line.at.one, line.at.ended)
         results = sent_results(kind, *LINES[kind])
-        line.says(RESULTS[kind], results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
-        lines = await all_lines(line.api, await line.api.poll(IDS[kind]))
-        line.says(RESULTS[kind], Scripted(ECHO, 500))
+        line.says(line.at.results, results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
+        lines = await line.lines()
+        line.says(line.at.results, Scripted(ECHO, 500))
         with pytest.raises(CallError) as caught:
-            await all_lines(line.api, await line.api.poll(IDS[kind]))
+            await line.lines()
     assert len(lines) == 3
     assert all(KEY[:20] not in told(error) for error in [one.error for one in lines] + [caught.value])
 
@@ -107,5 +92,5 @@ FAILED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("kind", FAILED)
 async def test_why_a_batch_failed(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], FAILED[kind])
-        assert KEY[:20] not in told((await line.api.poll(IDS[kind])).problem)
+        line.says(line.at.one, FAILED[kind])
+        assert KEY[:20] not in told((await line.poll()).problem)

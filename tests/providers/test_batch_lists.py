@@ -9,7 +9,7 @@ import pytest
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.batching import SeenBatch
-from tests.providers.batch_vendor import HANG, KINDS, LIST, RESET, TAG, FakeVendor, Scripted, patience_s, vendor
+from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, TAG, FakeVendor, Scripted, patience_s, vendor
 
 UNORDERED = ("google", "xai")
 STAMPS = [f"2026-11-21T12:00:0{n}Z" for n in range(6)]
@@ -44,7 +44,7 @@ def seen(kind: str, n: int) -> SeenBatch:
 async def test_a_server_without_metadata_keeps_no_tags() -> None:
     async with vendor("openai") as line:
         bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}}
-        line.says(LIST["openai"], Scripted({"data": [bare], "has_more": False}))
+        line.says(line.at.list, Scripted({"data": [bare], "has_more": False}))
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
 
@@ -61,13 +61,13 @@ def page(kind: str, numbers: list[int], more: bool) -> Scripted:
 
 def continued(line: FakeVendor, kind: str) -> list[str]:
     names = {"openai": "after", "anthropic": "after_id", "google": "pageToken"}
-    return [got.query.get(names.get(kind, "pagination_token"), "") for got in line.sent(LIST[kind])]
+    return [got.query.get(names.get(kind, "pagination_token"), "") for got in line.sent(ROUTES[kind].list)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_all_pages_are_read(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
+        line.says(line.at.list, page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
         assert await line.api.since(None) == [seen(kind, n) for n in (5, 4, 3, 2, 1, 0)]
     assert continued(line, kind) == (["", "t/4+", "t/2+"] if kind in UNORDERED else ["", "b4", "b2"])
 
@@ -75,7 +75,7 @@ async def test_all_pages_are_read(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
 async def test_reading_ends_at_the_newest_one_known(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
+        line.says(line.at.list, page(kind, [5, 4], True), page(kind, [3, 2], True), page(kind, [1, 0], False))
         assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
     assert len(line.got) == 2
 
@@ -83,21 +83,21 @@ async def test_reading_ends_at_the_newest_one_known(kind: str) -> None:
 @pytest.mark.parametrize("kind", UNORDERED)
 async def test_a_list_may_be_in_any_order(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [1, 5, 2], True), page(kind, [0, 4, 3], False))
+        line.says(line.at.list, page(kind, [1, 5, 2], True), page(kind, [0, 4, 3], False))
         assert await line.api.since("b2") == [seen(kind, n) for n in (5, 4, 3)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_id_that_is_not_listed_any_more_ends_nothing(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [3, 2], True), page(kind, [1], False))
+        line.says(line.at.list, page(kind, [3, 2], True), page(kind, [1], False))
         assert [batch.id for batch in await line.api.since("gone")] == ["b3", "b2", "b1"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [3, 2], True))
+        line.says(line.at.list, page(kind, [3, 2], True))
         assert {batch.id for batch in await line.api.since(None)} == {"b3", "b2"}
     assert len(line.got) == 2
 
@@ -105,12 +105,12 @@ async def test_a_server_that_sends_the_same_page_for_ever_is_left(kind: str) -> 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_newest_of_some_and_of_none(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], page(kind, [5], True))
+        line.says(line.at.list, page(kind, [5], True))
         assert await line.api.newest() == "b5"
-        line.says(LIST[kind], {"operations": []} if kind == "google" else page(kind, [], False))
+        line.says(line.at.list, {"operations": []} if kind == "google" else page(kind, [], False))
         assert await line.api.newest() is None
         assert await line.api.since("b5") == []
-        line.says(LIST[kind], {} if kind == "google" else page(kind, [], True))
+        line.says(line.at.list, {} if kind == "google" else page(kind, [], True))
         assert await line.api.since(None) == []
 
 
@@ -120,7 +120,7 @@ async def test_the_newest_of_some_and_of_none(kind: str) -> None:
 )
 async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
-        line.says(LIST[kind], page(kind, [3], True), answer)
+        line.says(line.at.list, page(kind, [3], True), answer)
         with pytest.raises(TransientError):
             await line.api.since(None)
 
@@ -128,10 +128,10 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripte
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_refused_list_is_classified(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Scripted({"error": {"message": "slow"}}, 429))
+        line.says(line.at.list, Scripted({"error": {"message": "slow"}}, 429))
         with pytest.raises(RateLimited):
             await line.api.newest()
-        line.says(LIST[kind], Scripted({"error": {"message": "who?"}}, 401))
+        line.says(line.at.list, Scripted({"error": {"message": "who?"}}, 401))
         with pytest.raises(CallError) as caught:
             await line.api.newest()
         assert caught.value.kind is FailureKind.BAD_KEY
@@ -157,6 +157,6 @@ async def test_a_refused_list_is_classified(kind: str) -> None:
 )
 async def test_the_owner_is_asked_for_once(kind: str, headers: dict[str, str], owner: str, asked: int) -> None:
     async with vendor(kind) as line:
-        line.says(LIST[kind], Scripted({"data": [], "has_more": False}, headers=headers))
+        line.says(line.at.list, Scripted({"data": [], "has_more": False}, headers=headers))
         assert [await line.api.owner() for _ in range(3)] == [owner] * 3
     assert len(line.got) == asked

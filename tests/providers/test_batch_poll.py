@@ -9,19 +9,7 @@ import pytest
 
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
 from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
-from tests.providers.batch_vendor import (
-    CANCEL,
-    ENDED,
-    HANG,
-    IDS,
-    KINDS,
-    ONE,
-    RESET,
-    Scripted,
-    all_lines,
-    patience_s,
-    vendor,
-)
+from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, Scripted, patience_s, vendor
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 STAMP = "2026-11-21T12:00:00Z"
@@ -81,8 +69,8 @@ TABLE: list[tuple[str, dict[str, Any], bool, bool, tuple[str, ...]]] = [
 
 async def polled(kind: str, answer: Scripted | dict[str, Any]) -> BatchStatus:
     async with vendor(kind) as line:
-        line.says(ONE[kind], answer)
-        return await line.api.poll(IDS[kind])
+        line.says(line.at.one, answer)
+        return await line.poll()
 
 
 @pytest.mark.parametrize(("kind", "batch", "ended", "known", "results"), TABLE)
@@ -90,7 +78,7 @@ async def test_every_state(
     kind: str, batch: dict[str, Any], ended: bool, known: bool, results: tuple[str, ...]
 ) -> None:
     word = batch.get("status") or batch.get("processing_status") or batch.get("metadata", {}).get("state", "")
-    assert await polled(kind, batch) == BatchStatus(IDS[kind], word, ended, known, 4, 6, None, results)
+    assert await polled(kind, batch) == BatchStatus(ROUTES[kind].id, word, ended, known, 4, 6, None, results)
 
 
 NONE_DONE = {"batchStats": {"failedRequestCount": "6"}}
@@ -233,9 +221,9 @@ async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
 @pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})])
 async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
-        line.says(ONE[kind], answer)
+        line.says(line.at.one, answer)
         with pytest.raises(TransientError):
-            await line.api.poll(IDS[kind])
+            await line.poll()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -248,13 +236,13 @@ async def test_a_poll_without_a_right_is_classified(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_cancelling_is_asked_for_once_and_what_has_ended_is_fine(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(CANCEL[kind], {})
-        await line.api.cancel(IDS[kind])
-        assert [got.route for got in line.got] == [CANCEL[kind]]
-        line.says(ONE[kind], ENDED[kind])
+        line.says(line.at.cancel, {})
+        await line.api.cancel(line.at.id)
+        assert [got.route for got in line.got] == [line.at.cancel]
+        line.says(line.at.one, line.at.ended)
         for status in (400, 409):
-            line.says(CANCEL[kind], Scripted({"error": {"message": "already ended"}}, status))
-            await line.api.cancel(IDS[kind])
+            line.says(line.at.cancel, Scripted({"error": {"message": "already ended"}}, status))
+            await line.api.cancel(line.at.id)
 
 
 OPEN = {
@@ -268,13 +256,13 @@ OPEN = {
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_refused_end_of_an_open_batch_is_an_error(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], OPEN[kind])
-        line.says(CANCEL[kind], Scripted({"error": {"message": "no"}}, 400))
+        line.says(line.at.one, OPEN[kind])
+        line.says(line.at.cancel, Scripted({"error": {"message": "no"}}, 400))
         with pytest.raises(CallError):
-            await line.api.cancel(IDS[kind])
-        line.says(CANCEL[kind], Scripted({}, 404))
+            await line.api.cancel(line.at.id)
+        line.says(line.at.cancel, Scripted({}, 404))
         with pytest.raises(ResultsGone):
-            await line.api.cancel(IDS[kind])
+            await line.api.cancel(line.at.id)
 
 
 DELETED = {
@@ -284,17 +272,17 @@ DELETED = {
     XAI: ["DELETE /files/in"],
 }
 READ = {
-    OPENAI: BatchStatus(IDS[OPENAI], "completed", ended=True, results=("out", "err")),
-    ANTHROPIC: BatchStatus(IDS[ANTHROPIC], "ended", ended=True, results=(IDS[ANTHROPIC],)),
-    GOOGLE: BatchStatus(IDS[GOOGLE], "SUCCEEDED", ended=True, results=("files/out",)),
-    XAI: BatchStatus(IDS[XAI], "completed", ended=True, results=(IDS[XAI],)),
+    OPENAI: BatchStatus(ROUTES[OPENAI].id, "completed", ended=True, results=("out", "err")),
+    ANTHROPIC: BatchStatus(ROUTES[ANTHROPIC].id, "ended", ended=True, results=(ROUTES[ANTHROPIC].id,)),
+    GOOGLE: BatchStatus(ROUTES[GOOGLE].id, "SUCCEEDED", ended=True, results=("files/out",)),
+    XAI: BatchStatus(ROUTES[XAI].id, "completed", ended=True, results=(ROUTES[XAI].id,)),
 }
 
 
 @pytest.mark.parametrize("kind", [OPENAI, GOOGLE])
 async def test_what_was_not_read_is_not_deleted(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
+        line.says(line.at.one, line.at.ended)
         await line.api.clean_up(replace(READ[kind], results=()))
         assert not [got for got in line.got if got.route.startswith("DELETE")]
 
@@ -302,7 +290,7 @@ async def test_what_was_not_read_is_not_deleted(kind: str) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_what_the_vendor_stores_is_deleted(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
+        line.says(line.at.one, line.at.ended)
         for route in DELETED[kind]:
             line.says(route, {})
         await line.api.clean_up(READ[kind])
@@ -313,7 +301,7 @@ async def test_what_the_vendor_stores_is_deleted(kind: str) -> None:
 async def test_what_is_gone_already_is_fine(kind: str) -> None:
     async with vendor(kind) as line:
         await line.api.clean_up(READ[kind])
-        line.says(ONE[kind], ENDED[kind])
+        line.says(line.at.one, line.at.ended)
         await line.api.clean_up(READ[kind])
         for route in DELETED[kind]:
             line.says(route, Scripted({}, 503))
@@ -324,4 +312,4 @@ async def test_what_is_gone_already_is_fine(kind: str) -> None:
 async def test_archived_results_are_gone() -> None:
     async with vendor(ANTHROPIC) as line:
         with pytest.raises(ResultsGone, match="29 days"):
-            await all_lines(line.api, BatchStatus("msgbatch_1", "ended", True))
+            await line.lines(BatchStatus("msgbatch_1", "ended", True))

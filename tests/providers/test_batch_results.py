@@ -23,45 +23,25 @@ from hab_ray.errors import (
     TransientError,
 )
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
-from tests.providers.batch_vendor import (
-    ENDED,
-    HANG,
-    IDS,
-    KINDS,
-    ONE,
-    RESET,
-    RESULTS,
-    Scripted,
-    all_lines,
-    answered,
-    jsonl,
-    patience_s,
-    sent_results,
-    vendor,
-)
-from tests.providers.conftest import Connect
+from tests.providers.batch_vendor import HANG, KINDS, RESET, Scripted, answered, jsonl, patience_s, sent_results, vendor
+from tests.providers.conftest import Connect, candidate, choice, message
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
 TEXT = "one\u2028two\u0085three"
-BODIES: dict[str, dict[str, Any]] = {
-    OPENAI: {"model": "m", "choices": [{"message": {"content": TEXT}, "finish_reason": "stop"}], "new": 1},
-    ANTHROPIC: {
-        "model": "m",
-        "content": [{"type": "text", "text": TEXT}],
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 1, "output_tokens": 2},
-    },
-    GOOGLE: {"modelVersion": "m", "candidates": [{"content": {"parts": [{"text": TEXT}]}, "newField": 1}]},
+BODIES = {
+    OPENAI: choice(TEXT) | {"new": 1},
+    ANTHROPIC: message(TEXT),
+    GOOGLE: candidate(TEXT, newField=1),
 }
 BODIES[XAI] = BODIES[OPENAI]
 
 
 async def results(kind: str, *records: object) -> list[Line]:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], sent_results(kind, *records))
-        return await all_lines(line.api, await line.api.poll(IDS[kind]))
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, sent_results(kind, *records))
+        return await line.lines()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -185,16 +165,16 @@ async def test_blocked_content_is_a_refusal_as_online(
 async def test_openais_two_files_are_both_read() -> None:
     expired = {"id": "batch_1", "status": "expired", "output_file_id": "out", "error_file_id": "err"}
     async with vendor(OPENAI) as line:
-        line.says(ONE[OPENAI], expired)
-        line.says(RESULTS[OPENAI], jsonl(answered(OPENAI, "a", BODIES[OPENAI])))
+        line.says(line.at.one, expired)
+        line.says(line.at.results, jsonl(answered(OPENAI, "a", BODIES[OPENAI])))
         line.says("GET /files/err/content", jsonl(left("batch_expired"), refused(400, "bad")))
-        read = await all_lines(line.api, await line.api.poll("batch_1"))
+        read = await line.lines()
         assert [type(found.error) for found in read] == [type(None), TransientError, RowError]
-        line.says(ONE[OPENAI], {**expired, "status": "completed", "output_file_id": None})
-        read = await all_lines(line.api, await line.api.poll("batch_1"))
+        line.says(line.at.one, {**expired, "status": "completed", "output_file_id": None})
+        read = await line.lines()
         assert [type(found.error) for found in read] == [TransientError, RowError]
-        line.says(ONE[OPENAI], {**expired, "output_file_id": "", "error_file_id": ""})
-        assert await all_lines(line.api, await line.api.poll("batch_1")) == []
+        line.says(line.at.one, {**expired, "output_file_id": "", "error_file_id": ""})
+        assert await line.lines() == []
 
 
 VECTOR = [0.25, -0.5, 1.0]
@@ -233,8 +213,8 @@ async def test_gemini_may_send_results_within_the_batch(name: str) -> None:
     ]
     batch = {"metadata": {"state": "BATCH_STATE_SUCCEEDED", "output": {name: {"inlinedResponses": inlined}}}}
     async with vendor(GOOGLE) as line:
-        line.says(ONE[GOOGLE], batch)
-        read = await all_lines(line.api, await line.api.poll("batches/1"))
+        line.says(line.at.one, batch)
+        read = await line.lines()
     assert [found.custom_id for found in read] == ["a", "b", ""]
     assert read[0].body == BODIES[GOOGLE] and type(read[1].error) is RateLimited and read[2].error is not None
 
@@ -245,12 +225,12 @@ async def test_xais_pages_are_read_one_after_the_other() -> None:
         for n, token in enumerate(("a", "b", ""))
     ]
     async with vendor(XAI) as line:
-        line.says(ONE[XAI], ENDED[XAI])
-        line.says(RESULTS[XAI], *pages)
-        found = await line.api.poll(IDS[XAI])
-        read = [(one.custom_id, len(line.sent(RESULTS[XAI]))) async for one in line.api.results(found)]
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, *pages)
+        found = await line.poll()
+        read = [(one.custom_id, len(line.sent(line.at.results))) async for one in line.api.results(found)]
         assert read == [("0", 1), ("1", 2), ("2", 3)]
-        queries = [got.query for got in line.sent(RESULTS[XAI])]
+        queries = [got.query for got in line.sent(line.at.results)]
         assert queries == [
             {"limit": "1000", **more} for more in ({}, {"pagination_token": "a"}, {"pagination_token": "b"})
         ]
@@ -259,44 +239,40 @@ async def test_xais_pages_are_read_one_after_the_other() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_results_that_are_gone(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
-        found = await line.api.poll(IDS[kind])
+        found = await line.ended()
         with pytest.raises(ResultsGone):
-            await all_lines(line.api, found)
+            await line.lines(found)
 
 
 async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
     words = "You do not have permission to access the File out or it may not exist."
     async with vendor(GOOGLE) as line:
-        line.says(ONE[GOOGLE], ENDED[GOOGLE])
+        line.says(line.at.one, line.at.ended)
         found = await line.api.poll("batches/1")
-        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
+        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
         with pytest.raises(ResultsGone):
-            await all_lines(line.api, found)
-        line.says(RESULTS[GOOGLE], Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
+            await line.lines(found)
+        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
         with pytest.raises(ProviderError):
-            await all_lines(line.api, found)
+            await line.lines(found)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 503)])
 async def test_results_that_cannot_be_had_now_are_transient(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
-        line.says(ONE[kind], ENDED[kind])
-        found = await line.api.poll(IDS[kind])
-        line.says(RESULTS[kind], answer)
+        found = await line.ended()
+        line.says(line.at.results, answer)
         with pytest.raises(TransientError):
-            await all_lines(line.api, found)
+            await line.lines(found)
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
 async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
-        found = await line.api.poll(IDS[kind])
-        line.says(
-            RESULTS[kind], Scripted(jsonl(*(answered(kind, name, BODIES[kind]) for name in "ab"))[:-9], missing_bytes=9)
-        )
+        found = await line.ended()
+        whole = jsonl(*(answered(kind, name, BODIES[kind]) for name in "ab"))
+        line.says(line.at.results, Scripted(whole[:-9], missing_bytes=9))
         read = []
         with pytest.raises(TransientError) as caught:
             async for one in line.api.results(found):
@@ -320,7 +296,7 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
 
     async with vendor(kind, timeout_s=0.4) as line:
         line.handle = slow  # type: ignore[method-assign]
-        found = BatchStatus(IDS[kind], "", True, results=("files/out",))
+        found = BatchStatus(line.at.id, "", True, results=("files/out",))
         seen = []
         with pytest.raises(TransientError) as caught:
             async for one in line.api.results(found):
@@ -332,10 +308,10 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
 @pytest.mark.parametrize("kind", IN_FILES)
 async def test_a_reader_may_stop_early(kind: str) -> None:
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], jsonl(*(answered(kind, str(n), BODIES[kind]) for n in range(5000))))
-        found = await line.api.poll(IDS[kind])
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, jsonl(*(answered(kind, str(n), BODIES[kind]) for n in range(5000))))
+        found = await line.poll()
         async for one in line.api.results(found):
             assert json.dumps(one.body)
             break
-        assert len(await all_lines(line.api, found)) == 5000
+        assert len(await line.lines(found)) == 5000

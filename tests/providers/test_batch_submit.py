@@ -12,23 +12,11 @@ from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, Ra
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi
-from tests.providers.batch_vendor import (
-    CREATE,
-    HANG,
-    KINDS,
-    RESET,
-    TAG,
-    UPLOAD,
-    Scripted,
-    all_lines,
-    job,
-    patience_s,
-    vendor,
-)
+from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, TAG, Scripted, job, patience_s, vendor
 from tests.providers.conftest import KEY
 
 LINES = '{"a":"x\u2028y"}\n{"b":2}\n'.encode()
-UPLOADING = tuple(UPLOAD)
+UPLOADING = ("openai", "google", "xai")
 MADE = {"id": "batch_1", "name": "batches/1", "new_field": 1}
 
 
@@ -52,7 +40,7 @@ async def test_openai_is_sent_a_file_and_a_batch_of_it() -> None:
 @pytest.mark.parametrize(("version", "sent"), [(None, "2026-10-21"), ("2023-06-01", "2023-06-01")])
 async def test_anthropic_is_sent_all_requests_at_once(version: str | None, sent: str) -> None:
     async with vendor("anthropic") as line:
-        line.says(CREATE["anthropic"], MADE)
+        line.says(line.at.create, MADE)
         assert await line.api.submit(job("anthropic", LINES, version)) == "batch_1"
     (create,) = line.got
     assert json.loads(create.body) == {"requests": [{"a": "x\u2028y"}, {"b": 2}]}
@@ -64,7 +52,7 @@ async def test_anthropic_is_sent_all_requests_at_once(version: str | None, sent:
 async def test_anthropics_lines_are_joined_wherever_they_are_cut() -> None:
     lines = b"".join(b'{"custom_id":"%d","params":"%s"}\n' % (n, b"y" * (n % 977)) for n in range(6000))
     async with vendor("anthropic") as line:
-        line.says(CREATE["anthropic"], MADE)
+        line.says(line.at.create, MADE)
         await line.api.submit(job("anthropic", lines))
     requests = json.loads(line.got[0].body)["requests"]
     assert requests == [json.loads(raw) for raw in lines.splitlines()]
@@ -74,7 +62,7 @@ async def test_anthropics_lines_are_joined_wherever_they_are_cut() -> None:
 async def test_gemini_is_sent_a_file_in_two_steps_and_a_batch_of_it(version: str | None, sent: str) -> None:
     async with vendor("google") as line:
         line.takes_uploads()
-        line.says(f"POST /upload/{sent}/files", *line.answers[UPLOAD["google"]])
+        line.says(f"POST /upload/{sent}/files", *line.answers[line.at.upload])
         line.says(f"POST /{sent}/models/m:batchGenerateContent", MADE)
         assert await line.api.submit(job("google", LINES, version)) == "batches/1"
     begin, upload, create = line.got
@@ -124,10 +112,10 @@ async def test_an_unclear_answer_leaves_it_in_doubt_and_is_not_asked_again(kind:
     answer, expected = UNCLEAR[how]
     async with vendor(kind, max(1.0, patience_s(answer))) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], answer)
+        line.says(line.at.create, answer)
         with pytest.raises(InDoubt) as caught:
             await line.api.submit(job(kind))
-        assert len(line.sent(CREATE[kind])) == 1
+        assert len(line.sent(line.at.create)) == 1
         assert not any(got.route.startswith("DELETE") for got in line.got)
     assert expected is None or caught.value.kind is expected
 
@@ -159,11 +147,11 @@ async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Scripted(body, status, {"retry-after": "7"}))
+        line.says(line.at.create, Scripted(body, status, {"retry-after": "7"}))
         with pytest.raises(error) as caught:
             await line.api.submit(job(kind))
         assert not isinstance(caught.value, InDoubt)
-        assert len(line.sent(CREATE[kind])) == 1
+        assert len(line.sent(line.at.create)) == 1
         deleted = [got.route for got in line.got if got.route.startswith("DELETE")]
     assert deleted == {"openai": ["DELETE /files/in"], "google": ["DELETE /v1beta/files/in"]}.get(kind, [])
     if isinstance(caught.value, RateLimited):
@@ -176,11 +164,11 @@ async def test_a_clear_refusal_is_classified_as_online_and_its_file_deleted(
 )
 async def test_a_failed_upload_makes_no_batch_and_leaves_no_doubt(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
-        line.says(UPLOAD[kind], answer)
+        line.says(line.at.upload, answer)
         with pytest.raises(TransientError) as caught:
             await line.api.submit(job(kind))
         assert not isinstance(caught.value, InDoubt)
-        assert [got.route for got in line.got] == [UPLOAD[kind]]
+        assert [got.route for got in line.got] == [line.at.upload]
 
 
 @pytest.mark.parametrize("answer", [RESET, Scripted("", 500, {"X-Goog-Upload-Status": "cancelled"})])
@@ -191,11 +179,11 @@ async def test_a_failed_second_step_leaves_no_doubt_either(answer: Scripted) -> 
         with pytest.raises(TransientError) as caught:
             await line.api.submit(job("google"))
         assert not isinstance(caught.value, InDoubt)
-        assert not line.sent(CREATE["google"])
+        assert not line.sent(line.at.create)
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("route", [UPLOAD["google"], "POST /to-here"])
+@pytest.mark.parametrize("route", [ROUTES["google"].upload, "POST /to-here"])
 async def test_geminis_upload_follows_no_redirect(route: str, status: int) -> None:
     """Prompts would go where nobody chose, in either step."""
     async with vendor("google") as line, vendor("google") as elsewhere:
@@ -204,7 +192,7 @@ async def test_geminis_upload_follows_no_redirect(route: str, status: int) -> No
         line.says(route, Scripted("<html>moved</html>", status, {"location": f"{elsewhere.url}/to-here"}))
         with pytest.raises(ProviderError, match="redirects are not followed"):
             await line.api.submit(job("google"))
-        assert len(line.sent(route)) == 1 and not line.sent(CREATE["google"])
+        assert len(line.sent(route)) == 1 and not line.sent(line.at.create)
         assert elsewhere.got == []
 
 
@@ -225,7 +213,7 @@ async def test_gemini_is_sent_long_files_in_pieces() -> None:
         line.takes_uploads()
         (last,) = line.answers["POST /to-here"]
         line.says("POST /to-here", Scripted({}, headers={"X-Goog-Upload-Status": "active"}), last)
-        line.says(CREATE["google"], MADE)
+        line.says(line.at.create, MADE)
         await line.api.submit(job("google", lines))
     first, second = line.sent("POST /to-here")
     assert first.body + second.body == lines
@@ -247,7 +235,7 @@ async def test_an_endpoint_without_batches_says_so() -> None:
 async def test_a_create_verb_that_does_not_exist_makes_no_batch_and_leaves_no_doubt(kind: str, status: int) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Scripted({"error": {"message": "no"}}, status))
+        line.says(line.at.create, Scripted({"error": {"message": "no"}}, status))
         with pytest.raises(NoBatchApi):
             await line.api.submit(job(kind))
 
@@ -272,7 +260,7 @@ NOT_BY_BATCH: list[tuple[str, int, dict[str, object]]] = [
 async def test_a_refusal_of_the_batch_is_none_of_the_model(kind: str, status: int, body: dict[str, object]) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Scripted(body, status))
+        line.says(line.at.create, Scripted(body, status))
         with pytest.raises(BatchRefused) as caught:
             await line.api.submit(job(kind))
         assert type(caught.value) is BatchRefused
@@ -291,7 +279,7 @@ async def test_malformed_rows_are_told_apart_from_a_refused_model(
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], Scripted(said("INVALID_ARGUMENT", message), 400))
+        line.says(line.at.create, Scripted(said("INVALID_ARGUMENT", message), 400))
         with pytest.raises(BadRows) as caught:
             await line.api.submit(job(kind))
         assert caught.value.rows == rows
@@ -313,7 +301,7 @@ async def test_every_verb_of_geminis_batches_asks_under_the_same_version(monkeyp
             with suppress(CallError):
                 await one
         with suppress(CallError):
-            await all_lines(api, BatchStatus("batches/1", "", True, results=("files/out",)))
+            await line.lines(BatchStatus("batches/1", "", True, results=("files/out",)))
         assert len(line.got) >= 7
         assert all("/v1alpha/" in got.route for got in line.got)
 

@@ -15,23 +15,9 @@ from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.secrets import Secrets
-from tests.providers.batch_vendor import (
-    CANCEL,
-    CREATE,
-    ENDED,
-    IDS,
-    ONE,
-    RESULTS,
-    UPLOAD,
-    Scripted,
-    all_lines,
-    answered,
-    job,
-    sent_results,
-    vendor,
-)
 from tests.providers.batch_vendor import KINDS as BATCH_KINDS
-from tests.providers.conftest import KEY, KINDS, Connect, Script, chat_call, entry
+from tests.providers.batch_vendor import Scripted, answered, job, sent_results, vendor
+from tests.providers.conftest import KEY, KINDS, Connect, Script, candidate, chat_call, choice, entry, message
 
 ODD = "sk/proj+Ab12cd34==&'\"x y"
 SPELLINGS: dict[str, Callable[[str], str]] = {
@@ -63,32 +49,14 @@ def test_a_header_is_masked_with_and_without_its_scheme_and_text_without_secrets
 
 
 BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
-    "openai": lambda key: {
-        "model": key,
-        "provider": key,
-        "choices": [{"message": {"content": f"It is {key}."}, "finish_reason": "stop"}],
-        "usage": {"prompt_tokens": 1, "completion_tokens": 1},
-    },
-    "anthropic": lambda key: {
-        "model": key,
-        "content": [{"type": "text", "text": f"It is {key}."}],
-        "stop_reason": "end_turn",
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    },
-    "google": lambda key: {
-        "modelVersion": key,
-        "candidates": [{"content": {"parts": [{"text": f"It is {key}."}]}, "finishReason": "STOP"}],
-        "usageMetadata": {"promptTokenCount": 1, "candidatesTokenCount": 1},
-    },
+    "openai": lambda key: choice(f"It is {key}.") | {"model": key, "provider": key},
+    "anthropic": lambda key: message(f"It is {key}.") | {"model": key},
+    "google": lambda key: candidate(f"It is {key}.") | {"modelVersion": key},
 }
 REFUSED: dict[str, Callable[[str], dict[str, Any]]] = {
-    "openai": lambda key: {"choices": [{"message": {"refusal": key}}]},
-    "anthropic": lambda key: {
-        **BODIES["anthropic"](key),
-        "stop_reason": "refusal",
-        "stop_details": {"explanation": key},
-    },
-    "google": lambda key: {"candidates": [{"finishReason": "SAFETY", "finishMessage": key}]},
+    "openai": lambda key: choice(None, refusal=key),
+    "anthropic": lambda key: message(None, "refusal", stop_details={"explanation": key}),
+    "google": lambda key: candidate(None, "SAFETY", finishMessage=key),
 }
 
 
@@ -110,9 +78,9 @@ async def test_a_key_in_a_good_answer_is_not_stored(
 async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: str) -> None:
     spoken = "openai" if kind == "xai" else kind
     async with vendor(kind) as line:
-        line.says(ONE[kind], ENDED[kind])
-        line.says(RESULTS[kind], sent_results(kind, answered(kind, "1", BODIES[spoken](KEY))))
-        (found,) = await all_lines(line.api, await line.api.poll(IDS[kind]))
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, sent_results(kind, answered(kind, "1", BODIES[spoken](KEY))))
+        (found,) = await line.lines()
     assert found.body is not None
     answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
     assert answer.text == "It is [key]." and KEY not in repr(answer)
@@ -168,17 +136,17 @@ async def test_headers_from_the_environment_are_sent_with_every_batch_verb(
 ) -> None:
     async with vendor(kind) as line:
         line.takes_uploads()
-        line.says(CREATE[kind], {"id": "batch_1", "batch_id": "batch_1", "name": "batches/1"})
-        line.says(ONE[kind], ENDED[kind])
-        line.says(CANCEL[kind], {})
-        line.says(RESULTS[kind], sent_results(kind))
+        line.says(line.at.create, {"id": "batch_1", "batch_id": "batch_1", "name": "batches/1"})
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.cancel, {})
+        line.says(line.at.results, sent_results(kind))
         api = connect_batch(account(kind, monkeypatch, line.url))
         await api.submit(job(kind))
-        await all_lines(api, await api.poll(IDS[kind]))
-        await api.cancel(IDS[kind])
+        assert [one async for one in api.results(await api.poll(line.at.id))] == []
+        await api.cancel(line.at.id)
         await api.close()
     assert {"POST /to-here"} <= {got.route for got in line.got} or kind != "google"
-    assert len(line.got) >= 4 + (kind in UPLOAD)
+    assert len(line.got) >= 4 + bool(line.at.upload)
     assert {got.headers.get("x-team-token") for got in line.got} == {"Bearer team-token-0123456789"}
 
 
@@ -186,8 +154,8 @@ async def test_an_upload_to_another_host_carries_no_header_of_the_accounts(monke
     async with vendor("google") as line:
         line.takes_uploads()
         elsewhere = line.url.replace("127.0.0.1", "localhost")
-        line.says(UPLOAD["google"], Scripted(headers={"X-Goog-Upload-URL": f"{elsewhere}/to-here?upload_id=7"}))
-        line.says(CREATE["google"], {"name": "batches/1"})
+        line.says(line.at.upload, Scripted(headers={"X-Goog-Upload-URL": f"{elsewhere}/to-here?upload_id=7"}))
+        line.says(line.at.create, {"name": "batches/1"})
         api = connect_batch(account("google", monkeypatch, line.url))
         await api.submit(job("google"))
         await api.close()

@@ -8,26 +8,11 @@ from typing import Any
 import anthropic
 import pytest
 
-from tests.simulator.conftest import Line, Start
+from tests.simulator.batches import SCHEMA, AnthropicClient
+from tests.simulator.conftest import Start
 
 PATH = "/anthropic/v1/messages"
 OLD, NEW = "2023-06-01", "2026-10-21"
-SCHEMA = {
-    "type": "object",
-    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
-    "required": ["issues"],
-    "additionalProperties": False,
-}
-
-
-def client(line: Line, version: str = NEW) -> anthropic.AsyncAnthropic:
-    return anthropic.AsyncAnthropic(
-        api_key="k",
-        base_url=line.url + "/anthropic",
-        max_retries=0,
-        default_headers={"anthropic-version": version},
-        _strict_response_validation=True,
-    )
 
 
 def body(model: str = "claude-opus-4-6", **more: Any) -> dict[str, Any]:
@@ -39,7 +24,7 @@ def headers(version: str | None = OLD, **more: str) -> dict[str, str]:
 
 
 async def test_message_in_strict_mode(start: Start) -> None:
-    message = await client(await start()).messages.create(**body(system="You are brief."))
+    message = await AnthropicClient(await start()).messages.create(**body(system="You are brief."))
     assert message.stop_reason == "end_turn" and message.model == "claude-opus-4-6"
     assert [block.type for block in message.content] == ["text"]
     assert message.usage.cache_read_input_tokens == 0 and message.usage.service_tier == "standard"
@@ -48,13 +33,13 @@ async def test_message_in_strict_mode(start: Start) -> None:
 
 async def test_structured_answers(start: Start) -> None:
     config: Any = {"format": {"type": "json_schema", "schema": SCHEMA}}
-    message = await client(await start()).messages.create(**body(output_config=config))
+    message = await AnthropicClient(await start()).messages.create(**body(output_config=config))
     block = message.content[0]
     assert block.type == "text" and set(json.loads(block.text)["issues"]) <= {"A", "B"}
 
 
 async def test_thinking_comes_first_and_counts(start: Start) -> None:
-    create = client(await start()).messages.create
+    create = AnthropicClient(await start()).messages.create
     message = await create(**body("claude-opus-5-5", max_tokens=4000))
     assert [block.type for block in message.content] == ["thinking", "text"]
     assert message.usage.output_tokens_details
@@ -65,9 +50,9 @@ async def test_thinking_comes_first_and_counts(start: Start) -> None:
 
 async def test_sampling_is_accepted_under_the_old_version_only(start: Start) -> None:
     line = await start()
-    assert (await client(line, OLD).messages.create(**body(), extra_body={"temperature": 0})).content
+    assert (await AnthropicClient(line, OLD).messages.create(**body(), extra_body={"temperature": 0})).content
     with pytest.raises(anthropic.BadRequestError, match="temperature"):
-        await client(line).messages.create(**body(), extra_body={"temperature": 1})
+        await AnthropicClient(line).messages.create(**body(), extra_body={"temperature": 1})
 
 
 async def test_cache_control_writes_and_reads(start: Start) -> None:
@@ -75,14 +60,14 @@ async def test_cache_control_writes_and_reads(start: Start) -> None:
     models = {"hit": {"cached": 1, "price": price}, "miss": {"price": price}}
     line = await start(accounts={"anthropic": {"models": models}})
     block: Any = {"type": "text", "text": "word " * 2000, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    hit = (await client(line).messages.create(**body("hit", system=[block]))).usage
+    hit = (await AnthropicClient(line).messages.create(**body("hit", system=[block]))).usage
     assert hit.cache_read_input_tokens and hit.cache_read_input_tokens >= 1024 > hit.input_tokens
-    miss = (await client(line).messages.create(**body("miss", system=[block]))).usage
+    miss = (await AnthropicClient(line).messages.create(**body("miss", system=[block]))).usage
     assert miss.cache_creation_input_tokens == hit.cache_read_input_tokens
     assert miss.cache_creation
     meter = await line.get("/_meter")
     assert meter["nanousd"] == (hit.input_tokens + miss.input_tokens) * 2000 + hit.cache_read_input_tokens * 2700
-    plain = (await client(line).messages.create(**body("miss", system="word " * 2000))).usage
+    plain = (await AnthropicClient(line).messages.create(**body("miss", system="word " * 2000))).usage
     assert plain.cache_creation_input_tokens == plain.cache_read_input_tokens == 0
 
 
@@ -137,13 +122,13 @@ async def test_keys_in_either_header(start: Start) -> None:
 async def test_models_with_their_lifecycle(start: Start) -> None:
     models = {"claude-a": {}, "claude-b": {"retired": True}, "*": {}}
     line = await start(accounts={"anthropic": {"models": models}})
-    found = [(model.id, model.lifecycle) async for model in client(line).models.list()]
+    found = [(model.id, model.lifecycle) async for model in AnthropicClient(line).models.list()]
     assert found == [("claude-a", "active"), ("claude-b", "retired")]
 
 
 async def test_refusals_empties_and_substitutes(start: Start) -> None:
     models = {"refuser": {"refused": 1}, "mute": {"empty": 1}, "cut": {"cut": 1}, "alias": {"reports_as": "x"}}
-    create = client(await start(accounts={"anthropic": {"models": models}})).messages.create
+    create = AnthropicClient(await start(accounts={"anthropic": {"models": models}})).messages.create
     refused = await create(**body("refuser"))
     assert refused.stop_reason == "refusal" and refused.content == [] and refused.stop_details
     mute = await create(**body("mute"))
@@ -168,11 +153,11 @@ async def test_rate_limits(start: Start, says: bool) -> None:
 async def test_spend_limit_and_overload(start: Start) -> None:
     line = await start(accounts={"anthropic": {"quota_calls": 0, "models": {"m": {}}}})
     with pytest.raises(anthropic.RateLimitError) as caught:
-        await client(line).messages.create(**body("m"))
+        await AnthropicClient(line).messages.create(**body("m"))
     assert caught.value.error_code == "enforced_spend_limit_reached"
     assert "retry-after" not in caught.value.response.headers
     await line.control("/_quota", {"anthropic": None})
     await line.control("/_faults", [{"kind": "status", "status": 529, "probability": 1}])
     with pytest.raises(anthropic.InternalServerError, match="Overloaded") as overloaded:
-        await client(line).messages.create(**body("m"))
+        await AnthropicClient(line).messages.create(**body("m"))
     assert overloaded.value.status_code == 529

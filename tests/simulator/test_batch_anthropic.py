@@ -11,15 +11,7 @@ import pytest
 from anthropic.types.messages import MessageBatchIndividualResponse
 
 from hab_simulator.anthropic import batch as batches
-from tests.simulator.batches import (
-    SOON,
-    anthropic_client,
-    end_anthropic,
-    params,
-    parsed,
-    results,
-    submit_anthropic,
-)
+from tests.simulator.batches import SOON, AnthropicClient, params, parsed
 from tests.simulator.conftest import KEYS, Start
 
 PATH = "/anthropic/v1/messages/batches"
@@ -27,8 +19,8 @@ PATH = "/anthropic/v1/messages/batches"
 
 async def test_from_create_to_delete(start: Start) -> None:
     line = await start(batch={"turnaround": {"kind": "fixed", "value_s": 1.0}})
-    client = anthropic_client(line)
-    made = await submit_anthropic(client, 6)
+    client = AnthropicClient(line)
+    made = await client.submit(6)
     counts = {"processing": 6, "succeeded": 0, "errored": 0, "canceled": 0, "expired": 0}
     assert (made.processing_status, made.request_counts.to_dict()) == ("in_progress", counts)
     assert made.expires_at - made.created_at == timedelta(days=1) and made.results_url is None
@@ -36,10 +28,10 @@ async def test_from_create_to_delete(start: Start) -> None:
         await client.messages.batches.results(made.id)
     with pytest.raises(anthropic.BadRequestError):
         await client.messages.batches.delete(made.id)
-    ended = await end_anthropic(client, made.id)
+    ended = await client.end(made.id)
     assert ended.ended_at and ended.request_counts.to_dict() == counts | {"processing": 0, "succeeded": 6}
     assert str(ended.results_url).startswith(line.url)
-    found = await results(client, made.id)
+    found = await client.results(made.id)
     assert set(found) == {f"c{number}" for number in range(6)}
     assert {one.message.usage.service_tier for one in found.values()} == {"batch"}
     async with line.session.get(str(ended.results_url), headers=KEYS) as reply:
@@ -55,26 +47,25 @@ async def test_from_create_to_delete(start: Start) -> None:
 
 async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
     line = await start(batch=SOON)
-    client = anthropic_client(line)
-    batch = await submit_anthropic(client, 1)
-    await end_anthropic(client, batch.id)
+    client = AnthropicClient(line)
+    batch = await client.run(1)
     _, _, online = await line.post("/anthropic/v1/messages", params(0))
     online["usage"]["service_tier"] = "batch"
-    assert (await results(client, batch.id))["c0"].message.to_dict(mode="json") == online
+    assert (await client.results(batch.id))["c0"].message.to_dict(mode="json") == online
 
 
 async def test_bad_params_are_errored_results_under_the_version_of_the_create(start: Start) -> None:
     line = await start(batch=SOON)
     bodies = [params(0), params(1) | {"temperature": 0}, params(2) | {"model": "claude-3-opus-20240229"}]
     requests = [{"custom_id": f"c{number}", "params": body} for number, body in enumerate(bodies)]
-    client = anthropic_client(line)
+    client = AnthropicClient(line)
     for version, temperature in (("2023-06-01", "succeeded"), ("2026-10-21", "errored")):
         batch = await client.messages.batches.create(
             requests=requests,  # type: ignore[arg-type]
             extra_headers={"anthropic-version": version},
         )
-        ended = await end_anthropic(client, batch.id)
-        found = await results(client, batch.id)
+        ended = await client.end(batch.id)
+        found = await client.results(batch.id)
         assert [found[f"c{number}"].type for number in range(3)] == ["succeeded", temperature, "errored"]
         assert found["c2"].error.error.type == "not_found_error"
         assert ended.request_counts.succeeded + ended.request_counts.errored == 3
@@ -83,8 +74,8 @@ async def test_bad_params_are_errored_results_under_the_version_of_the_create(st
 
 
 async def test_lists_page_newest_first_in_both_directions(start: Start) -> None:
-    client = anthropic_client(await start(batch=SOON))
-    made = [(await submit_anthropic(client, 1)).id for _ in range(5)]
+    client = AnthropicClient(await start(batch=SOON))
+    made = [(await client.submit(1)).id for _ in range(5)]
     first = await client.messages.batches.list(limit=2)
     assert [one.id for one in first.data] == made[:2:-1] and first.has_more and first.last_id == made[3]
     assert [one.id async for one in client.messages.batches.list(limit=2)] == made[::-1]
@@ -119,28 +110,28 @@ async def test_a_bad_envelope_is_refused_at_once(start: Start, body: Any, words:
 
 async def test_sizes_queue_and_version(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     line = await start(accounts={"anthropic": {"batch_queue_rows": 5}})
-    client = anthropic_client(line)
-    await submit_anthropic(client, 4)
+    client = AnthropicClient(line)
+    await client.submit(4)
     with pytest.raises(anthropic.RateLimitError):
-        await submit_anthropic(client, 2)
-    await submit_anthropic(client, 1)
+        await client.submit(2)
+    await client.submit(1)
     assert (await line.post(PATH, {"requests": [item("a")]}, {"x-api-key": "k"}))[0] == 400
     monkeypatch.setattr(batches, "_MAX_BYTES", 100)
     with pytest.raises(anthropic.RequestTooLargeError):
-        await submit_anthropic(client, 4)
+        await client.submit(4)
 
 
 async def test_cancel_keeps_what_was_done(start: Start) -> None:
     settings = {"turnaround": {"kind": "fixed", "value_s": 3600.0}, "cancelling_s": 360.0}
     line = await start(batch=settings, speed=3600)
-    client = anthropic_client(line)
-    batch = await submit_anthropic(client, 40)
+    client = AnthropicClient(line)
+    batch = await client.submit(40)
     await asyncio.sleep(0.4)
     canceling = await client.messages.batches.cancel(batch.id)
     assert canceling.processing_status == "canceling" and canceling.cancel_initiated_at
-    ended = await end_anthropic(client, batch.id)
+    ended = await client.end(batch.id)
     counts = ended.request_counts
     assert counts.succeeded and counts.canceled and counts.succeeded + counts.canceled == 40
     assert (await line.get("/_meter"))["batch"]["lines_billed"] == counts.succeeded
-    kinds = [one.type for one in (await results(client, batch.id)).values()]
+    kinds = [one.type for one in (await client.results(batch.id)).values()]
     assert (kinds.count("succeeded"), kinds.count("canceled")) == (counts.succeeded, counts.canceled)

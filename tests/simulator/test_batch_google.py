@@ -9,15 +9,7 @@ from typing import Any
 import pytest
 from google.genai import errors, types
 
-from tests.simulator.batches import (
-    SOON,
-    contents,
-    end_google,
-    google_client,
-    google_results,
-    submit_google,
-    upload,
-)
+from tests.simulator.batches import SOON, GoogleClient, contents
 from tests.simulator.conftest import Line, Start
 
 CREATE = "/google/v1/models/gemini-3.8-flash:batchGenerateContent"
@@ -26,12 +18,12 @@ SUCCEEDED = types.JobState.JOB_STATE_SUCCEEDED
 
 async def test_from_upload_to_delete(start: Start) -> None:
     line = await start(batch=SOON)
-    client = google_client(line)
-    job = await submit_google(client, 6, "tag-1")
+    client = GoogleClient(line)
+    job = await client.submit(6, "tag-1")
     assert (job.state, job.display_name) == (types.JobState.JOB_STATE_PENDING, "tag-1")
-    ended = await end_google(client, job.name)
+    ended = await client.end(job.name)
     assert ended.state == SUCCEEDED and ended.end_time and ended.model == "models/gemini-3.8-flash"
-    found = await google_results(client, ended)
+    found = await client.results(ended)
     assert {one["key"] for one in found} == {f"c{number}" for number in range(6)}
     for one in found:
         types.GenerateContentResponse.model_validate(one["response"])
@@ -51,7 +43,7 @@ async def test_from_upload_to_delete(start: Start) -> None:
 
 
 async def test_uploads_in_several_chunks(start: Start) -> None:
-    client = google_client(await start())
+    client = GoogleClient(await start())
     data = bytes(range(256)) * (9 * 4096 + 1)
     for upload_in in (client.aio.files.upload, None):
         config = types.UploadFileConfig(mime_type="application/jsonl")
@@ -63,56 +55,49 @@ async def test_uploads_in_several_chunks(start: Start) -> None:
 
 
 async def test_inline_requests_bring_inline_responses_with_their_metadata(start: Start) -> None:
-    client = google_client(await start(batch=SOON))
+    client = GoogleClient(await start(batch=SOON))
     source = [types.InlinedRequest(contents=f"question {number}", metadata={"id": f"c{number}"}) for number in range(3)]
     job = await client.aio.batches.create(model="gemini-3.8-flash", src=source)
-    ended = await end_google(client, job.name)
+    ended = await client.end(job.name)
     assert ended.dest and ended.dest.inlined_responses and ended.dest.file_name is None
     assert {str(one.metadata) for one in ended.dest.inlined_responses} == {f"{{'id': 'c{n}'}}" for n in range(3)}
     assert all(one.response and one.response.text for one in ended.dest.inlined_responses)
 
 
 async def test_a_small_file_may_come_back_inline(start: Start) -> None:
-    client = google_client(await start(batch=SOON | {"inline_rows": 3}))
-    small, large = await submit_google(client, 3), await submit_google(client, 4)
-    ended = await end_google(client, small.name)
+    client = GoogleClient(await start(batch=SOON | {"inline_rows": 3}))
+    small, large = await client.submit(3), await client.submit(4)
+    ended = await client.end(small.name)
     assert ended.dest and ended.dest.file_name is None and ended.dest.inlined_responses
     assert sorted(str((one.metadata or {})["key"]) for one in ended.dest.inlined_responses) == ["c0", "c1", "c2"]
-    assert len(await google_results(client, await end_google(client, large.name))) == 4
+    assert len(await client.results(await client.end(large.name))) == 4
 
 
 async def test_embeddings_in_a_file_and_inline(start: Start) -> None:
-    client = google_client(await start(batch=SOON))
+    client = GoogleClient(await start(batch=SOON))
     request = {"content": {"parts": [{"text": "my dog"}]}, "output_dimensionality": 128}
-    name = await upload(client, [{"key": "a", "request": request}])
+    name = await client.upload([{"key": "a", "request": request}])
     model = "gemini-embedding-001"
     job = await client.aio.batches.create_embeddings(model=model, src=types.EmbeddingsBatchJobSource(file_name=name))
-    [one] = await google_results(client, await end_google(client, job.name))
+    [one] = await client.results(await client.end(job.name))
     assert len(one["response"]["embedding"]["values"]) == 128
     assert one["response"]["usageMetadata"]["promptTokenCount"] == 2
     texts: list[types.PartUnion] = ["my dog", "a cat"]
     batch = types.EmbedContentBatch(contents=texts, config=types.EmbedContentConfig(output_dimensionality=128))
     source = types.EmbeddingsBatchJobSource(inlined_requests=batch)
-    inline = await end_google(client, (await client.aio.batches.create_embeddings(model=model, src=source)).name)
+    inline = await client.end((await client.aio.batches.create_embeddings(model=model, src=source)).name)
     assert inline.dest and inline.dest.inlined_embed_content_responses
     answers = [one.response for one in inline.dest.inlined_embed_content_responses]
     assert [answer.token_count for answer in answers if answer] == [2, 2]
     assert all(answer and answer.embedding and len(answer.embedding.values or []) == 128 for answer in answers)
 
 
-async def test_online_embeddings_tell_their_tokens(start: Start) -> None:
-    google = google_client(await start())
-    texts: list[types.PartUnionDict] = ["my dog", "a cat"]
-    reply = await google.aio.models.embed_content(model="gemini-embedding-001", contents=texts)
-    assert reply.usage_metadata and reply.usage_metadata.prompt_token_count == 4
-
-
 async def test_errors_stand_in_their_lines_as_grpc_status(start: Start) -> None:
-    client = google_client(await start(batch=SOON))
+    client = GoogleClient(await start(batch=SOON))
     bad = contents(1) | {"thinking_config": {}}
-    name = await upload(client, [{"key": "good", "request": contents(1)}, {"key": "bad", "request": bad}])
+    name = await client.upload([{"key": "good", "request": contents(1)}, {"key": "bad", "request": bad}])
     job = await client.aio.batches.create(model="gemini-3.8-flash", src=name)
-    found = {one["key"]: one for one in await google_results(client, await end_google(client, job.name))}
+    found = {one["key"]: one for one in await client.results(await client.end(job.name))}
     assert "response" in found["good"] and set(found["bad"]["error"]) == {"code", "message"}
     assert found["bad"]["error"]["code"] == 3
     types.JobError.model_validate(found["bad"]["error"])
@@ -121,7 +106,7 @@ async def test_errors_stand_in_their_lines_as_grpc_status(start: Start) -> None:
 @pytest.mark.parametrize("data", [b"", b"no json\n", b'{"key": "a"}\n'])
 async def test_bad_files_make_no_batch(start: Start, data: bytes) -> None:
     line = await start(batch=SOON)
-    client = google_client(line)
+    client = GoogleClient(line)
     config = types.UploadFileConfig(mime_type="application/jsonl")
     file = await client.aio.files.upload(file=io.BytesIO(data), config=config)
     with pytest.raises(errors.ClientError) as refused:
@@ -133,19 +118,19 @@ async def test_bad_files_make_no_batch(start: Start, data: bytes) -> None:
 async def test_one_malformed_row_of_many_makes_no_batch_and_is_not_named(start: Start) -> None:
     line = await start(batch=SOON | {"lines": {"malformed": 1.0}})
     with pytest.raises(errors.ClientError, match=r"INVALID_ARGUMENT.*Request contains an invalid argument\."):
-        await submit_google(google_client(line), 3)
+        await GoogleClient(line).submit(3)
 
 
 async def test_a_model_that_takes_no_batches_is_not_found(start: Start) -> None:
     models = {"gemini-3.8-flash": {"by_batch": "refused"}}
     line = await start(batch=SOON, accounts={"google": {"models": models}})
     with pytest.raises(errors.ClientError, match="not supported for batchGenerateContent"):
-        await submit_google(google_client(line), 3)
+        await GoogleClient(line).submit(3)
 
 
 async def test_lists_page_newest_first(start: Start) -> None:
-    client = google_client(await start(batch=SOON))
-    made = [(await submit_google(client, 1, f"tag-{number}")).name for number in range(5)]
+    client = GoogleClient(await start(batch=SOON))
+    made = [(await client.submit(1, f"tag-{number}")).name for number in range(5)]
     pager = await client.aio.batches.list(config={"page_size": 2})
     assert [(job.name, job.display_name) for job in pager.page] == [(made[4], "tag-4"), (made[3], "tag-3")]
     assert [job.name async for job in pager] == made[::-1]
@@ -154,11 +139,11 @@ async def test_lists_page_newest_first(start: Start) -> None:
 
 async def test_cancelled_batches_have_no_results_and_cost_nothing(start: Start) -> None:
     line = await start(batch={"turnaround": {"kind": "fixed", "value_s": 3600.0}}, speed=3600)
-    client = google_client(line)
-    job = await submit_google(client, 10)
+    client = GoogleClient(line)
+    job = await client.submit(10)
     await asyncio.sleep(0.3)
     await client.aio.batches.cancel(name=str(job.name))
-    ended = await end_google(client, job.name)
+    ended = await client.end(job.name)
     assert ended.state == types.JobState.JOB_STATE_CANCELLED and ended.dest is None
     meter = (await line.get("/_meter"))["batch"]
     assert (meter["cancelled"], meter["lines_undone"], meter["lines_billed"], meter["nanousd"]) == (1, 10, 0, 0)
@@ -169,16 +154,16 @@ async def test_cancelled_batches_have_no_results_and_cost_nothing(start: Start) 
 async def test_jobs_and_tokens_in_the_queue_are_limited(start: Start) -> None:
     models = {"gemini-3.8-flash": {"batch_queue_tokens": 100}}
     slow = {"turnaround": {"kind": "fixed", "value_s": 600}}
-    client = google_client(await start(batch=slow, accounts={"google": {"models": models, "batch_jobs": 2}}))
-    first = await submit_google(client, 6)
+    client = GoogleClient(await start(batch=slow, accounts={"google": {"models": models, "batch_jobs": 2}}))
+    first = await client.submit(6)
     with pytest.raises(errors.ClientError, match="Enqueued token"):
-        await submit_google(client, 6)
-    await submit_google(client, 1)
+        await client.submit(6)
+    await client.submit(1)
     with pytest.raises(errors.ClientError, match="concurrent"):
-        await submit_google(client, 1)
+        await client.submit(1)
     await client.aio.batches.cancel(name=str(first.name))
-    await end_google(client, first.name)
-    await submit_google(client, 6)
+    await client.end(first.name)
+    await client.submit(6)
 
 
 def batch(**source: Any) -> dict[str, Any]:

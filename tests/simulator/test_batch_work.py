@@ -20,18 +20,7 @@ from hab_simulator.batch import requests_array
 from hab_simulator.batch.clock import VendorClock
 from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.spool import Entry, Lines, Spool
-from tests.simulator.batches import (
-    anthropic_client,
-    chat,
-    content,
-    end_anthropic,
-    end_openai,
-    openai_client,
-    openai_line,
-    run_openai,
-    submit_anthropic,
-    submit_openai,
-)
+from tests.simulator.batches import AnthropicClient, OpenAiClient, chat, openai_line
 from tests.simulator.conftest import Line, Start
 
 ROWS = 4000
@@ -39,23 +28,15 @@ ROWS = 4000
 
 async def test_other_requests_are_answered_while_lines_are(start: Start) -> None:
     line = await start(batch={"turnaround": {"kind": "none"}})
-    client = openai_client(line)
-    batch = await submit_openai(client, map(openai_line, range(ROWS)))
+    client = OpenAiClient(line)
+    batch = await client.submit(map(openai_line, range(ROWS)))
     began, waits = time.perf_counter(), list[float]()
     while (await line.get("/_batches"))[0]["state"] != "completed":
         asked = time.perf_counter()
         assert (await line.post("/openai/v1/chat/completions", chat(-len(waits))))[0] == 200
         waits.append(time.perf_counter() - asked)
     assert len(waits) >= 4 and max(waits) < (time.perf_counter() - began) / 2
-    assert len(await content(client, (await end_openai(client, batch.id)).output_file_id)) == ROWS
-
-
-async def test_answers_are_ready_when_the_turnaround_is_over(start: Start) -> None:
-    client = openai_client(await start(batch={"turnaround": {"kind": "fixed", "value_s": 2.0}}))
-    batch = await submit_openai(client, map(openai_line, range(50)))
-    began = time.perf_counter()
-    await end_openai(client, batch.id)
-    assert 1.5 < time.perf_counter() - began < 20
+    assert len(await client.content((await client.end(batch.id)).output_file_id)) == ROWS
 
 
 async def test_lines_live_on_disk_and_go_with_the_simulator(tmp_path: Path) -> None:
@@ -63,8 +44,8 @@ async def test_lines_live_on_disk_and_go_with_the_simulator(tmp_path: Path) -> N
     async with simulator(Profile.model_validate(settings)) as url:
         async with ClientSession() as session:
             line = Line(url, session)
-            await submit_openai(openai_client(line), map(openai_line, range(100)))
-            await submit_anthropic(anthropic_client(line), 100)
+            await OpenAiClient(line).submit(map(openai_line, range(100)))
+            await AnthropicClient(line).submit(100)
             await asyncio.sleep(0.3)
         assert sum(path.stat().st_size for path in tmp_path.rglob("answered")) > 50_000
     assert list(tmp_path.iterdir()) == []
@@ -82,12 +63,12 @@ def test_a_killed_simulator_leaves_nothing_behind(tmp_path: Path, monkeypatch: p
 async def test_speed_scales_the_turnaround_and_the_vendors_clock(start: Start) -> None:
     settings = {"turnaround": {"kind": "fixed", "value_s": 1800.0}}
     line = await start(batch=settings, speed=3600)
-    client, messages = openai_client(line), anthropic_client(line)
+    client, messages = OpenAiClient(line), AnthropicClient(line)
     began = time.perf_counter()
-    ended = await run_openai(client, [openai_line(1)])
+    ended = await client.run([openai_line(1)])
     assert time.perf_counter() - began < 60
     assert ended.completed_at and ended.completed_at - ended.created_at >= 1800
-    batch = await end_anthropic(messages, (await submit_anthropic(messages, 1)).id)
+    batch = await messages.run(1)
     assert batch.ended_at and (batch.ended_at - batch.created_at).total_seconds() >= 1800
 
 

@@ -7,18 +7,14 @@ import json
 from typing import Any
 
 import pytest
-from google import genai
 from google.genai import errors, types
 
-from tests.simulator.conftest import Line, Start
+from tests.simulator.batches import GoogleClient
+from tests.simulator.conftest import Start
 
 GENERATE = "/google/v1/models/gemini-3.8-flash:generateContent"
 EMBED = "/google/v1beta/models/gemini-embedding-001:batchEmbedContents"
 LISTING = {"type": "ARRAY", "items": {"type": "STRING", "enum": ["A", "B"]}, "minItems": "1", "nullable": True}
-
-
-def client(line: Line) -> genai.Client:
-    return genai.Client(api_key="k", http_options=types.HttpOptions(base_url=line.url + "/google"))
 
 
 def body(**more: Any) -> dict[str, Any]:
@@ -38,7 +34,7 @@ def embedded(text: str, **more: Any) -> dict[str, Any]:
 
 
 async def test_generate_in_both_transports(start: Start) -> None:
-    google = client(await start())
+    google = GoogleClient(await start())
     config = types.GenerateContentConfig(
         system_instruction="Be brief.",
         temperature=0,
@@ -75,7 +71,7 @@ async def test_raw_replies_hold_no_field_the_sdk_does_not_know(start: Start) -> 
 
 
 async def test_structured_answers_in_both_schema_languages(start: Start) -> None:
-    google = client(await start())
+    google = GoogleClient(await start())
     own = {"type": "OBJECT", "properties": {"issues": LISTING}, "required": ["issues"]}
     plain = {
         "type": "object",
@@ -101,7 +97,7 @@ async def test_structured_answers_in_both_schema_languages(start: Start) -> None
 
 
 async def test_thoughts_may_eat_the_whole_answer(start: Start) -> None:
-    reply = await client(await start()).aio.models.generate_content(
+    reply = await GoogleClient(await start()).aio.models.generate_content(
         model="gemini-3.8-flash", contents="a", config=types.GenerateContentConfig(max_output_tokens=20)
     )
     assert reply.text is None and reply.candidates
@@ -110,7 +106,7 @@ async def test_thoughts_may_eat_the_whole_answer(start: Start) -> None:
 
 async def test_embeddings(start: Start) -> None:
     line = await start()
-    google = client(line)
+    google = GoogleClient(line)
     texts: list[types.PartUnionDict] = ["my dog is unwell", "a tax return"]
     reply = await google.aio.models.embed_content(
         model="gemini-embedding-001",
@@ -118,6 +114,7 @@ async def test_embeddings(start: Start) -> None:
         config=types.EmbedContentConfig(output_dimensionality=256, task_type="CLUSTERING"),
     )
     assert reply.embeddings and [len(one.values or []) for one in reply.embeddings] == [256, 256]
+    assert reply.usage_metadata and reply.usage_metadata.prompt_token_count == 7
     one = await line.post(
         "/google/v1/models/gemini-embedding-001:embedContent",
         embedded("my dog is unwell", output_dimensionality=256),
@@ -127,7 +124,7 @@ async def test_embeddings(start: Start) -> None:
 
 async def test_models_are_listed(start: Start) -> None:
     line = await start(accounts={"google": {"models": {"a": {"serves": ["embeddings"]}, "b": {"retired": True}}}})
-    google = client(line)
+    google = GoogleClient(line)
     assert [model.name async for model in await google.aio.models.list()] == ["models/a"]
     assert [model.name for model in await asyncio.to_thread(google.models.list)] == ["models/a"]
 
@@ -188,7 +185,7 @@ async def test_keys_in_header_or_query(start: Start) -> None:
 async def test_blocks_empties_and_reroutes(start: Start) -> None:
     models = {"refuser": {"refused": 1}, "mute": {"empty": 1}, "gemini-2.5-pro": {"reports_as": "gemini-3.8-flash"}}
     line = await start(accounts={"google": {"models": models}})
-    asked = client(line).aio.models.generate_content
+    asked = GoogleClient(line).aio.models.generate_content
     blocked = await asked(model="refuser", contents="a")
     assert blocked.candidates is None and blocked.prompt_feedback
     assert blocked.prompt_feedback.block_reason == types.BlockedReason.PROHIBITED_CONTENT
@@ -221,6 +218,6 @@ async def test_overload_is_503(start: Start) -> None:
     fault = {"kind": "status", "status": 529, "probability": 1, "retry_after_s": 4}
     line = await start(faults=[fault])
     with pytest.raises(errors.ServerError, match="overloaded") as caught:
-        await client(line).aio.models.generate_content(model="gemini-3.8-flash", contents="a")
+        await GoogleClient(line).aio.models.generate_content(model="gemini-3.8-flash", contents="a")
     assert (caught.value.code, caught.value.status) == (503, "UNAVAILABLE")
     assert _details(caught.value.details)["RetryInfo"]["retryDelay"] == "4s"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from hashlib import sha256
-from typing import Any
 
 import pytest
 
+from tests.simulator.batches import chat
 from tests.simulator.conftest import KEYS, Start, until
 
 CHAT = "/openai/v1/chat/completions"
@@ -18,17 +18,13 @@ MODELS = {
 }
 
 
-def chat(model: str, number: int) -> dict[str, Any]:
-    return {"model": model, "messages": [{"role": "user", "content": f"question {number}"}]}
-
-
 async def test_sums_equal_the_usage_of_the_replies(start: Start) -> None:
     line = await start(accounts={"openai": {"models": MODELS}, "anthropic": {"models": MODELS}})
     replies = [
-        (model, (await line.post(CHAT, chat(model, number)))[2]["usage"]) for number in range(10) for model in MODELS
+        (model, (await line.post(CHAT, chat(number, model)))[2]["usage"]) for number in range(10) for model in MODELS
     ]
     for number in range(5):
-        await line.post("/anthropic/v1/messages", chat("cheap", number) | {"max_tokens": 100})
+        await line.post("/anthropic/v1/messages", chat(number, "cheap") | {"max_tokens": 100})
     meter = await line.get("/_meter")
     counts = {(one["account"], one["model"]): one for one in meter["models"]}
     for model, nanos_in, nanos_out in [("cheap", 100, 400), ("dear", 3000, 15000)]:
@@ -52,10 +48,10 @@ async def test_bodies_billed_more_than_once(start: Start) -> None:
     line = await start()
     for number, times in [(1, 1), (2, 3), (3, 2)]:
         for _ in range(times):
-            await line.post(CHAT, chat("m", number))
+            await line.post(CHAT, chat(number, "m"))
     again = (await line.get("/_meter"))["billed_more_than_once"]
     calls = await line.get("/_calls")
-    assert calls[0]["sha256"] == sha256(json.dumps(chat("m", 1)).encode()).hexdigest()
+    assert calls[0]["sha256"] == sha256(json.dumps(chat(1, "m")).encode()).hexdigest()
     bodies = [calls[number]["identity"] for number in (1, 4)]
     place = {"account": "openai", "path": "chat/completions"}
     assert again == {
@@ -70,34 +66,34 @@ async def test_the_same_body_to_another_account_or_model_is_another_call(start: 
     for model in ("gemini-3.7-flash", "gemini-3.8-flash"):
         await line.post(f"/google/v1/models/{model}:generateContent", body)
     for account in ("openai", "x/groq"):
-        await line.post(f"/{account}/v1/chat/completions", chat("m", 1))
+        await line.post(f"/{account}/v1/chat/completions", chat(1, "m"))
     meter = await line.get("/_meter")
     assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (4, 0)
 
 
 async def test_calls_in_order_of_arrival(start: Start) -> None:
     line = await start(keep_bodies=True, faults=[{"kind": "reset", "probability": 1, "model": "bad"}])
-    await line.post(CHAT, chat("a", 1))
+    await line.post(CHAT, chat(1, "a"))
     await line.post(CHAT, {"model": "b"})
     with pytest.raises(OSError):
-        await line.post(CHAT, chat("bad", 1))
+        await line.post(CHAT, chat(1, "bad"))
     calls = await line.get("/_calls")
     assert [(call["number"], call["model"], call["status"], call["outcome"]) for call in calls] == [
         (1, "a", 200, "billed"),
         (2, "b", 400, "refused"),
         (3, "bad", None, "faulted"),
     ]
-    assert json.loads(calls[0]["body"]) == chat("a", 1)
+    assert json.loads(calls[0]["body"]) == chat(1, "a")
     assert [call["number"] for call in await line.get("/_calls?after=1")] == [2, 3]
     assert set(await line.get("/_calls?after=soon")) == {"error"}
     silent = await start()
-    await silent.post(CHAT, chat("a", 1))
+    await silent.post(CHAT, chat(1, "a"))
     assert "body" not in (await silent.get("/_calls"))[0]
 
 
 async def test_in_flight_and_reset(start: Start) -> None:
     line = await start(latency={"kind": "fixed", "value_s": 1.0})
-    calls = asyncio.gather(*(line.post(CHAT, chat("m", number)) for number in range(7)))
+    calls = asyncio.gather(*(line.post(CHAT, chat(number, "m")) for number in range(7)))
     await until(line, in_flight=7)
     await calls
     meter = await line.get("/_meter")

@@ -5,37 +5,23 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import openai
 import pytest
 
-from tests.simulator.conftest import Line, Start
+from tests.simulator.batches import SCHEMA, OpenAiClient, closed, formatted
+from tests.simulator.conftest import Start
 
-SCHEMA = {
-    "type": "object",
-    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
-    "required": ["issues"],
-    "additionalProperties": False,
-}
 CHAT = "/openai/v1/chat/completions"
 EMBED = "/openai/v1/embeddings"
-
-
-def client(line: Line, base: str = "/openai/v1") -> openai.AsyncOpenAI:
-    return openai.AsyncOpenAI(api_key="k", base_url=line.url + base, max_retries=0, _strict_response_validation=True)
 
 
 def chat(model: str = "gpt-4.1", **more: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "hello"}], **more}
 
 
-def formatted(schema: Any, strict: bool = True) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "v", "strict": strict, "schema": schema}}
-
-
 @pytest.mark.parametrize("base", ["/openai/v1", "/v1", "/x/groq/v1"])
 async def test_chat_in_strict_mode(start: Start, base: str) -> None:
     line = await start()
-    reply = await client(line, base).chat.completions.create(**chat(temperature=0, max_tokens=400))
+    reply = await OpenAiClient(line, base).chat.completions.create(**chat(temperature=0, max_tokens=400))
     assert reply.model == "gpt-4.1"
     assert reply.choices[0].finish_reason == "stop"
     assert (reply.choices[0].message.content or "").count(".") + 1 >= 3
@@ -44,13 +30,8 @@ async def test_chat_in_strict_mode(start: Start, base: str) -> None:
 
 
 async def test_structured_answers_fit_and_differ_from_call_to_call(start: Start) -> None:
-    queries = {
-        "type": "object",
-        "properties": {"queries": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3}},
-        "required": ["queries"],
-        "additionalProperties": False,
-    }
-    create = client(await start()).chat.completions.create
+    queries = closed(queries={"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3})
+    create = OpenAiClient(await start()).chat.completions.create
     seen = []
     for number in range(5):
         message = {"role": "user", "content": f"theme {number}"}
@@ -62,7 +43,7 @@ async def test_structured_answers_fit_and_differ_from_call_to_call(start: Start)
 
 
 async def test_a_reasoning_model_thinks_first_and_may_run_out(start: Start) -> None:
-    create = client(await start()).chat.completions.create
+    create = OpenAiClient(await start()).chat.completions.create
     reply = await create(**chat("o3-2025-04-16", max_completion_tokens=5000))
     assert reply.usage and reply.usage.completion_tokens_details
     thought = reply.usage.completion_tokens_details.reasoning_tokens or 0
@@ -76,13 +57,13 @@ async def test_embeddings_in_both_encodings(start: Start) -> None:
     line = await start()
     texts = ["my dog is unwell", "the tax return"]
     body: dict[str, Any] = {"model": "text-embedding-3-small", "input": texts}
-    floats = await client(line).embeddings.create(**body, encoding_format="float")
-    packed = await openai.AsyncOpenAI(api_key="k", base_url=line.url + "/v1").embeddings.create(**body)
+    floats = await OpenAiClient(line).embeddings.create(**body, encoding_format="float")
+    packed = await OpenAiClient(line, "/v1", is_strict=False).embeddings.create(**body)
     assert [one.index for one in floats.data] == [0, 1]
     assert len(floats.data[0].embedding) == 1536
     for one, other in zip(floats.data, packed.data, strict=True):
         assert one.embedding == pytest.approx(other.embedding, abs=1e-7)
-    short = await client(line).embeddings.create(**body, encoding_format="float", dimensions=64)
+    short = await OpenAiClient(line).embeddings.create(**body, encoding_format="float", dimensions=64)
     assert len(short.data[1].embedding) == 64
     assert sum(value * value for value in short.data[1].embedding) == pytest.approx(1, abs=1e-5)
 
@@ -90,7 +71,7 @@ async def test_embeddings_in_both_encodings(start: Start) -> None:
 async def test_models_are_listed_without_patterns_and_retired_ones(start: Start) -> None:
     models = {"a": {}, "b": {"retired": True}, "*": {}}
     line = await start(accounts={"openai": {"models": models}})
-    assert [model.id async for model in client(line).models.list()] == ["a"]
+    assert [model.id async for model in OpenAiClient(line).models.list()] == ["a"]
 
 
 REFUSALS: list[tuple[str, dict[str, Any], int, str | None, str | None]] = [
@@ -169,7 +150,7 @@ async def test_refusals_empties_cuts_and_substitutes(start: Start) -> None:
         "alias": {"reports_as": "other"},
         "half": {"reports_as": "other", "reports_as_share": 0.5},
     }
-    create = client(await start(accounts={"openai": {"models": models}})).chat.completions.create
+    create = OpenAiClient(await start(accounts={"openai": {"models": models}})).chat.completions.create
     blocked = (await create(**chat("refuser"))).choices[0]
     assert (blocked.finish_reason, blocked.message.content) == ("content_filter", "")
     refused = (await create(**chat("refuser", response_format=formatted(SCHEMA)))).choices[0]
@@ -187,7 +168,7 @@ async def test_cached_tokens_of_long_prompts(start: Start) -> None:
     price = {"input": "2", "cached": "0.5", "output": "0"}
     line = await start(accounts={"openai": {"models": {"m": {"cached": 1, "price": price}}}})
     body = chat("m", messages=[{"role": "user", "content": "word " * 2000}], max_tokens=10)
-    usage = (await client(line).chat.completions.create(**body)).usage
+    usage = (await OpenAiClient(line).chat.completions.create(**body)).usage
     assert usage and usage.prompt_tokens_details
     cached = usage.prompt_tokens_details.cached_tokens or 0
     assert cached % 128 == 0 and 1024 <= cached < usage.prompt_tokens

@@ -67,8 +67,11 @@ class GoogleBatches:
 
     async def since(self, newest: str | None) -> list[SeenBatch]:
         """Read the whole list and sort it: the vendor does not promise an order."""
+        batches: list[SeenBatch] = []
         with request_errors():
-            batches = [batch async for batch in self._listed()]
+            async for page in token_pages(self._page_at, "nextPageToken"):
+                with reading():
+                    batches += [_seen(operation) for operation in page.get("operations") or []]
         return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:
@@ -118,16 +121,9 @@ class GoogleBatches:
     async def close(self) -> None:
         await self._account.close()
 
-    async def _listed(self) -> AsyncIterator[SeenBatch]:
-        async def page_at(token: str) -> JsonObject:
-            query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
-            return await self._account.ask("GET", f"batches?{urlencode(query)}")
-
-        async for page in token_pages(page_at, "nextPageToken"):
-            with reading():
-                batches = [_seen(operation) for operation in page.get("operations") or []]
-            for batch in batches:
-                yield batch
+    async def _page_at(self, token: str) -> JsonObject:
+        query = {"pageSize": str(PAGE)} | ({"pageToken": token} if token else {})
+        return await self._account.ask("GET", f"batches?{urlencode(query)}")
 
     def _body(self, record: JsonObject) -> JsonObject:
         """Return the body that the request would have got online.

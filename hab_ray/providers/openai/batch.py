@@ -13,14 +13,7 @@ from typing_extensions import override
 
 from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
-from hab_ray.providers.batch_http import (
-    PAGE,
-    as_batch_refusal,
-    creating_from_file,
-    deleting_if_refused,
-    masked_error,
-    text_field,
-)
+from hab_ray.providers.batch_http import PAGE, as_batch_refusal, masked_error
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line, target
@@ -55,17 +48,8 @@ class OpenAIBatches(SdkBatches):
         return request_line(custom_id, wire)
 
     async def submit(self, job: BatchJob) -> str:
-        """Delete the uploaded file if the batch is clearly refused."""
-        file_id = await self._files.upload(job, {"purpose": "batch"})
-        async with deleting_if_refused(file_id, self._files.delete_file):
-            body = {
-                "input_file_id": file_id,
-                "endpoint": target(job.path),
-                "completion_window": "24h",
-                "metadata": {_TAG: job.tag},
-            }
-            with creating_from_file(job):
-                return text_field(self._files.read(await self._files.post(self.path, body)), "id")
+        body = {"endpoint": target(job.path), "completion_window": "24h", "metadata": {_TAG: job.tag}}
+        return await self._files.create(job, {"purpose": "batch"}, self.path, body, "id")
 
     @override
     async def poll(self, batch_id: str) -> BatchStatus:

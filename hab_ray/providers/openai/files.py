@@ -1,8 +1,8 @@
-"""Requests for files and batches of an account with OpenAI's protocol."""
+"""Requests for files, batches and the list of models of an account with OpenAI's protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -11,9 +11,17 @@ import httpx2
 from typing_extensions import override
 
 from hab_ray.providers.base import Endpoint, JsonObject, Wire
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, item_errors, request_errors, text_field
+from hab_ray.providers.batch_http import (
+    MAX_UPLOAD_S,
+    creating_from_file,
+    deleting_if_refused,
+    item_errors,
+    request_errors,
+    text_field,
+)
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
+from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.chat import SDK
 from hab_ray.providers.openai.errors import error_status
 from hab_ray.providers.sdk import SdkAccount
@@ -26,8 +34,20 @@ class FileAccount(SdkAccount):
         super().__init__(endpoint, SDK)
 
     async def batch(self, batch_id: str) -> JsonObject:
-        """Return a batch as the vendor shows it."""
-        return self.read(await self.get(f"/batches/{batch_id}"))
+        """Return a batch as the vendor shows it; raise ResultsGone if there is none."""
+        with item_errors(batch_id):
+            return self.read(await self.get(f"/batches/{batch_id}"))
+
+    async def create(self, job: BatchJob, fields: Mapping[str, Any], path: str, body: JsonObject, id_field: str) -> str:
+        """Upload a batch's lines with further form fields, create a batch from the file, and return the batch's id.
+
+        The file is deleted if the batch is clearly refused.
+        """
+        file_id = await self.upload(job, fields)
+        async with deleting_if_refused(file_id, self.delete_file):
+            with creating_from_file(job):
+                created = self.read(await self.post(path, {"input_file_id": file_id, **body}))
+                return text_field(created, id_field)
 
     async def upload(self, job: BatchJob, fields: Mapping[str, Any]) -> str:
         """Upload a batch's lines as a file, with further form fields, and return the file's id.
@@ -72,3 +92,14 @@ def request_line(custom_id: str, wire: Wire) -> bytes:
 def target(path: str) -> str:
     """Return a wire's path as batches name it: always below /v1, even if the endpoint's base path differs."""
     return f"/v1{path}"
+
+
+async def list_models(endpoint: Endpoint) -> frozenset[str]:
+    """Return the models of the key, from GET /models, which is a single page."""
+    account = FileAccount(endpoint)
+
+    async def page_after(_: str | None) -> tuple[Iterable[object], object]:
+        body = account.read(await account.get("/models"))
+        return [model["id"] for model in body["data"]], None
+
+    return await all_names(page_after, account.close)

@@ -18,13 +18,10 @@ from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, readin
 from hab_ray.providers.batch_http import (
     as_batch_refusal,
     cancelling,
-    creating_from_file,
-    deleting_if_refused,
     item_errors,
     masked_error,
     newer_than,
     request_errors,
-    text_field,
     token_pages,
 )
 from hab_ray.providers.batch_lines import read_record
@@ -73,16 +70,10 @@ class XaiBatches:
         return newer_than(batches, newest)
 
     async def submit(self, job: BatchJob) -> str:
-        """Delete the uploaded file if the batch is clearly refused."""
-        file_id = await self._account.upload(job, {})
-        async with deleting_if_refused(file_id, self._account.delete_file):
-            body = {"name": job.tag, "input_file_id": file_id}
-            with creating_from_file(job):
-                return text_field(self._account.read(await self._account.post("/batches", body)), "batch_id")
+        return await self._account.create(job, {}, "/batches", {"name": job.tag}, "batch_id")
 
     async def poll(self, batch_id: str) -> BatchStatus:
-        with item_errors(batch_id):
-            batch = await self._account.batch(batch_id)
+        batch = await self._account.batch(batch_id)
         with reading():
             return _status(batch_id, batch)
 
@@ -103,8 +94,7 @@ class XaiBatches:
     async def clean_up(self, status: BatchStatus) -> None:
         """Delete the uploaded file; the vendor keeps the batch itself."""
         with suppress(ResultsGone):
-            with item_errors(status.id):
-                batch = await self._account.batch(status.id)
+            batch = await self._account.batch(status.id)
             if batch.get("input_file_id"):
                 await self._account.delete_file(str(batch["input_file_id"]))
 

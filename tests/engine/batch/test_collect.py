@@ -21,7 +21,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.fakes import Vendor, intent
 from tests.engine.bench import completion, stored
-from tests.providers.batch_vendor import ENDED, IDS, ONE, RESULTS, sent_results, vendor
+from tests.providers.batch_vendor import sent_results, vendor
 
 KEYS = [f"{n:064x}" for n in range(4)]
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
@@ -90,9 +90,9 @@ async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path:
     record = {"custom_id": KEYS[0], "response": {"status_code": 200, "request_id": "r", "body": body}, "error": None}
     price = Price(input=10**9, cached=0, cache_written=0, output=10**9)
     async with vendor("openai") as line:
-        line.says(ONE["openai"], ENDED["openai"])
-        line.says(RESULTS["openai"], sent_results("openai", record))
-        status = await line.api.poll(IDS["openai"])
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, sent_results("openai", record))
+        status = await line.poll()
         results = await collected(tmp_path, line.api, price, KEYS[:1], status=status)
     assert (results.replies, results.failures, results.lost_nanousd) == (1, 0, 0) and results.answered == {KEYS[0]}
     (kept,) = stored(tmp_path, "m").values()
