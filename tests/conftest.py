@@ -217,6 +217,14 @@ class Desk:
         }
         return self.write(**sweep)
 
+    def tests(self, count: int) -> str:
+        """A file of so many tests, whose ids are t0, t1 and so on."""
+        path = self.folder / "tests.jsonl"
+        prompts = {f"t{n}": f"How do I solve task {n} myself?" for n in range(count)}
+        rows = [{"id": id, "dimension": "encourage_learning", "prompt": prompt} for id, prompt in prompts.items()]
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return str(path)
+
     def write(self, name: str, **keys: Any) -> Path:
         """A sweep file of these keys; None leaves one out."""
         path = self.folder / f"{name}.yaml"

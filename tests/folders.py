@@ -70,3 +70,32 @@ class CountingFolder(Through):
     def parts(self) -> Counter[str]:
         """Of the fetches, those of compacted parts."""
         return Counter({name: count for name, count in self.fetched.items() if name.endswith(".parquet")})
+
+
+class Killed(Exception):
+    """The process ends here."""
+
+
+class Dying(Through):
+    """A folder whose process is killed before it changes something for the n-th time, counted from 0."""
+
+    def __init__(self, inner: Folder, changes: int) -> None:
+        super().__init__(inner)
+        self._left = changes
+
+    def _change(self) -> None:
+        if self._left == 0:
+            raise Killed
+        self._left -= 1
+
+    def put(self, name: str, data: bytes) -> None:
+        self._change()
+        super().put(name, data)
+
+    def put_new(self, name: str, data: bytes) -> None:
+        self._change()
+        super().put_new(name, data)
+
+    def delete(self, name: str) -> None:
+        self._change()
+        super().delete(name)

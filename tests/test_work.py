@@ -13,65 +13,34 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Call, ChatCall, Failure, Finish, Outcome, Reply, Usage
-from hab_ray.catalog.models import BatchTerms, Model
+from hab_ray.catalog.models import BatchTerms
 from hab_ray.catalog.prices import Mode
-from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, FailureKind
-from hab_ray.location import Location
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Validation
-from hab_ray.rubric import Rubric, load_rubrics, read_library
 from hab_ray.stages.base import CallStage
-from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.work import WORTH_A_BATCH, Input, Settled, Shard, Work, given_tests, settle, wants_batch
+from tests.sweep.conftest import work_of
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 D1, D2 = "defer_important_decisions", "encourage_learning"
 MakeWork = Callable[..., Work]
 
 
-@pytest.fixture(scope="module")
-def rubrics() -> dict[str, Rubric]:
-    return load_rubrics()
-
-
-@pytest.fixture(scope="module")
-def themes() -> tuple[str, ...]:
-    return read_library().shown_themes()
-
-
 @pytest.fixture
-def make(tmp_path: Path, rubrics: dict[str, Rubric], themes: tuple[str, ...]) -> MakeWork:
-    """The work of a small sweep, with top-level keys changed."""
-
-    def work(**changes: Any) -> Work:
-        given = {
-            "name": "demo",
-            "run": tmp_path / "run",
-            "dimensions": [D1, D2],
-            "generate": {"model": "lab/w", "candidates": 5},
-            "validate": {"model": "lab/v", "keep": 3},
-            "select": {"embedding": "lab/e", "tests": 2},
-            "providers": {"lab": {"kind": "openai", "url": "http://lab/v1", "price": {"input": 0}}},
-            "subjects": ["lab/a", {"model": "lab/b", "name": "b"}],
-            "judges": ["lab/j"],
-        }
-        sweep = Sweep.model_validate({**given, **changes})
-        return Work(
-            run_id="0" * 32,
-            sweep=sweep,
-            catalog=sweep.catalog,
-            models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
-            rubrics={d: (load_rubrics(sweep.rubrics) if sweep.rubrics else rubrics)[d] for d in sweep.dimensions},
-            themes=themes,
-            prompts=load_prompts(),
-            run_path=Location.of(tmp_path / "run"),
-        )
-
-    return work
+def make(tmp_path: Path) -> MakeWork:
+    """The work of a small sweep that makes its tests, with top-level keys changed."""
+    making = {
+        "tests": None,
+        "generate": {"model": "lab/w", "candidates": 5},
+        "validate": {"model": "lab/v", "keep": 3},
+        "select": {"embedding": "lab/e", "tests": 2},
+        "subjects": ["lab/a", {"model": "lab/b", "name": "b"}],
+    }
+    return lambda **changes: work_of(tmp_path, **{**making, **changes})
 
 
 @dataclass

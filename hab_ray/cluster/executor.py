@@ -22,7 +22,6 @@ from hab_ray.executors.protocol import (
     Event,
     ExecutorDied,
     Settle,
-    Spool,
     Workers,
 )
 
@@ -82,10 +81,6 @@ class RayExecutor:
         with _ray_errors_explained():
             self._started().tasks.compute(order)
 
-    def holds(self, spool: Spool) -> bool:
-        """Return False: no online call outlives the process that sent it."""
-        return False
-
     @property
     def is_parked(self) -> bool:
         return self._session is None or not any(pool.is_busy for pool in self._session.pools.values())
@@ -102,8 +97,7 @@ class RayExecutor:
             return events
         try:
             check_servers()
-            for event in self._events(session):
-                events.append(event)
+            events.extend(self._events(session))
         except Exception as error:  # after any error, Ray cannot be trusted
             events.append(ExecutorDied(as_our_error(error)))
         return events

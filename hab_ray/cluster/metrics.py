@@ -62,6 +62,8 @@ FAILED = Metric("hab_rows_failed", Kind.GAUGE, "Rows whose outcome is a permanen
 KNOWN = Metric("hab_rows_known", Kind.GAUGE, "Rows known so far.", _ROW_TAGS)
 
 Tags = tuple[str, ...]
+Providers = Mapping[tuple[str, str], str]
+"""The providers of a run by stage and model."""
 
 
 @dataclass(frozen=True)
@@ -73,23 +75,15 @@ class Reading:
     value: float
 
 
-@dataclass(frozen=True)
-class Named:
-    """The tags of a run: its name, and the providers by stage and model."""
-
-    run: str
-    providers: Mapping[tuple[str, str], str]
-
-
 def readings(
-    named: Named, counters: Mapping[Channel, Counters], progress: Progress, now: datetime
+    providers: Providers, counters: Mapping[Channel, Counters], progress: Progress, now: datetime
 ) -> Iterator[Reading]:
     """Yield all readings of a run at one moment."""
     for channel, counted in counters.items():
         yield from _channel_readings(channel, counted)
     yield from _batch_readings(progress.batches, now)
     for stage in progress.stages:
-        tags = (named.providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
+        tags = (providers.get((stage.stage, stage.model), ""), stage.model, stage.stage)
         yield Reading(SETTLED, tags, stage.done)
         yield Reading(FAILED, tags, stage.failed)
         yield Reading(KNOWN, tags, stage.total)
@@ -124,8 +118,8 @@ def _batch_readings(batches: tuple[BatchProgress, ...], now: datetime) -> Iterat
 class RunMetrics:
     """A reporter of one run's metrics to the Ray that this process is connected to. Gauges without a reading are 0."""
 
-    def __init__(self, named: Named, utc_now: Callable[[], datetime]) -> None:
-        self._named, self._utc_now = named, utc_now
+    def __init__(self, run: str, providers: Providers, utc_now: Callable[[], datetime]) -> None:
+        self._run, self._providers, self._utc_now = run, providers, utc_now
         self._reported_at = float("-inf")
         self._instruments: dict[Metric, Any] = {}
         self._last: dict[tuple[Metric, Tags], float] = {}
@@ -136,7 +130,7 @@ class RunMetrics:
         if not _is_connected() or (now - self._reported_at < EVERY_S and not is_last):
             return
         self._reported_at = now
-        current = list(readings(self._named, counters, progress, self._utc_now()))
+        current = list(readings(self._providers, counters, progress, self._utc_now()))
         for reading in current:
             self._report(reading)
         seen = {(reading.metric, reading.tags) for reading in current}
@@ -147,7 +141,7 @@ class RunMetrics:
     def _report(self, reading: Reading) -> None:
         metric, key = reading.metric, (reading.metric, reading.tags)
         instrument = self._instruments.get(metric) or self._create(metric)
-        tags = dict(zip(metric.tags, map(one_line, (self._named.run, *reading.tags)), strict=True))
+        tags = dict(zip(metric.tags, map(one_line, (self._run, *reading.tags)), strict=True))
         before, self._last[key] = self._last.get(key, 0.0), reading.value
         if metric.kind is Kind.GAUGE:
             instrument.set(reading.value, tags=tags)

@@ -125,6 +125,7 @@ class BatchExecutor:
             )
 
     def holds(self, spool: Spool) -> bool:
+        """Return whether any of these calls is in an open batch, so that sending it elsewhere would pay twice."""
         engines = self._opened
         if engines is None or spool.provider not in engines.providers:
             return False

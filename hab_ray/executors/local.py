@@ -22,7 +22,6 @@ from hab_ray.executors.protocol import (
     DispatchEnded,
     Event,
     ExecutorDied,
-    Spool,
     SpoolsRead,
     Workers,
 )
@@ -76,10 +75,6 @@ class LocalExecutor:
         end.add_done_callback(lambda _: self._wake())
         self._under_way[dispatch.order] = end
         return account.channel
-
-    def holds(self, spool: Spool) -> bool:
-        """Return False: no online call outlives the process that sent it."""
-        return False
 
     @property
     def is_parked(self) -> bool:

@@ -257,9 +257,6 @@ class Executor(Service, Protocol):
             HabError: the provider or the executor cannot be used.
         """
 
-    def holds(self, spool: Spool) -> bool:
-        """Return whether any of these calls is in flight here, so that sending it elsewhere would pay twice."""
-
     @property
     def is_parked(self) -> bool:
         """Whether all that is left to do is wait for vendors' batches, so that a detached run may end."""

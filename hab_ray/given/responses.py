@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
@@ -28,16 +28,13 @@ ERROR_MARKS = (
 )
 
 
-def _text_or_none(given: Any) -> Any:
-    """Read null, with which tables mark a missing text, as an empty response."""
-    return "" if given is None else given
-
-
 class GivenResponse(AnswerRow):
-    """One row: a subject's answer to a test."""
+    """One row: a subject's answer to a test. Tables mark an empty text by null."""
 
     text: Annotated[
-        Text, BeforeValidator(_text_or_none), Field(validation_alias=AliasChoices("text", "subject_response"))
+        Text,
+        BeforeValidator(lambda given: "" if given is None else given),
+        Field(validation_alias=AliasChoices("text", "subject_response")),
     ]
     state: State | None = None
     finish: Text | None = None

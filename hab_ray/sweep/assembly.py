@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.executor import RayExecutor
-from hab_ray.cluster.metrics import Named, RunMetrics
+from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.choice import choose_executor
@@ -45,25 +46,9 @@ from hab_ray.work import Work
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
 
 
-class Wake:
-    """Wakes the driver from its wait. Any thread may call `call`."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def call(self) -> None:
-        """End the current wait, or the next one."""
-        self._event.set()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep for up to `seconds`, or until `call` is called."""
-        self._event.wait(seconds)
-        self._event.clear()
-
-
 @dataclass(frozen=True)
 class RunComponents:
-    """The driver of a run and what it works with."""
+    """The driver of a run and what it works with. `wait` sleeps for some seconds or until a service has an event."""
 
     store: Store
     pending: Pending
@@ -73,13 +58,13 @@ class RunComponents:
     batches: BatchExecutor
     local: LocalWorkers
     services: Sequence[Service]
-    wake: Wake
+    wait: Callable[[float], None]
     driver: Driver
 
 
 def build_run(session: Session, options: Options, stack: ExitStack) -> RunComponents:
     """Build a run's driver without starting anything. `stack` closes the services and local model servers."""
-    work, lease, stop, wake = session.work, session.lease, session.stop, Wake()
+    work, lease, stop, wake = session.work, session.lease, session.stop, threading.Event()
     path = work.sweep.store.absolute()
     folder = open_folder(path)
     epochs = session.earlier | {lease.epoch}
@@ -108,7 +93,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
             risk=risk,
             part=nth_part(1.0, len(epochs)),
         ),
-        wake.call,
+        wake.set,
     )
     executor = choose_executor(work, os.environ).executor
     if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
@@ -125,10 +110,11 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
             not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
             verbose=options.verbose,
         ),
-        wake.call,
+        wake.set,
     )
-    local = LocalWorkers(site, wake.call)
+    local = LocalWorkers(site, wake.set)
     services = (online, batches, local)
+    wait = partial(_wait, wake)
     for service in services:
         stack.callback(service.close)
     driver = Driver(
@@ -142,7 +128,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
             services=services,
             files=site.pending,
             clock=time.monotonic,
-            wait=wake.wait,
+            wait=wait,
             check=_may_go_on(stop, lease),
             keep=lambda: budget.keep_lost(counters),
             chosen=options.chosen,
@@ -158,9 +144,15 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
         batches=batches,
         local=local,
         services=services,
-        wake=wake,
+        wait=wait,
         driver=driver,
     )
+
+
+def _wait(wake: threading.Event, seconds: float) -> None:
+    """Sleep for up to `seconds`, or until another thread sets `wake`."""
+    wake.wait(seconds)
+    wake.clear()
 
 
 def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
@@ -191,7 +183,7 @@ def _may_go_on(stop: Stop, lease: Lease) -> Callable[[], None]:
 def _metrics(work: Work, shards: Shards) -> RunMetrics:
     calling = (state for state in shards.all if state.shard.spec.makes_calls)
     providers = {(state.shard.stage, state.shard.name): shards.provider(state) for state in calling}
-    return RunMetrics(Named(str(work.sweep.run_folder), providers), lambda: datetime.now(UTC))
+    return RunMetrics(str(work.sweep.run_folder), providers, lambda: datetime.now(UTC))
 
 
 def _may_go_online(work: Work) -> bool:

@@ -138,7 +138,7 @@ class _Run:
         parts = self._parts
         drain_s = max(0.0, self._options.drain_s - self._stop.since_s)
         end_services(
-            parts.services, parts.counters, drain_s, self._report_draining, clock=time.monotonic, wait=parts.wake.wait
+            parts.services, parts.counters, drain_s, self._report_draining, clock=time.monotonic, wait=parts.wait
         )
         parts.budget.keep_lost(parts.counters)
 

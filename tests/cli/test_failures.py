@@ -54,15 +54,13 @@ def scripted(say: Callable[[str, bool], Said]) -> Iterator[Scripted]:
 
 
 def sweep_file(desk: Desk, url: str, tests: int) -> Path:
-    rows = [{"dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"} for n in range(tests)]
-    (desk.folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     lab = {"kind": "openai", "price": {"input": 1, "output": 2}, "limits": {"concurrent": 1, "patience_s": 2}}
     return desk.write(
         "failures",
         run="run",
         mode="online",
         executor="local",
-        tests="tests.jsonl",
+        tests=desk.tests(tests),
         dimensions=["encourage_learning"],
         providers={"lab": lab | {"url": url}},
         subjects=["lab/bad", "lab/good"],

@@ -25,7 +25,7 @@ WITHIN_S = 600.0
 STATE = ("actors", "jobs", "nodes", "tasks", "workers", "runtime_envs", "placement_groups", "objects")
 
 
-def sweep(desk: Desk, url: str, concurrent: int, **changes: Any) -> Path:
+def sweep(desk: Desk, url: str, concurrent: int) -> Path:
     account = {
         "kind": "openai",
         "url": f"{url}/x/sim/v1",
@@ -35,9 +35,9 @@ def sweep(desk: Desk, url: str, concurrent: int, **changes: Any) -> Path:
         "limits": {"concurrent": concurrent},
     }
     places = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
-    made = {"generate": None, "validate": None, "select": None, "tests": "seeds", "mode": "online"}
     few = {"dimensions": ["encourage_learning"], "subjects": ["sim/alpha"], "budget_usd": 1.0}
-    return desk.sweep("job", url, **{**made, **few, **places, "providers": {"sim": account}, **changes})
+    settings = {"tests": "seeds", "mode": "online", "providers": {"sim": account}}
+    return desk.sweep("job", url, **settings, **few, **places)
 
 
 def submitted(cluster: RayCluster, name: str, path: Path) -> subprocess.Popen[str]:

@@ -15,7 +15,7 @@ from ray.util.metrics import Gauge
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.cluster import metrics as module
-from hab_ray.cluster.metrics import Kind, Metric, Named, Reading, RunMetrics, readings
+from hab_ray.cluster.metrics import Kind, Metric, Reading, RunMetrics, readings
 from hab_ray.engine.jobs import Counters, Traffic
 from hab_ray.executors.protocol import Channel
 from hab_ray.progress import BatchProgress, Progress, StageProgress
@@ -23,7 +23,7 @@ from hab_ray.progress import BatchProgress, Progress, StageProgress
 ROOT = Path(__file__).parent.parent.parent
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
 METRICS = [found for found in vars(module).values() if isinstance(found, Metric)]
-NAMED = Named("s3://bucket/runs/one", {("respond", "kind"): "acme"})
+RUN, PROVIDERS = "s3://bucket/runs/one", {("respond", "kind"): "acme"}
 PROGRESS = Progress("now", 1.0, (StageProgress("respond", "kind", 9, 5, 1, 2),), 0, 0, 0, ())
 
 
@@ -40,7 +40,7 @@ def shown(*found: Reading) -> dict[tuple[str, ...], float]:
 def test_lanes_of_one_account_add_up_and_batches_stand_apart() -> None:
     online, by_batch = Channel("acme", Mode.ONLINE), Channel("acme", Mode.BATCH)
     counters = {online: counted(100) + counted(20, in_flight=2), by_batch: counted(50)}
-    told = shown(*readings(NAMED, counters, PROGRESS, NOW))
+    told = shown(*readings(PROVIDERS, counters, PROGRESS, NOW))
     assert told["hab_calls", "acme", "m", "online"] == 120 and told["hab_calls", "acme", "m", "batch"] == 50
     assert told["hab_tokens", "acme", "m", "online", "input"] == 840
     assert told["hab_tokens", "acme", "m", "online", "output"] == 360
@@ -55,7 +55,7 @@ def test_the_oldest_batch_of_a_model_gives_the_age() -> None:
     ages = ("2026-11-22T11:59:00+00:00", "2026-11-22T11:00:00+00:00")
     batches = tuple(BatchProgress(f"acme/00000{n}", None, "m", 40, 0, since, "open") for n, since in enumerate(ages))
     progress = Progress("now", 1.0, (), 0, 0, 0, (), batches=batches)
-    told = shown(*readings(NAMED, {}, progress, NOW))
+    told = shown(*readings(PROVIDERS, {}, progress, NOW))
     assert told == {
         ("hab_batch_age_seconds", "acme", "m", "batch"): 3600.0,
         ("hab_batch_rows_open", "acme", "m", "batch"): 80,
@@ -84,7 +84,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, str]]:
 
     def note(metric: RayCounter | Gauge, value: float, tags: dict[str, str]) -> None:
         found.append((metric.info["name"], value, tags["model"]))
-        assert set(tags) == set(metric.info["tag_keys"]) and tags["run"] == NAMED.run
+        assert set(tags) == set(metric.info["tag_keys"]) and tags["run"] == RUN
 
     monkeypatch.setattr(RayCounter, "inc", note)
     monkeypatch.setattr(Gauge, "set", note)
@@ -93,7 +93,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float, str]]:
 
 
 def test_ray_is_told_the_growth_of_totals_and_zero_for_what_has_ended(told: list[tuple[str, float, str]]) -> None:
-    metrics, channel = RunMetrics(NAMED, lambda: NOW), Channel("acme", Mode.ONLINE)
+    metrics, channel = RunMetrics(RUN, PROVIDERS, lambda: NOW), Channel("acme", Mode.ONLINE)
     batch = BatchProgress("acme/000001", None, "m", 40, 0, "2026-11-22T11:00:00+00:00", "open")
     metrics.report({channel: counted(100, 3)}, Progress("", 0, (), 0, 0, 0, (), batches=(batch,)), is_last=False)
     assert ("hab_calls", 100, "m") in told and ("hab_batch_age_seconds", 3600, "m") in told
@@ -112,13 +112,13 @@ def test_ray_is_told_the_growth_of_totals_and_zero_for_what_has_ended(told: list
 def test_names_that_nobody_can_see_through_are_told_as_codes(told: list[tuple[str, float, str]]) -> None:
     counters = Counters()
     counters.traffic["m\ud800\n"] = Traffic(sent=1)
-    metrics = RunMetrics(NAMED, lambda: NOW)
+    metrics = RunMetrics(RUN, PROVIDERS, lambda: NOW)
     metrics.report({Channel("acme", Mode.ONLINE): counters}, PROGRESS, is_last=True)
     assert ("hab_calls", 1, "m[U+D800]") in told
 
 
 def test_without_ray_nothing_is_reported(told: list[tuple[str, float, str]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    metrics = RunMetrics(NAMED, lambda: NOW)
+    metrics = RunMetrics(RUN, PROVIDERS, lambda: NOW)
     metrics.report({Channel("acme", Mode.ONLINE): counted(100)}, PROGRESS, is_last=True)
     assert told == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -19,26 +18,13 @@ SECONDS = 8
 
 def sweep_of(desk: Desk, sim: Vendor, name: str) -> Path:
     """One subject and one judge on many tests, at a pace that takes a while."""
-    tests = desk.folder / "tests.jsonl"
-    rows = [
-        {"id": f"t{n}", "dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"}
-        for n in range(RESPONSES)
-    ]
-    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     provider: dict[str, Any] = {
         "kind": "openai",
         "url": f"{sim.url}/x/sim/v1",
         "limits": {"concurrent": 50, "requests_per_minute": 60 * RESPONSES / SECONDS, "timeout_s": 60},
         "price": {"input": 0, "output": 0},
     }
-    settings = {
-        "tests": str(tests),
-        "generate": None,
-        "validate": None,
-        "select": None,
-        "store": "store",
-        "executor": "ray",
-    }
+    settings = {"tests": desk.tests(RESPONSES), "store": "store", "executor": "ray"}
     subjects = {"subjects": ["sim/alpha"], "dimensions": ["encourage_learning"], "providers": {"sim": provider}}
     return desk.sweep(name, sim.url, **settings, **subjects)
 

@@ -25,9 +25,6 @@ ROOT = Path(__file__).parent.parent.parent
 WITHIN_S = 600.0
 TESTS, LANES, CONCURRENT = 120, 3, 24
 ON_EVERY_NODE = {
-    "generate": None,
-    "validate": None,
-    "select": None,
     "mode": "online",
     "dimensions": ["encourage_learning"],
     "subjects": ["sim/alpha"],
@@ -43,12 +40,6 @@ def address() -> str:
 
 
 def sweep(desk: Desk, url: str, bucket: str) -> Path:
-    tests = desk.folder / "tests.jsonl"
-    rows = [
-        {"id": f"t{n}", "dimension": "encourage_learning", "prompt": f"How do I solve task {n} myself?"}
-        for n in range(TESTS)
-    ]
-    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
     account = {
         "kind": "openai",
         "url": f"{url}/x/sim/v1",
@@ -56,7 +47,7 @@ def sweep(desk: Desk, url: str, bucket: str) -> Path:
         "price": {"input": 1, "output": 1},
         "lanes": LANES,
     }
-    places = {"run": f"{bucket}/run", "store": f"{bucket}/store", "tests": str(tests), "budget_usd": 5.0}
+    places = {"run": f"{bucket}/run", "store": f"{bucket}/store", "tests": desk.tests(TESTS), "budget_usd": 5.0}
     return desk.sweep("three", url, **ON_EVERY_NODE, **places, providers={"sim": account})
 
 

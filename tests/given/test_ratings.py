@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.errors import ConfigError
@@ -16,6 +13,7 @@ from hab_ray.given.ratings import GivenRatings, Scale, read_given_ratings, respo
 from hab_ray.location import Location
 from hab_ray.rows import Rater, id_of_test
 from hab_ray.rubric import load_rubrics
+from tests.given.tables import write_rows
 
 PLAIN, WITH_CONTEXT = "encourage_learning", "correct_misinformation"
 RUBRICS = load_rubrics()
@@ -40,7 +38,7 @@ def read(tmp_path: Path) -> Read:
     def reader(*files: list[dict[str, Any]]) -> GivenRatings:
         paths = [tmp_path / f"{number}.jsonl" for number in range(len(files))]
         for path, rows in zip(paths, files, strict=True):
-            path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+            write_rows(path, rows)
         return read_given_ratings([Location.of(path) for path in paths], RUBRICS)
 
     return reader
@@ -73,8 +71,7 @@ def test_letters_are_a_list_or_a_text(read: Read, written: object, letters: tupl
 
 def test_a_table_of_columns_is_read_as_lines_are(tmp_path: Path, read: Read) -> None:
     rows = [row(issues="A", comment=None), row(prompt="Why?", score=0, issues=None)]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
-    in_columns = read_given_ratings([Location.of(tmp_path / "r.parquet")], RUBRICS)
+    in_columns = read_given_ratings([Location.of(write_rows(tmp_path / "r.parquet", rows))], RUBRICS)
     assert in_columns == read([row(issues=["A"]), row(prompt="Why?", score="0")])
 
 
@@ -127,15 +124,7 @@ def test_what_a_spreadsheet_leaves_below_a_table_is_passed_over_and_a_file_witho
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
 def test_a_failure_has_no_score_and_a_mapped_score_need_not_be_whole(tmp_path: Path, suffix: str) -> None:
     rows = [row(score=None, failed=" no JSON ", scale=None), row(prompt="Why?", score=7.5, failed=None, scale="1:7")]
-    path = tmp_path / f"r{suffix}"
-    match suffix:
-        case ".parquet":
-            pq.write_table(pa.Table.from_pylist(rows), path)
-        case ".csv":
-            lines = [",".join(str("" if each[name] is None else each[name]) for name in rows[0]) for each in rows]
-            path.write_text("\n".join([",".join(rows[0]), *lines]))
-        case _:
-            path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    path = write_rows(tmp_path / f"r{suffix}", rows)
     failed, scored = read_given_ratings([Location.of(path)], RUBRICS).ratings
     assert (failed.score, failed.failed.strip(), scored.score, scored.failed) == (None, "no JSON", 7.5, "")
 

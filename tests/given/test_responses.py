@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hab_ray.given.responses import GivenResponses, read_given_responses
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, State, id_of_test
 from hab_ray.rubric import load_rubrics
+from tests.given.tables import write_rows
 
 PLAIN, WITH_CONTEXT = "encourage_learning", "correct_misinformation"
 RUBRICS = load_rubrics()
@@ -31,8 +31,7 @@ def read(tmp_path: Path) -> Read:
     """Reads rows that are written as JSON lines."""
 
     def reader(*rows: dict[str, Any], tests: dict[str, list[ChosenTest]] | None = None) -> GivenResponses:
-        path = tmp_path / "responses.jsonl"
-        path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+        path = write_rows(tmp_path / "responses.jsonl", rows)
         return read_given_responses(Location.of(path), RUBRICS, tests)
 
     return reader

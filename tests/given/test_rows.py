@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -17,6 +16,7 @@ from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, to_table
 from hab_ray.rubric import Rubric, load_rubrics
+from tests.given.tables import write_rows
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 Record = dict[str, Any]
@@ -34,24 +34,7 @@ def record(prompt: str = "What shall I do?", **more: Any) -> Record:
 
 @pytest.fixture(params=["jsonl", "parquet", "csv"])
 def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
-    path = tmp_path / f"tests.{request.param}"
-
-    def jsonl(records: list[Record]) -> Path:
-        path.write_bytes("\r\n\n".join(json.dumps(r, ensure_ascii=False) for r in records).encode())
-        return path
-
-    def parquet(records: list[Record]) -> Path:
-        pq.write_table(pa.Table.from_pylist(records), path)
-        return path
-
-    def table(records: list[Record]) -> Path:
-        with path.open("w", newline="", encoding="utf-8") as file:
-            rows = csv.DictWriter(file, list(dict.fromkeys(name for record in records for name in record)))
-            rows.writeheader()
-            rows.writerows(records)
-        return path
-
-    return {"jsonl": jsonl, "parquet": parquet, "csv": table}[request.param]
+    return partial(write_rows, tmp_path / f"tests.{request.param}")
 
 
 def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[str, Rubric]) -> None:
@@ -134,7 +117,6 @@ def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: d
         ("", "is empty"),
         ("dimension,prompt,cluster\nencourage_learning,a,1.5\n", "row 1: cluster"),
         ("dimension,prompt,cluster\nencourage_learning,a,99999999999999999999999999\n", "row 1: cluster"),
-        ("dimension;prompt\nencourage_learning;a\n", "has semicolons between the names of columns"),
     ],
 )
 def test_what_is_wrong_with_a_table_of_commas_is_told(

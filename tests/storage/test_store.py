@@ -21,7 +21,7 @@ from hab_ray.storage.replies.records import RecordKind, read_table
 from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars
 from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.storage.spending import online_spending
-from tests.folders import Through
+from tests.folders import Dying, Killed, Through
 from tests.forking import ON_DISK
 from tests.storage.conftest import key_of
 
@@ -228,35 +228,6 @@ def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: 
     assert everything(store) == by_key(*replies)
 
 
-class Crash(Exception):
-    pass
-
-
-class Crashing(Through):
-    """A folder whose process dies after so many changes."""
-
-    def __init__(self, inner: Folder, changes: int) -> None:
-        super().__init__(inner)
-        self.left = changes
-
-    def change(self) -> None:
-        if not self.left:
-            raise Crash
-        self.left -= 1
-
-    def put(self, name: str, data: bytes) -> None:
-        self.change()
-        super().put(name, data)
-
-    def put_new(self, name: str, data: bytes) -> None:
-        self.change()
-        super().put_new(name, data)
-
-    def delete(self, name: str) -> None:
-        self.change()
-        super().delete(name)
-
-
 @pytest.mark.parametrize("changes", [0, 1, 2, 3, 7, 21])
 def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice(
     changes: int, folder: Folder, reply: MakeReply
@@ -265,8 +236,8 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     old = refreshed(folder)
-    with pytest.raises(Crash):
-        refreshed(Crashing(folder, changes)).compact(MODEL, 1)
+    with pytest.raises(Killed):
+        refreshed(Dying(folder, changes)).compact(MODEL, 1)
     assert [len(folder.list(SIDECARS)), len(folder.list(RecordKind.REPLIES))] == [
         changes > 0,
         20 + (changes > 1) - max(0, changes - 2),

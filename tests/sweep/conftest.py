@@ -32,7 +32,7 @@ from hab_ray.executors.protocol import (
     SpoolsRead,
 )
 from hab_ray.location import Location
-from hab_ray.rubric import load_rubrics, read_library
+from hab_ray.rubric import read_library
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
@@ -41,6 +41,7 @@ from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState
 from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Shard, Work
+from tests.small_runs import rubrics_once
 
 ONE, TWO = "defer_important_decisions", "encourage_learning"
 START = datetime(2026, 11, 22, tzinfo=UTC)
@@ -66,13 +67,12 @@ def work_of(folder: Path, **changes: Any) -> Work:
         "judges": ["lab/j"],
     }
     sweep = Sweep.model_validate({**given, **changes})
-    rubrics = load_rubrics()
     return Work(
         run_id="0" * 32,
         sweep=sweep,
         catalog=sweep.catalog,
         models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
-        rubrics={dimension: rubrics[dimension] for dimension in sweep.dimensions},
+        rubrics={dimension: rubrics_once(sweep.rubrics)[dimension] for dimension in sweep.dimensions},
         themes=read_library().shown_themes(),
         prompts=load_prompts(),
         run_path=Location.of(folder / "run"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
@@ -22,16 +24,23 @@ def under_way(channel: Channel) -> FakeService:
     return service
 
 
-def ended(service: FakeService, clock: Clock) -> tuple[RunCounters, list[float]]:
+def ended(service: FakeService, clock: Clock, disk_is_full: bool = False) -> tuple[RunCounters, list[float]]:
     counters, left = RunCounters([]), list[float]()
-    end_services([service], counters, 10.0, left.append, lambda: clock.now, clock.wait)
+
+    def report(left_s: float) -> None:
+        left.append(left_s)
+        if disk_is_full:
+            raise OSError(28, "No space left on device")
+
+    end_services([service], counters, 10.0, report, lambda: clock.now, clock.wait)
     return counters, left
 
 
-def test_the_last_counters_of_a_channel_are_taken_in() -> None:
+@pytest.mark.parametrize("disk_is_full", [False, True])
+def test_the_last_counters_of_a_channel_are_taken_in_although_a_full_disk_takes_no_report(disk_is_full: bool) -> None:
     service, clock = under_way(LANE), Clock()
     clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
-    counters, left = ended(service, clock)
+    counters, left = ended(service, clock, disk_is_full)
     assert counters.of(LANE) == DONE and service.stopped == [10.0]
     assert left[0] == 10.0 and clock.now < 1.0
 
@@ -46,16 +55,3 @@ def test_a_channel_that_hangs_is_left_behind_and_its_calls_count_as_spent() -> N
 def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:
     counters, _ = ended(under_way(BATCHES), Clock())
     assert counters.of(BATCHES).lost_nanousd == 0
-
-
-def test_what_is_in_flight_is_waited_for_although_a_full_disk_takes_no_report() -> None:
-    service, clock = FakeService(), Clock()
-    service.ending, service.events = [LANE], [CountersRead(LANE, IN_FLIGHT)]
-    clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
-    counters = RunCounters([])
-
-    def report(left_s: float) -> None:
-        raise OSError(28, "No space left on device")
-
-    end_services([service], counters, 10.0, report, lambda: clock.now, clock.wait)
-    assert counters.of(LANE) == DONE

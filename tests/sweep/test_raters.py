@@ -19,10 +19,10 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.stages.views import tests_file as file_of_tests
-from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import RATERS
 from hab_ray.sweep.raters import PeopleAs, place_raters
 from hab_ray.work import Work
+from tests.folders import Dying, Killed
 from tests.small_runs import Shape, write_run
 
 PLAIN, WITH_CONTEXT = Shape().dimensions
@@ -162,10 +162,6 @@ def test_unchanged_views_are_not_written_again(rate: Rate) -> None:
     assert stamps == {path: path.stat().st_mtime_ns for path in stamps}
 
 
-class Killed(BaseException):
-    """The process ends."""
-
-
 def test_a_kill_at_any_write_leaves_what_the_next_start_brings_up_to_date(
     rate: Rate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,22 +182,9 @@ def test_a_kill_at_any_write_leaves_what_the_next_start_brings_up_to_date(
 
 
 def killed_after(spared: int, work: Work, monkeypatch: pytest.MonkeyPatch) -> bool:
-    left = [spared]
-
-    def counted(name: str) -> None:
-        sound = getattr(LocalFolder, name)
-
-        def change(self: LocalFolder, *arguments: Any) -> None:
-            if not left[0]:
-                raise Killed
-            left[0] -= 1
-            sound(self, *arguments)
-
-        patch.setattr(LocalFolder, name, change)
-
+    dying = Dying(work.run.folder, spared)
     with monkeypatch.context() as patch:
-        counted("put")
-        counted("delete")
+        patch.setattr("hab_ray.storage.run.open_folder", lambda _: dying)
         try:
             place_raters(work)
         except Killed:

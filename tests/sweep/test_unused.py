@@ -17,7 +17,7 @@ from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.sweep.unused import remove, unused
 from tests.conftest import Desk, Vendors
-from tests.folders import Through
+from tests.folders import Dying, Killed
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
 MODEL = "lab/m"
@@ -75,35 +75,6 @@ def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) ->
     (desk.folder / "runs/small/sweep.yaml").write_text("damaged: [")
     assert "cannot be read" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
     desk.says("store", "gc", "runs", status=Exit.CONFIGURATION)
-
-
-class Killed(Exception):
-    """The process ends here."""
-
-
-class Dying(Through):
-    """A folder whose process is killed before the n-th change."""
-
-    def __init__(self, folder: LocalFolder, changes: int) -> None:
-        super().__init__(folder)
-        self._left = changes
-
-    def _change(self) -> None:
-        if self._left == 0:
-            raise Killed
-        self._left -= 1
-
-    def put(self, name: str, data: bytes) -> None:
-        self._change()
-        super().put(name, data)
-
-    def put_new(self, name: str, data: bytes) -> None:
-        self._change()
-        super().put_new(name, data)
-
-    def delete(self, name: str) -> None:
-        self._change()
-        super().delete(name)
 
 
 def reply(key: str) -> Reply:
