@@ -49,3 +49,15 @@ def around(place: object, name: str, change: Callable[[Any], Any]) -> Mutant:
 
 def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
     return lambda call: replace(call, params=replace(call.params, **changes))
+
+
+def ends_swapped(sound: Any) -> Any:
+    def mutant(*given: Any, **named: Any) -> Any:
+        found = sound(*given, **named)
+        return replace(found, low=found.high, high=found.low)
+
+    return mutant
+
+
+def halved(sound: Any) -> Any:
+    return lambda parts: sound(parts) / 2

@@ -26,7 +26,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.rehearse.mutants import Mutant, Patch, around, put
+from tests.rehearse.mutants import Mutant, Patch, around, ends_swapped, halved, put
 from tests.small_runs import Shape, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
@@ -100,14 +100,6 @@ def strangers_for_own(sound: Any) -> Any:
     return lambda summary, who, names, rest: sound(summary, who, rest, names)
 
 
-def ends_swapped(sound: Any) -> Any:
-    def mutant(*given: Any, **named: Any) -> Any:
-        found = sound(*given, **named)
-        return replace(found, low=found.high, high=found.low)
-
-    return mutant
-
-
 def weighted(sound: Any) -> Any:
     """Mutant of `combined`: the first dimension counts twice."""
     return lambda parts: sound([parts[0], *parts]) if parts else None
@@ -134,10 +126,6 @@ def of_second_alone(sound: Any) -> Any:
         return replace(found, low=found.mean + second.low - second.mean, high=found.mean + second.high - second.mean)
 
     return mutant
-
-
-def halved(sound: Any) -> Any:
-    return lambda parts: sound(parts) / 2
 
 
 def among_the_others(marks: Any) -> Any:
