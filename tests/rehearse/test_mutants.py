@@ -265,7 +265,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
-def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+def test_scores_that_are_stale(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
     run = open_run(rehearsed_stage.work.run_path)
     marks_before = run.scores().slice(1)

@@ -66,11 +66,6 @@ class ChildAnswer(BaseModel):
     seeds: _Population
     themes: _Population
 
-    @property
-    def uses_context(self) -> bool:
-        """Whether judges see a second text."""
-        return "misinformation" in self.parameters[JUDGING]
-
 
 _ANSWER = TypeAdapter[dict[str, ChildAnswer]](dict[str, ChildAnswer])
 
