@@ -277,11 +277,7 @@ def _dimension(work: Work, name: str, points: Mapping[str, int], seed: int) -> P
 
 
 def _distinct(tests: Iterable[ChosenTest], identify: Callable[[str], str]) -> dict[str, ChosenTest]:
-    """Return tests by their identified prompts.
-
-    Raises:
-        ConfigError: two prompts are the same.
-    """
+    """Return tests by their identified prompts; raise ConfigError if two prompts are the same."""
     by_prompt: dict[str, ChosenTest] = {}
     for test in tests:
         other = by_prompt.setdefault(identify(test.prompt), test)

@@ -156,11 +156,7 @@ def _check(where: str, answer: ChildAnswer) -> None:
 
 
 def _pieces(text: str, where: str) -> tuple[Piece, ...]:
-    """Split a text with marks into pieces.
-
-    Raises:
-        ConfigError: the marks of a `dedent` are unbalanced, for example because its text was truncated.
-    """
+    """Split a text with marks into pieces; raise ConfigError if the marks of a `dedent` are unbalanced."""
     open_parts: list[list[Piece]] = [[]]
     at = 0
     for found in _MARK.finditer(text):
