@@ -26,7 +26,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.rehearse.mutants import Mutant, Patch, around, ends_swapped, halved, put
+from tests.rehearse.mutants import Patch, around, ends_swapped, halved
 from tests.small_runs import Shape, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
@@ -170,72 +170,34 @@ def own_error(sound: Any) -> Any:
     return lambda *given: replace(sound(*given), with_judges=sound(*given).difference)
 
 
-MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
-    "judges of a preference swapped": (
-        around(preferences, "_ahead", negative),
-        preferences,
-        "preference itself of acme",
-    ),
-    "one other judge for all": (
-        around(preferences, "_ahead", first_of_others),
-        preferences,
-        "the slope of ('refusals'",
-    ),
-    "strangers for its own": (
-        around(preferences, "_of_kind", strangers_for_own),
-        preferences,
-        "preference vendor of acme",
-    ),
-    "ends of a preference swapped": (around(preferences, "_row", ends_swapped), preferences, "has the interval"),
-    "dimensions of a preference weighted": (around(preferences, "combined", weighted), preferences, "in overall is"),
-    "everything refuses": (
-        put(answers, "refuses", lambda text: len(text) < 30),
-        preferences,
-        "the slope of ('refusals'",
-    ),
-    "runs swapped": (around(comparison, "_part", runs_swapped), comparison, "in two runs is"),
-    "sides of a pair swapped": (around(comparison, "ahead", sides_swapped), comparison, "in two runs is"),
-    "the second run's interval for the difference's": (
-        around(comparison, "_difference", of_second_alone),
-        comparison,
-        "in two runs is",
-    ),
-    "dimensions of a comparison weighted": (around(comparison, "combined", weighted), comparison, "in two runs is"),
-    "a comparison that is not corrected": (put(comparison, "holm", list), comparison, "in two runs in"),
-    "a one-sided comparison": (around(comparison, "p_of", halved), comparison, "the p-value of"),
-    "a test among the others": (
-        put(robustness, "item_rest", among_the_others),
-        robustness,
-        "of ask_clarifying_questions is",
-    ),
-    "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "reversed of"),
-    "halves not stepped up": (around(items, "_spearman_brown", of_halves), robustness, "split_half of"),
-    "one judge for the panel": (
-        around(robustness, "complete_marks", first_judge),
-        robustness,
-        "split_half of",
-    ),
-    "bills of answers and verdicts swapped": (
-        around(generalisability, "_usd", turned_round),
-        generalisability,
-        "costs",
-    ),
-    "a design of fewer judges": (around(generalisability, "_design", fewer_judges), generalisability, "costs"),
-    "the first dimension for all": (
-        around(generalisability, "_together", first_part),
-        generalisability,
-        "overall does not follow",
-    ),
-    "these judges for others": (
-        around(generalisability, "errors", own_error),
-        generalisability,
-        "does not follow from its components",
-    ),
+# By what is wrong: the function or method of the pipeline, its mutant, and the problem that is found.
+MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
+    "judges of a preference swapped": (preferences, "_ahead", negative, "preference itself of acme"),
+    "one other judge for all": (preferences, "_ahead", first_of_others, "the slope of ('refusals'"),
+    "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference vendor of acme"),
+    "ends of a preference swapped": (preferences, "_row", ends_swapped, "has the interval"),
+    "dimensions of a preference weighted": (preferences, "combined", weighted, "in overall is"),
+    "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "the slope of ('refusals'"),
+    "runs swapped": (comparison, "_part", runs_swapped, "in two runs is"),
+    "sides of a pair swapped": (comparison, "ahead", sides_swapped, "in two runs is"),
+    "the second run's interval for the difference's": (comparison, "_difference", of_second_alone, "in two runs is"),
+    "dimensions of a comparison weighted": (comparison, "combined", weighted, "in two runs is"),
+    "a comparison that is not corrected": (comparison, "holm", lambda _: list, "in two runs in"),
+    "a one-sided comparison": (comparison, "p_of", halved, "the p-value of"),
+    "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
+    "the sign of a test swapped": (robustness, "item_rest", negative, "reversed of"),
+    "halves not stepped up": (items, "_spearman_brown", of_halves, "split_half of"),
+    "one judge for the panel": (robustness, "complete_marks", first_judge, "split_half of"),
+    "bills of answers and verdicts swapped": (generalisability, "_usd", turned_round, "costs"),
+    "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
+    "the first dimension for all": (generalisability, "_together", first_part, "overall does not follow"),
+    "these judges for others": (generalisability, "errors", own_error, "does not follow from its components"),
 }
+USED_BY = {answers: preferences, items: robustness}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_an_analysis_that_is_made_otherwise_is_noticed(summary: Summary, monkeypatch: Patch, name: str) -> None:
-    plant, analysis, reason = MUTANTS[name]
-    plant(monkeypatch)
-    assert reason in wrong(summary, analysis)
+    place, function, change, reason = MUTANTS[name]
+    around(place, function, change)(monkeypatch)
+    assert reason in wrong(summary, USED_BY.get(place, place))
