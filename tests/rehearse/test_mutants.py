@@ -34,7 +34,7 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
-from tests.rehearse.mutants import Mutant, Patch, around, calls_of, ends_swapped, halved, put, tasks_of
+from tests.rehearse.mutants import Mutant, Patch, calls_of, ends_swapped, halved, other_letters, put, tasks_of, then
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
@@ -300,9 +300,9 @@ MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def subjects_swapped(one: str, other: str, *rest: Any) -> PairedDifference:
+def subjects_swapped(row: PairedDifference) -> PairedDifference:
     """Mutant of `difference_of`: the signs are the other way round."""
-    return replace(sound_row(one, other, *rest), subject=other, other=one)
+    return replace(row, subject=row.other, other=row.subject)
 
 
 def first_ranks(subjects: Iterable[str], better: Any) -> dict[str, tuple[int, int]]:
@@ -314,24 +314,17 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
     return sound_named(run_summary, subject, JUDGES[judge == JUDGES[0]], dimension)
 
 
-def letters_reversed(*arguments: Any) -> Any:
-    return sound_named(*arguments)[..., ::-1]
-
-
-sound_row, sound_named = pairs_table.difference_of, issues_table.shares_naming
+sound_named = issues_table.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
-        put(pairs_table, "difference_of", subjects_swapped),
+        then(pairs_table, "difference_of", subjects_swapped),
         "the table of differences lacks plain, kind",
     ),
-    "ends of a difference swapped": (
-        around(pairs_table, "difference_of", ends_swapped),
-        "the difference of plain, kind",
-    ),
-    "a one-sided p": (around(pairs_table, "p_of", halved), "the p-value of plain, kind"),
+    "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
+    "a one-sided p": (then(pairs_table, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
     "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "by first is"),
-    "issues under other letters": (put(issues_table, "shares_naming", letters_reversed), "issue A of plain"),
+    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "issue A of plain"),
 }
 
 

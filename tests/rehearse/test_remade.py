@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import neg
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -26,7 +27,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.rehearse.mutants import Patch, around, ends_swapped, halved
+from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
 from tests.small_runs import Shape, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
@@ -87,10 +88,6 @@ def test_sound_analyses_are_made_anew(tmp_path: Path, tests: int) -> None:
     assert not any(wrong(sound, analysis) for analysis in CHECKS)
 
 
-def negative(sound: Any) -> Any:
-    return lambda *given: -sound(*given)
-
-
 def first_of_others(sound: Any) -> Any:
     """One of the others stands for all of them."""
     return lambda summary, judge, others, *rest: sound(summary, judge, others[:1], *rest)
@@ -133,26 +130,14 @@ def among_the_others(marks: Any) -> Any:
     return np.array([np.corrcoef(own, marks.mean(1))[0, 1] for own in marks.T])
 
 
-def of_halves(sound: Any) -> Any:
+def of_halves(found: float) -> float:
     """Mutant of `_spearman_brown`: the correlation of the halves themselves."""
-
-    def mutant(one: Any, other: Any) -> float:
-        found = sound(one, other)
-        return float(found / (2 - found))
-
-    return mutant
+    return float(found / (2 - found))
 
 
-def first_judge(sound: Any) -> Any:
-    def mutant(*given: Any) -> Any:
-        marks, ids, calls = sound(*given)
-        return marks[:, :, :1].repeat(len(JUDGES), axis=2), ids, calls
-
-    return mutant
-
-
-def turned_round(sound: Any) -> Any:
-    return lambda *given: sound(*given)[::-1]
+def first_judge(found: Any) -> Any:
+    marks, ids, calls = found
+    return marks[:, :, :1].repeat(len(JUDGES), axis=2), ids, calls
 
 
 def first_part(sound: Any) -> Any:
@@ -165,17 +150,17 @@ def fewer_judges(sound: Any) -> Any:
     return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
 
 
-def own_error(sound: Any) -> Any:
+def own_error(found: Any) -> Any:
     """Mutant of `errors`: other judges would be as these are."""
-    return lambda *given: replace(sound(*given), with_judges=sound(*given).difference)
+    return replace(found, with_judges=found.difference)
 
 
 # By what is wrong: the function or method of the pipeline, its mutant, and the problem that is found.
 MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
-    "judges of a preference swapped": (preferences, "_ahead", negative, "preference itself of acme"),
+    "judges of a preference swapped": (preferences, "_ahead", result(neg), "preference itself of acme"),
     "one other judge for all": (preferences, "_ahead", first_of_others, "the slope of ('refusals'"),
     "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference vendor of acme"),
-    "ends of a preference swapped": (preferences, "_row", ends_swapped, "has the interval"),
+    "ends of a preference swapped": (preferences, "_row", result(ends_swapped), "has the interval"),
     "dimensions of a preference weighted": (preferences, "combined", weighted, "in overall is"),
     "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "the slope of ('refusals'"),
     "runs swapped": (comparison, "_part", runs_swapped, "in two runs is"),
@@ -183,15 +168,15 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "the second run's interval for the difference's": (comparison, "_difference", of_second_alone, "in two runs is"),
     "dimensions of a comparison weighted": (comparison, "combined", weighted, "in two runs is"),
     "a comparison that is not corrected": (comparison, "holm", lambda _: list, "in two runs in"),
-    "a one-sided comparison": (comparison, "p_of", halved, "the p-value of"),
+    "a one-sided comparison": (comparison, "p_of", result(halved), "the p-value of"),
     "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
-    "the sign of a test swapped": (robustness, "item_rest", negative, "reversed of"),
-    "halves not stepped up": (items, "_spearman_brown", of_halves, "split_half of"),
-    "one judge for the panel": (robustness, "complete_marks", first_judge, "split_half of"),
-    "bills of answers and verdicts swapped": (generalisability, "_usd", turned_round, "costs"),
+    "the sign of a test swapped": (robustness, "item_rest", result(neg), "reversed of"),
+    "halves not stepped up": (items, "_spearman_brown", result(of_halves), "split_half of"),
+    "one judge for the panel": (robustness, "complete_marks", result(first_judge), "split_half of"),
+    "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
     "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
     "the first dimension for all": (generalisability, "_together", first_part, "overall does not follow"),
-    "these judges for others": (generalisability, "errors", own_error, "does not follow from its components"),
+    "these judges for others": (generalisability, "errors", result(own_error), "does not follow from its components"),
 }
 USED_BY = {answers: preferences, items: robustness}
 
