@@ -93,15 +93,19 @@ def _p(parts: Sequence[Sequence[Item]]) -> float | None:
             sums[at, item.call] += item.mark / len(items)
     if len(sums) > _MAX_COUNTED:
         return None
-    chances: dict[Fraction, Fraction] = {Fraction(0): Fraction(1)}
-    for step in sums.values():
-        flipped: dict[Fraction, Fraction] = defaultdict(Fraction)
-        for reached, chance in chances.items():
-            flipped[reached + step] += chance / 2
-            flipped[reached - step] += chance / 2
-        chances = flipped
     far = abs(sum(sums.values(), Fraction(0)))
-    return float(sum((chance for reached, chance in chances.items() if abs(reached) >= far), Fraction(0)))
+    return float(_chance_beyond(far, [(step, -step) for step in sums.values()]))
+
+
+def _chance_beyond(far: Fraction, parts: Sequence[Sequence[Fraction]], expected: Fraction = Fraction(0)) -> Fraction:
+    """Return the chance that a sum of one value of each part, all equally likely, is as far from the expected one."""
+    chances = {Fraction(0): Fraction(1)}
+    for values in parts:
+        reached: dict[Fraction, Fraction] = defaultdict(Fraction)
+        for (so_far, chance), value in product(chances.items(), values):
+            reached[so_far + value] += chance / len(values)
+        chances = reached
+    return sum((chance for total, chance in chances.items() if abs(total - expected) >= far), Fraction(0))
 
 
 def _wrong_ranks(rows: Sequence[PairedDifference], board: Sequence[Rank]) -> Iterator[str]:
@@ -278,16 +282,12 @@ def _among(
         tests[calls[test]].append(test)
     if len(tests) > _MAX_COUNTED:
         return mean(means), None
-    chances, expected = {Fraction(0): Fraction(1)}, Fraction(0)
-    for asked in tests.values():
-        sums = [sum((each[t] for t in asked), Fraction(0)) for each in shares.values() if all(t in each for t in asked)]
-        expected += mean(sums)
-        reached: dict[Fraction, Fraction] = defaultdict(Fraction)
-        for (so_far, chance), step in product(chances.items(), sums):
-            reached[so_far + step] += chance / len(sums)
-        chances = reached
-    far = abs(sum(own.values(), Fraction(0)) - expected)
-    return mean(means), sum((c for value, c in chances.items() if abs(value - expected) >= far), Fraction(0))
+    parts = [
+        [sum((each[t] for t in asked), Fraction(0)) for each in shares.values() if all(t in each for t in asked)]
+        for asked in tests.values()
+    ]
+    expected = sum(map(mean, parts), Fraction(0))
+    return mean(means), _chance_beyond(abs(sum(own.values(), Fraction(0)) - expected), parts, expected)
 
 
 def _items(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls: Mapping[str, str]) -> list[Item]:

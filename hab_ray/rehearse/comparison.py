@@ -10,7 +10,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.rehearse.bridge import compare_bridge
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, all_same
 from hab_ray.rehearse.requests import wrong_requests
-from hab_ray.rehearse.rows import RowComparison, compare_rows
+from hab_ray.rehearse.rows import compare_rows
 from hab_ray.rehearse.selection import wrong_choice
 from hab_ray.rehearse.tables import wrong_tables
 from hab_ray.rehearse.truth import ScoreKey, Truth
@@ -60,7 +60,7 @@ class Comparison:
 
     cells: tuple[ComparedMean, ...]
     overall: tuple[ComparedMean, ...]
-    rows: RowComparison
+    rows: Checked
     missing: tuple[MissingEvidence, ...]
     people: Checked = NOTHING
     findings: tuple[str, ...] = ()

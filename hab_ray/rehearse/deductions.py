@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from hab_ray.errors import ConfigError
-from hab_ray.rubric import Rubric
 from hab_ray.work import Work
 
 Deductions = Mapping[str, Mapping[str, int]]
@@ -36,8 +35,5 @@ def deductions_of(work: Work) -> Deductions:
                 f"rubrics/{name}.yaml: judging.issues has the letters {', '.join(letters)}, the paper "
                 f"{', '.join(built_in[name])}; name a changed rubric by `rubrics:` in the sweep"
             )
-    return {name: built_in.get(name) or _points(rubric) for name, rubric in work.rubrics.items()}
-
-
-def _points(rubric: Rubric) -> Mapping[str, int]:
-    return {issue.letter: issue.deduction for issue in rubric.judging.issues}
+    own = {name: {i.letter: i.deduction for i in rubric.judging.issues} for name, rubric in work.rubrics.items()}
+    return {name: built_in.get(name, points) for name, points in own.items()}

@@ -83,7 +83,7 @@ def profile_of(work: Work, play: Play) -> Profile:
     dimensions = {name: _dimension(work, name, points[name], play.seed) for name in work.rubrics}
     planted = Planted(
         dimensions=dimensions,
-        prompts=_distinct_prompts(tests),
+        prompts={prompt: test.dimension for prompt, test in _distinct(tests, digest).items()},
         contexts=contexts(tests),
         given=_given_tests(work),
         marks=dict(marks_of(work.prompts.judge.user)),
@@ -276,16 +276,8 @@ def _dimension(work: Work, name: str, points: Mapping[str, int], seed: int) -> P
     return PlantedDimension(system=system_of(work, name), issues=first, rewordings=tuple(others), forms=forms)
 
 
-def _distinct_prompts(tests: Iterable[ChosenTest]) -> dict[str, str]:
-    return {prompt: test.dimension for prompt, test in _distinct(tests, digest).items()}
-
-
 def _distinct(tests: Iterable[ChosenTest], identify: Callable[[str], str]) -> dict[str, ChosenTest]:
-    """Return tests by their identified prompts.
-
-    Raises:
-        ConfigError: two prompts are the same.
-    """
+    """Return tests by their identified prompts; raise ConfigError if two prompts are the same."""
     by_prompt: dict[str, ChosenTest] = {}
     for test in tests:
         other = by_prompt.setdefault(identify(test.prompt), test)

@@ -114,7 +114,8 @@ def _of_subjects(work: Work, client: SimulatorClient, manners: tuple[Manner, ...
     for dimension, number in asked:
         manner = manners[number]
         ours = [s for s in (*sweep.subjects, *sweep.varied_subjects) if work.models[s.model].entry.wire == manner.model]
-        known = [s.name for s in ours if manner.system == _joined(s.system, system_of(work, dimension))]
+        own = system_of(work, dimension)
+        known = [s.name for s in ours if manner.system == "\n\n".join(filter(None, (s.system, own)))]
         request = _Request(known[0] if known else f"subject {manner.model}", dimension, manner)
         if not known:
             yield request.problem(f"was asked under a system text of neither subject nor dimension: {manner.system!r}")
@@ -124,26 +125,22 @@ def _of_subjects(work: Work, client: SimulatorClient, manners: tuple[Manner, ...
             yield request.problem("was given a schema, but must answer freely")
 
 
-def _joined(*texts: str) -> str:
-    return "\n\n".join(text for text in texts if text)
-
-
 def _of_judges(work: Work, client: SimulatorClient, manners: tuple[Manner, ...]) -> Iterator[str]:
     sweep, settings = work.sweep, settings_of_judges(work)
     judges = (*sweep.judges, *sweep.varied_judges)
     for dimension, number in dict.fromkeys((verdict.dimension, verdict.manner) for verdict in client.verdicts()):
         manner = manners[number]
         ours = [j for j in judges if work.models[j.model].entry.wire == manner.model]
-        rubrics = {j.name: work.rubric_of(j.name, dimension) for j in ours if _judges(work, j.name, dimension)}
+        rubrics = {
+            j.name: work.rubric_of(j.name, dimension)
+            for j in ours
+            if dimension in work.wordings.get(j.name, work.rubrics)
+        }
         best = min(
             (list(_wrong_judge(work, _Request(f"judge {name}", dimension, manner), rubric, settings[name])), name)
             for name, rubric in rubrics.items()
         )
         yield from best[0]
-
-
-def _judges(work: Work, judge: str, dimension: str) -> bool:
-    return judge not in work.wordings or dimension in work.wordings[judge]
 
 
 def _wrong_judge(work: Work, request: _Request, rubric: Rubric, expected: Sent) -> Iterator[str]:

@@ -4,38 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
+from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark
 from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 from hab_simulator import TrueAnswer
-
-
-@dataclass(frozen=True)
-class WrongRow:
-    """A row that differs from the planted one; `judge` is "" for an answer."""
-
-    subject: str
-    dimension: str
-    judge: str
-    test_id: str
-    problem: str
-
-    def __str__(self) -> str:
-        reader = f", judge {self.judge}" if self.judge else ""
-        return f"{self.subject}, {self.dimension}{reader}, test {self.test_id}: {self.problem}"
-
-
-@dataclass(frozen=True)
-class RowComparison:
-    """The number of compared rows, and the wrong ones."""
-
-    compared: int
-    wrong: tuple[WrongRow, ...]
 
 
 class _Row(NamedTuple):
@@ -68,7 +46,7 @@ class _Verdict(NamedTuple):
     other_score: int | None
 
 
-def compare_rows(run: Run, truth: Truth) -> RowComparison:
+def compare_rows(run: Run, truth: Truth) -> Checked:
     """Compare all rows of a run.
 
     Raises:
@@ -80,7 +58,7 @@ def compare_rows(run: Run, truth: Truth) -> RowComparison:
         for subject in (*run.subjects, *(varied.name for varied in run.record.sweep.varied_subjects))
     ]
     wrong = tuple(row for part in parts for row in part.wrong())
-    return RowComparison(sum(part.compared for part in parts), wrong)
+    return Checked(sum(part.compared for part in parts), wrong)
 
 
 class _Part:
@@ -101,7 +79,7 @@ class _Part:
         self._is_given = any(subject == other for other, _ in truth.given)
         self.compared = 0
 
-    def wrong(self) -> Iterator[WrongRow]:
+    def wrong(self) -> Iterator[str]:
         """Yield wrong, missing and duplicate rows."""
         for prompt in sorted(self._unasked):
             yield self._row("", prompt[:12], "was answered, but is not among the tests of the run")
@@ -110,7 +88,7 @@ class _Part:
         yield from self._wrong_answers()
         yield from self._wrong_verdicts()
 
-    def _wrong_answers(self) -> Iterator[WrongRow]:
+    def _wrong_answers(self) -> Iterator[str]:
         table = self._run.responses(self._subject, self._dimension, columns=_Answer._fields)
         rows = list(map(_Answer._make, rows_in(table)))
         yield from self._miscounted("", Counter(_Row(row.test_id, row.sample) for row in rows))
@@ -151,7 +129,7 @@ class _Part:
             self._rows[at] = row, next(answer for answer in given if answer.mark == mark)
         return ""
 
-    def _wrong_verdicts(self) -> Iterator[WrongRow]:
+    def _wrong_verdicts(self) -> Iterator[str]:
         for judge in self._truth.judges_of(self._subject, self._dimension):
             table = self._run.verdicts(judge, self._subject, self._dimension, columns=_Verdict._fields)
             rows = list(map(_Verdict._make, rows_in(table)))
@@ -205,7 +183,7 @@ class _Part:
         """Whether a verdict is a planted one. A re-asked verdict has no other score, as its first reply was broken."""
         return found == (planted if asks == 1 else replace(planted, other=None))
 
-    def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[WrongRow]:
+    def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[str]:
         self.compared += sum(counts.values())
         replicates = self._truth.replicates if judge else 1
         owed = {_Row(*row) for row in product(self._tests, range(self._truth.samples), range(replicates))}
@@ -218,8 +196,10 @@ class _Part:
                 where = f"sample {row.sample}" + (f", replicate {row.replicate}" if replicates > 1 else "")
                 yield self._row(judge, row.test_id, f"there {times} times ({where}), expected {wanted} times")
 
-    def _row(self, judge: str, test_id: str, problem: str) -> WrongRow:
-        return WrongRow(self._subject, self._dimension, judge, test_id, problem)
+    def _row(self, judge: str, test_id: str, problem: str) -> str:
+        """Return a problem of a row with its place; `judge` is "" for an answer."""
+        reader = f", judge {judge}" if judge else ""
+        return f"{self._subject}, {self._dimension}{reader}, test {test_id}: {problem}"
 
 
 def _shown(verdict: Expected) -> str:

@@ -98,19 +98,16 @@ def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: Batc
         )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
+    has_ratings = sweep.responses is not None or bool(open_folder(place.run).list(SHEETS))
     return sweep.model_copy(
         update={
             "run": place.run,
             "store": place.store,
             "providers": {**sweep.providers, **providers},
-            "raters": sweep.raters if _has_ratings(sweep, place) else (),
+            "raters": sweep.raters if has_ratings else (),
             "sentinels": 0,  # simulated judges never change, and the meter cannot tell a repeated reading from a first
         }
     )
-
-
-def _has_ratings(sweep: Sweep, place: RehearsalPlace) -> bool:
-    return sweep.responses is not None or bool(open_folder(place.run).list(SHEETS))
 
 
 def _policy(turnaround_s: float) -> BatchPolicy:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
+from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
@@ -14,27 +15,23 @@ from hab_ray.visible import one_line
 from hab_simulator import BatchFault, Fault, LineFaults, Malformed
 
 
-class People(BaseModel):
+class People(Strict):
     """`raters` people who each rate a `share` of the answers. `bias` is added to the true score, clipped to 0..10.
 
     A fractional bias is applied on average.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     raters: int = Field(default=0, ge=0, le=1000)
     share: float = Field(default=1.0, gt=0, le=1)
     bias: float = Field(default=0.0, ge=-10, le=10)
 
 
-class Trouble(BaseModel):
+class Trouble(Strict):
     """Faults of calls, batches and batch lines; malformed verdicts, and disagreement of judges.
 
     `judge_alpha` is Krippendorff's alpha among judges on each letter. `queue_tokens` maps a model's wire name to the
     most input tokens that its open batches may hold at the vendor. `people` rate answers once they are judged.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     calls: tuple[Fault, ...] = ()
     batches: tuple[BatchFault, ...] = ()

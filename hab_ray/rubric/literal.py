@@ -36,7 +36,7 @@ class Value(StrEnum):
 
 
 class Operation(StrEnum):
-    """An operation on a text, applied after values are inserted."""
+    """An operation on a text after values are inserted: the Python function or method of the same name."""
 
     DEDENT = "dedent"
     STRIP = "strip"
@@ -172,17 +172,12 @@ class LiteralValues:
     seeds: tuple[str, ...] = ()
 
 
-def rendered(pieces: Sequence[Piece], values: LiteralValues) -> str:
-    """Render pieces with values.
+def rendered(pieces: Sequence[Piece], values: LiteralValues, seed: tuple[int, str] | None = None) -> str:
+    """Render pieces with values; `seed` is the number and text of the current seed inside `each`.
 
     Raises:
         ValueError: a piece inserts a seed that is not shown, or one outside `each` without `at`.
     """
-    return _rendered(pieces, values, None)
-
-
-def _rendered(pieces: Sequence[Piece], values: LiteralValues, seed: tuple[int, str] | None) -> str:
-    """Render pieces; `seed` is the number and text of the current seed inside `each`."""
     return "".join(_rendered_piece(piece, values, seed) for piece in pieces)
 
 
@@ -193,10 +188,13 @@ def _rendered_piece(piece: Piece, values: LiteralValues, seed: tuple[int, str] |
         case Insert():
             return _inserted(piece, values, seed)
         case Apply():
-            return applied(piece.apply, piece.characters, _rendered(piece.to, values, seed))
+            inside = rendered(piece.to, values, seed)
+            if piece.apply is Operation.DEDENT:
+                return textwrap.dedent(inside)
+            return str(getattr(inside, piece.apply.value)(piece.characters))
         case Each():
             numbered = enumerate(values.seeds, piece.first)
-            return piece.between.join(_rendered(piece.each, values, shown) for shown in numbered)
+            return piece.between.join(rendered(piece.each, values, shown) for shown in numbered)
 
 
 def _inserted(insert: Insert, values: LiteralValues, seed: tuple[int, str] | None) -> str:
@@ -210,14 +208,6 @@ def _inserted(insert: Insert, values: LiteralValues, seed: tuple[int, str] | Non
                 raise ValueError(f"`value: {insert.value}` is outside of `each`, or needs `at`")
             return seed[1] if insert.value is Value.SEED else str(seed[0])
     return str(getattr(values, insert.value.value))
-
-
-def applied(operation: Operation, characters: str | None, text: str) -> str:
-    """Return the text after an operation, the Python function or method of the same name."""
-    if operation is Operation.DEDENT:
-        return textwrap.dedent(text)
-    stripped: str = getattr(text, operation.value)(characters)
-    return stripped
 
 
 def imported_note(literal: LiteralPrompts) -> str:

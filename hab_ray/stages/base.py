@@ -15,8 +15,6 @@ from hab_ray.stages.replies.reading import Unreadable
 
 Task = TypeVar("Task")
 Out = TypeVar("Out", bound=Row)
-Task_contra = TypeVar("Task_contra", contravariant=True)
-Out_co = TypeVar("Out_co", bound=Row, covariant=True)
 Asked = TypeVar("Asked", Response, Verdict)
 Read = TypeVar("Read", Candidate, Validation, Embedded)
 
@@ -67,12 +65,12 @@ class Again(Generic[Task]):
     task: Task
 
 
-class CallMaker(Protocol[Task_contra, Out_co]):
+class CallMaker(Protocol):
     """Turns tasks into calls, and outcomes into rows: the part of `CallStage` that settling needs."""
 
-    def requests(self, tasks: Iterable[Task_contra]) -> Iterator[tuple[str, Call]]: ...
+    def requests(self, tasks: Iterable[Any]) -> Iterator[tuple[str, Call]]: ...
 
-    def parse(self, task: Task_contra, outcome: Outcome) -> Out_co | Again[Any]: ...
+    def parse(self, task: Any, outcome: Outcome) -> Row | Again[Any]: ...
 
 
 class CallStage(ABC, Generic[Task, Out]):

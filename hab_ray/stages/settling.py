@@ -22,9 +22,7 @@ class Settled:
     waiting: Sequence[Any] = ()
 
 
-def settle(
-    stage: CallMaker[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]
-) -> Settled:
+def settle(stage: CallMaker, tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]) -> Settled:
     """Make the rows of all tasks whose outcomes are stored, following re-asks, and collect the calls still open.
 
     `read` returns the stored outcomes of some keys. The rows are in the order of the tasks.

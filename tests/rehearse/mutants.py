@@ -49,3 +49,26 @@ def around(place: object, name: str, change: Callable[[Any], Any]) -> Mutant:
 
 def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
     return lambda call: replace(call, params=replace(call.params, **changes))
+
+
+def result(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """For `around`: what `change` makes of each result of the sound function or method."""
+    return lambda sound: lambda *given, **named: change(sound(*given, **named))
+
+
+def then(place: object, name: str, change: Callable[[Any], Any]) -> Mutant:
+    """The sound function or method, and then `change` on its result."""
+    return around(place, name, result(change))
+
+
+def halved(p: float) -> float:
+    return p / 2
+
+
+def ends_swapped(found: Any) -> Any:
+    return replace(found, low=found.high, high=found.low)
+
+
+def other_letters(named: Any) -> Any:
+    """The shares of the issues in reverse order."""
+    return named[..., ::-1]

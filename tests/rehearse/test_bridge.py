@@ -262,14 +262,6 @@ def crossed(tmp_path_factory: pytest.TempPathFactory, wordings: Wordings) -> Ite
         yield stage
 
 
-def judges_swapped(stage: Stage) -> None:
-    swap(stage, IMPORTED, f"{JUDGES[1]} (published)")
-
-
-def wordings_swapped(stage: Stage) -> None:
-    swap(stage, IMPORTED, JUDGES[0])
-
-
 def swap(stage: Stage, *judges: str) -> None:
     run = stage.work.run
     one, other = (run.read(Verdict, verdicts_file(name, "one", ASK)) for name in judges)
@@ -298,8 +290,8 @@ def earlier_failures_are_zeros(stage: Stage) -> None:
 
 
 VIEWS: dict[str, tuple[Callable[[Stage], None], str]] = {
-    "judges swapped": (judges_swapped, "planted"),
-    "wordings swapped": (wordings_swapped, "planted"),
+    "judges swapped": (lambda stage: swap(stage, IMPORTED, f"{JUDGES[1]} (published)"), "planted"),
+    "wordings swapped": (lambda stage: swap(stage, IMPORTED, JUDGES[0]), "planted"),
     "an answer is changed": (an_answer_changed, "not the answer that is given"),
     "an answer is lost": (an_answer_lost, "there 0 times"),
     "failures of then are zeros": (earlier_failures_are_zeros, "judges now and then: published o3"),

@@ -45,7 +45,7 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
         patch.setattr(verdicts, "named_letters", first_object)
         rough.settle()
         found = rough.compare()
-        assert not found.passed and any("planted without a score" in row.problem for row in found.rows.wrong)
+        assert not found.passed and any("planted without a score" in row for row in found.rows.wrong)
     sound = JudgeStage.parse
 
     def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
@@ -59,4 +59,4 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
         patch.setattr(JudgeStage, "parse", parse)
         rough.settle()
         found = rough.compare()
-        assert not found.passed and any("score 0, planted without" in row.problem for row in found.rows.wrong)
+        assert not found.passed and any("score 0, planted without" in row for row in found.rows.wrong)

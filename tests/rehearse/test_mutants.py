@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from hab_ray.analysis import intervals, marks, pairs, summary
+from hab_ray.analysis import intervals, marks, summary
 from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
 from hab_ray.analysis.tables import differences as pairs_table
@@ -34,7 +34,7 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
-from tests.rehearse.mutants import Mutant, Patch, calls_of, put, tasks_of
+from tests.rehearse.mutants import Mutant, Patch, calls_of, ends_swapped, halved, other_letters, put, tasks_of, then
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
@@ -63,7 +63,7 @@ def of_tests(**changes: Any) -> Callable[[Tasks], Tasks]:
     return lambda tasks: [replace(task, test=replace(task.test, **changes)) for task in tasks]
 
 
-def halved(tasks: Tasks) -> Tasks:
+def cut_short(tasks: Tasks) -> Tasks:
     return [replace(t, response=replace(t.response, text=t.response.text[: len(t.response.text) // 2])) for t in tasks]
 
 
@@ -111,7 +111,7 @@ MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
     ),
     "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
     "the response is missing": (tasks_of(JudgeStage, silent), "lacked an answer with a mark"),
-    "half of the response is missing": (tasks_of(JudgeStage, halved), "lacked the whole answer"),
+    "half of the response is missing": (tasks_of(JudgeStage, cut_short), "lacked the whole answer"),
     "two responses in one request": (tasks_of(JudgeStage, two_answers), "lacked one answer alone"),
     "the rubric is missing": (told(without_rubric), "of defer_important_decisions lacked issue A"),
     "the last issue is missing": (told(without_last_issue), "of correct_misinformation lacked issue F"),
@@ -265,7 +265,7 @@ def test_doubled_rows(rehearsed_stage: Stage) -> None:
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
-def test_scores_that_are_stale(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
+def test_scores_that_are_stale(rehearsed_stage: Stage) -> None:
     """Scores of an earlier state are still in the folder when they are compared."""
     run = open_run(rehearsed_stage.work.run_path)
     marks_before = run.scores().slice(1)
@@ -300,18 +300,9 @@ MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def subjects_swapped(one: str, other: str, *rest: Any) -> PairedDifference:
+def subjects_swapped(row: PairedDifference) -> PairedDifference:
     """Mutant of `difference_of`: the signs are the other way round."""
-    return replace(sound_row(one, other, *rest), subject=other, other=one)
-
-
-def ends_swapped(*arguments: Any) -> PairedDifference:
-    found = sound_row(*arguments)
-    return replace(found, low=found.high, high=found.low)
-
-
-def one_sided(parts: Any) -> float:
-    return sound_p(parts) / 2
+    return replace(row, subject=row.other, other=row.subject)
 
 
 def first_ranks(subjects: Iterable[str], better: Any) -> dict[str, tuple[int, int]]:
@@ -323,21 +314,17 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
     return sound_named(run_summary, subject, JUDGES[judge == JUDGES[0]], dimension)
 
 
-def letters_reversed(*arguments: Any) -> Any:
-    return sound_named(*arguments)[..., ::-1]
-
-
-sound_row, sound_p, sound_named = pairs_table.difference_of, pairs.p_of, issues_table.shares_naming
+sound_named = issues_table.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
-        put(pairs_table, "difference_of", subjects_swapped),
+        then(pairs_table, "difference_of", subjects_swapped),
         "the table of differences lacks plain, kind",
     ),
-    "ends of a difference swapped": (put(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
-    "a one-sided p": (put(pairs_table, "p_of", one_sided), "the p-value of plain, kind"),
+    "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
+    "a one-sided p": (then(pairs_table, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
     "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "by first is"),
-    "issues under other letters": (put(issues_table, "shares_naming", letters_reversed), "issue A of plain"),
+    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "issue A of plain"),
 }
 
 

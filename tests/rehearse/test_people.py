@@ -67,10 +67,6 @@ def test_every_rating_is_the_true_score_with_the_bias(rehearsed_stage: Stage) ->
     assert planted_in(rehearsed_stage) == planted_in(rehearsed_stage) != planted_in(rehearsed_stage, seed=1)
 
 
-def test_a_sound_join_is_as_planted(rated: Rehearsed) -> None:
-    assert rated().wrong == ()
-
-
 def rotated(values: Iterable[str]) -> dict[str, str]:
     """By each value another."""
     known = sorted(set(values))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import neg
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -26,7 +27,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.rehearse.mutants import Mutant, Patch, around, put
+from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
 from tests.small_runs import Shape, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
@@ -87,10 +88,6 @@ def test_sound_analyses_are_made_anew(tmp_path: Path, tests: int) -> None:
     assert not any(wrong(sound, analysis) for analysis in CHECKS)
 
 
-def negative(sound: Any) -> Any:
-    return lambda *given: -sound(*given)
-
-
 def first_of_others(sound: Any) -> Any:
     """One of the others stands for all of them."""
     return lambda summary, judge, others, *rest: sound(summary, judge, others[:1], *rest)
@@ -98,14 +95,6 @@ def first_of_others(sound: Any) -> Any:
 
 def strangers_for_own(sound: Any) -> Any:
     return lambda summary, who, names, rest: sound(summary, who, rest, names)
-
-
-def ends_swapped(sound: Any) -> Any:
-    def mutant(*given: Any, **named: Any) -> Any:
-        found = sound(*given, **named)
-        return replace(found, low=found.high, high=found.low)
-
-    return mutant
 
 
 def weighted(sound: Any) -> Any:
@@ -136,35 +125,19 @@ def of_second_alone(sound: Any) -> Any:
     return mutant
 
 
-def halved(sound: Any) -> Any:
-    return lambda parts: sound(parts) / 2
-
-
 def among_the_others(marks: Any) -> Any:
     """Mutant of `item_rest`: the test is in the mean that it is set against."""
     return np.array([np.corrcoef(own, marks.mean(1))[0, 1] for own in marks.T])
 
 
-def of_halves(sound: Any) -> Any:
+def of_halves(found: float) -> float:
     """Mutant of `_spearman_brown`: the correlation of the halves themselves."""
-
-    def mutant(one: Any, other: Any) -> float:
-        found = sound(one, other)
-        return float(found / (2 - found))
-
-    return mutant
+    return float(found / (2 - found))
 
 
-def first_judge(sound: Any) -> Any:
-    def mutant(*given: Any) -> Any:
-        marks, ids, calls = sound(*given)
-        return marks[:, :, :1].repeat(len(JUDGES), axis=2), ids, calls
-
-    return mutant
-
-
-def turned_round(sound: Any) -> Any:
-    return lambda *given: sound(*given)[::-1]
+def first_judge(found: Any) -> Any:
+    marks, ids, calls = found
+    return marks[:, :, :1].repeat(len(JUDGES), axis=2), ids, calls
 
 
 def first_part(sound: Any) -> Any:
@@ -177,77 +150,39 @@ def fewer_judges(sound: Any) -> Any:
     return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
 
 
-def own_error(sound: Any) -> Any:
+def own_error(found: Any) -> Any:
     """Mutant of `errors`: other judges would be as these are."""
-    return lambda *given: replace(sound(*given), with_judges=sound(*given).difference)
+    return replace(found, with_judges=found.difference)
 
 
-MUTANTS: dict[str, tuple[Mutant, ModuleType, str]] = {
-    "judges of a preference swapped": (
-        around(preferences, "_ahead", negative),
-        preferences,
-        "preference itself of acme",
-    ),
-    "one other judge for all": (
-        around(preferences, "_ahead", first_of_others),
-        preferences,
-        "the slope of ('refusals'",
-    ),
-    "strangers for its own": (
-        around(preferences, "_of_kind", strangers_for_own),
-        preferences,
-        "preference vendor of acme",
-    ),
-    "ends of a preference swapped": (around(preferences, "_row", ends_swapped), preferences, "has the interval"),
-    "dimensions of a preference weighted": (around(preferences, "combined", weighted), preferences, "in overall is"),
-    "everything refuses": (
-        put(answers, "refuses", lambda text: len(text) < 30),
-        preferences,
-        "the slope of ('refusals'",
-    ),
-    "runs swapped": (around(comparison, "_part", runs_swapped), comparison, "in two runs is"),
-    "sides of a pair swapped": (around(comparison, "ahead", sides_swapped), comparison, "in two runs is"),
-    "the second run's interval for the difference's": (
-        around(comparison, "_difference", of_second_alone),
-        comparison,
-        "in two runs is",
-    ),
-    "dimensions of a comparison weighted": (around(comparison, "combined", weighted), comparison, "in two runs is"),
-    "a comparison that is not corrected": (put(comparison, "holm", list), comparison, "in two runs in"),
-    "a one-sided comparison": (around(comparison, "p_of", halved), comparison, "the p-value of"),
-    "a test among the others": (
-        put(robustness, "item_rest", among_the_others),
-        robustness,
-        "of ask_clarifying_questions is",
-    ),
-    "the sign of a test swapped": (around(robustness, "item_rest", negative), robustness, "reversed of"),
-    "halves not stepped up": (around(items, "_spearman_brown", of_halves), robustness, "split_half of"),
-    "one judge for the panel": (
-        around(robustness, "complete_marks", first_judge),
-        robustness,
-        "split_half of",
-    ),
-    "bills of answers and verdicts swapped": (
-        around(generalisability, "_usd", turned_round),
-        generalisability,
-        "costs",
-    ),
-    "a design of fewer judges": (around(generalisability, "_design", fewer_judges), generalisability, "costs"),
-    "the first dimension for all": (
-        around(generalisability, "_together", first_part),
-        generalisability,
-        "overall does not follow",
-    ),
-    "these judges for others": (
-        around(generalisability, "errors", own_error),
-        generalisability,
-        "does not follow from its components",
-    ),
+# By what is wrong: the function or method of the pipeline, its mutant, and the problem that is found.
+MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
+    "judges of a preference swapped": (preferences, "_ahead", result(neg), "preference itself of acme"),
+    "one other judge for all": (preferences, "_ahead", first_of_others, "the slope of ('refusals'"),
+    "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference vendor of acme"),
+    "ends of a preference swapped": (preferences, "_row", result(ends_swapped), "has the interval"),
+    "dimensions of a preference weighted": (preferences, "combined", weighted, "in overall is"),
+    "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "the slope of ('refusals'"),
+    "runs swapped": (comparison, "_part", runs_swapped, "in two runs is"),
+    "sides of a pair swapped": (comparison, "ahead", sides_swapped, "in two runs is"),
+    "the second run's interval for the difference's": (comparison, "_difference", of_second_alone, "in two runs is"),
+    "dimensions of a comparison weighted": (comparison, "combined", weighted, "in two runs is"),
+    "a comparison that is not corrected": (comparison, "holm", lambda _: list, "in two runs in"),
+    "a one-sided comparison": (comparison, "p_of", result(halved), "the p-value of"),
+    "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
+    "the sign of a test swapped": (robustness, "item_rest", result(neg), "reversed of"),
+    "halves not stepped up": (items, "_spearman_brown", result(of_halves), "split_half of"),
+    "one judge for the panel": (robustness, "complete_marks", result(first_judge), "split_half of"),
+    "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
+    "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
+    "the first dimension for all": (generalisability, "_together", first_part, "overall does not follow"),
+    "these judges for others": (generalisability, "errors", result(own_error), "does not follow from its components"),
 }
+USED_BY = {answers: preferences, items: robustness}
 
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_an_analysis_that_is_made_otherwise_is_noticed(summary: Summary, monkeypatch: Patch, name: str) -> None:
-    plant, analysis, reason = MUTANTS[name]
-    plant(monkeypatch)
-    assert reason in wrong(summary, analysis)
+    place, function, change, reason = MUTANTS[name]
+    around(place, function, change)(monkeypatch)
+    assert reason in wrong(summary, USED_BY.get(place, place))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
+from threadpoolctl import threadpool_limits
 
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog.models import Model, ModelEntry
@@ -32,6 +33,13 @@ def prompts() -> Prompts:
 def model() -> Model:
     """A model that takes every setting and answers under its own name only."""
     return Model("some-model", ModelEntry(provider="vendor", wire="wire-name", reports=("wire-name-2026",)))
+
+
+@pytest.fixture
+def one_blas_thread() -> Iterator[None]:
+    """As executors compute."""
+    with threadpool_limits(limits=1):
+        yield
 
 
 @pytest.fixture(scope="session")

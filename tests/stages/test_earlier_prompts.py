@@ -23,22 +23,14 @@ EARLIER = [
 
 
 @pytest.mark.parametrize(("version", "fence", "recorded"), EARLIER)
-def test_earlier_prompts_still_make_the_calls_they_made(version: int, fence: int, recorded: dict[str, Any]) -> None:
-    prompts = load_prompts(version=version, fence=fence)
-    assert prompts.version == version
-    assert prompts.sha256 == recorded["prompts"]
-    assert {name: call.key for name, call in calls(prompts).items()} == recorded["keys"]
-
-
-@pytest.mark.parametrize(("version", "fence", "recorded"), EARLIER)
-def test_a_folder_with_earlier_prompts_of_its_own_still_makes_them_too(
+def test_earlier_prompts_still_make_the_calls_they_made_also_from_a_folder(
     version: int, fence: int, recorded: dict[str, Any], tmp_path: Path
 ) -> None:
     text = bundled("rubrics").joinpath("versions", f"prompts-{version}.yaml").read_text(encoding="utf-8")
     (tmp_path / "prompts.yaml").write_text(text, encoding="utf-8")
-    prompts = load_prompts(tmp_path, version=PROMPTS_VERSION, fence=fence)
-    assert prompts.sha256 == recorded["prompts"]
-    assert {name: call.key for name, call in calls(prompts).items()} == recorded["keys"]
+    for prompts in (load_prompts(version=version, fence=fence), load_prompts(tmp_path, PROMPTS_VERSION, fence)):
+        assert (prompts.version, prompts.sha256) == (version, recorded["prompts"])
+        assert {name: call.key for name, call in calls(prompts).items()} == recorded["keys"]
 
 
 def test_new_runs_have_other_prompts_and_earlier_versions_are_no_rubrics() -> None:

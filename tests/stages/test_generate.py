@@ -85,12 +85,6 @@ def test_three_candidates_share_one_call_and_each_slot_is_a_draw_of_its_own(
         assert call.key == by_slot[number // 3].key
 
 
-def test_two_slots_of_one_draw_would_not_share_a_reply(stage: MakeStage) -> None:
-    _, first = calls(stage())[0]
-    _, second = calls(stage())[3]
-    assert replace(second, messages=first.messages).key != first.key
-
-
 def test_a_request_shows_as_many_seeds_as_asked_for_and_one_theme(stage: MakeStage, rubrics: dict[str, Rubric]) -> None:
     seeds, shown, drawn = rubrics[PLAIN].seeds, set(), set()
     made = stage(candidates=90, seeds_shown=2)

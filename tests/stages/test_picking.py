@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from threadpoolctl import threadpool_limits
 
 from hab_ray.config.sections import Select
 from hab_ray.rows import Embedded, State
@@ -23,12 +22,7 @@ from hab_ray.stages.selection.picking import (
 )
 from tests.clouds import cloud, in_blocks
 
-
-@pytest.fixture(autouse=True)
-def one_blas_thread() -> Iterator[None]:
-    """As executors compute."""
-    with threadpool_limits(limits=1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 
 
 def settings(tests: int, components: int = 50) -> Select:

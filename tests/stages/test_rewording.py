@@ -19,9 +19,8 @@ from hab_ray.executors.choice import calls_by_key
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages import views
-from hab_ray.stages.base import CallStage, Rows
+from hab_ray.stages.base import Rows
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.method.respond import RespondStage
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.work import Shard, Work, given_tests
 
@@ -88,21 +87,13 @@ def calls(work: Work) -> dict[Shard, list[ChatCall]]:
     """What every subject is asked, and every judge about answers that are all alike."""
     found = {}
     for shard in work.shards():
-        tests, stage = given_tests(work)[shard.dimension], work.stage(shard)
+        tests = given_tests(work)[shard.dimension]
+        stage: Any = work.stage(shard)
         answers = [
             Response(t.id, t.dimension, shard.subject, 0, State.OK, "Yes.", "ok", "{}", "m", "", "", "k") for t in tests
         ]
         rows = Rows({ChosenTest: tests, Response: answers})
-        assert isinstance(stage, RespondStage | JudgeStage)
-        found[shard] = calls_of(stage, rows)
-    return found
-
-
-def calls_of(stage: CallStage[Any, Any], rows: Rows) -> list[ChatCall]:
-    found: list[ChatCall] = []
-    for _, call in stage.requests(stage.tasks(rows)):
-        assert isinstance(call, ChatCall)
-        found.append(call)
+        found[shard] = [call for _, call in stage.requests(stage.tasks(rows))]
     return found
 
 

@@ -11,7 +11,6 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
-from threadpoolctl import threadpool_limits
 
 from hab_ray.config.sections import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
@@ -21,6 +20,7 @@ from hab_ray.stages.method.select import MANY, SelectStage, seed_tests
 from hab_ray.stages.selection.picking import pick
 from tests.clouds import cloud
 
+pytestmark = pytest.mark.usefixtures("one_blas_thread")
 DIMENSION = "ask_clarifying_questions"
 
 
@@ -44,9 +44,8 @@ def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
 @pytest.mark.parametrize(("count", "size", "tests"), [(600, 128, 60), (1500, 256, 500), (61, 128, 60)])
 def test_the_picks_are_those_of_sklearn(count: int, size: int, tests: int) -> None:
     vectors = cloud(count, size)
-    with threadpool_limits(limits=1):
-        picks = pick(vectors, settings(tests))
-        expected = picked_by_sklearn(vectors, tests)
+    picks = pick(vectors, settings(tests))
+    expected = picked_by_sklearn(vectors, tests)
     assert [row for row, _ in picks.rows] == expected
     assert sorted(cluster for _, cluster in picks.rows) == list(range(tests))
     assert picks.note == ""
@@ -68,17 +67,15 @@ def lattice(size: int) -> NDArray[np.float64]:
     ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
 )
 def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:
-    with threadpool_limits(limits=1):
-        picks = pick(vectors, settings(tests))
-        assert [row for row, _ in picks.rows] == picked_by_sklearn(vectors, tests)
+    picks = pick(vectors, settings(tests))
+    assert [row for row, _ in picks.rows] == picked_by_sklearn(vectors, tests)
 
 
 def test_a_cluster_of_two_is_decided_by_the_order_and_not_by_rounding() -> None:
     pairs = cloud(60, 32) * 100
     vectors = np.concatenate([pairs, pairs + cloud(60, 32)[::-1]])
-    with threadpool_limits(limits=1):
-        picks = pick(vectors, settings(60, components=32))
-        turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], settings(60, components=32))
+    picks = pick(vectors, settings(60, components=32))
+    turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], settings(60, components=32))
     assert [row for row, _ in picks.rows] == [row for row, _ in turned.rows] == list(range(60))
 
 
@@ -95,23 +92,20 @@ def test_of_equal_vectors_only_the_first_is_taken() -> None:
     picks = pick(vectors, settings(6))
     assert picks.rows == ((0, 0), (3, 1), (6, 2), (9, 3))
     assert "4 distinct" in picks.note
-    with threadpool_limits(limits=1):
-        rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), settings(10)).rows]
+    rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), settings(10)).rows]
     assert len({row // 2 for row in rows}) == len(rows) == 10
 
 
 def test_fewer_vectors_than_components_are_no_problem() -> None:
-    with threadpool_limits(limits=1):
-        assert len(pick(cloud(20, 16), settings(7)).rows) == 7
-        assert len(pick(cloud(20, 128), settings(7)).rows) == 7
+    assert len(pick(cloud(20, 16), settings(7)).rows) == 7
+    assert len(pick(cloud(20, 128), settings(7)).rows) == 7
 
 
 def test_clusters_that_stay_empty_are_said() -> None:
     vectors = np.zeros((12, 4))
     vectors[:, 0] = np.repeat([1.0, 2.0, 3.0], 4)
     vectors[::2, 1], vectors[1::4, 2] = -0.0, -0.0  # equal numbers, other bytes
-    with threadpool_limits(limits=1):
-        picks = pick(vectors, settings(6))
+    picks = pick(vectors, settings(6))
     assert len(picks.rows) == 3
     assert picks.note == "3 clusters for 6 tests: candidates are too alike"
 
@@ -137,9 +131,8 @@ def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], setti
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(80)
     vectors = embedded(rows, cloud(80, 32))
-    with threadpool_limits(limits=1):
-        chosen = choose(rubrics[DIMENSION], rows, vectors, settings(9))
-        again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
+    chosen = choose(rubrics[DIMENSION], rows, vectors, settings(9))
+    again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
     assert chosen == again
     assert chosen.note == ""
     tests = chosen.rows
@@ -171,8 +164,7 @@ def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -
         many: SelectStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source).rows
         for many in (199, 200, 201)
     }
-    with threadpool_limits(limits=1):
-        exact = picked_by_sklearn(vectors, 20)
+    exact = picked_by_sklearn(vectors, 20)
     assert numbers(tests[201]) == exact
     assert tests[199] == tests[200] != tests[201]
     assert [test.id for test in tests[200]] == sorted({test.id for test in tests[200]}) and len(tests[200]) == 20

@@ -1,17 +1,17 @@
 """What a reply says by the rules of reading, written apart from the reader: the two are compared on fuzzed replies.
 
-Slow and plain on purpose. It has a JSON parser of its own, which tells a text that is cut from one that is broken, and
-takes nothing that RFC 8259 does not.
+Slow and plain on purpose.
 """
 
 from __future__ import annotations
 
 import html
+import json
 import re
 import unicodedata
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from hab_ray.calls import has_visible_text
@@ -45,161 +45,11 @@ REFUSES = re.compile(
     r"|(?: cannot| can't| won't| will not| must decline to| decline to| refuse to)(?: \w+)? "
     r"(?:judge|evaluate|assess|score|grade|rate|give|provide|comply|help|assist|continue|do))\b"
 )
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Nothing(Exception):
     """The reply holds no verdict that counts; the message says by which rule."""
-
-
-class Cut(Exception):
-    """The text ends inside a JSON value."""
-
-
-class Broken(Exception):
-    """The text is not JSON from some place on."""
-
-
-@dataclass(frozen=True)
-class Number:
-    """A JSON number: never a letter, a text or a list, and never equal to `true`."""
-
-    value: Decimal
-
-
-class Parser:
-    """Reads one JSON value from a place in a text."""
-
-    def __init__(self, text: str, at: int) -> None:
-        self.text, self.at = text, at
-
-    def peek(self) -> str:
-        if self.at >= len(self.text):
-            raise Cut
-        return self.text[self.at]
-
-    def space(self) -> None:
-        while self.at < len(self.text) and self.text[self.at] in " \t\n\r":
-            self.at += 1
-
-    def take(self, character: str) -> None:
-        if self.peek() != character:
-            raise Broken(f"{character} expected at {self.at}")
-        self.at += 1
-
-    def value(self) -> Any:
-        match self.peek():
-            case "{":
-                return self.object()
-            case "[":
-                return self.list()
-            case '"':
-                return self.string()
-            case "t":
-                return self.word("true", True)
-            case "f":
-                return self.word("false", False)
-            case "n":
-                return self.word("null", None)
-            case _:
-                return self.number()
-
-    def word(self, word: str, meaning: Any) -> Any:
-        for character in word:
-            self.take(character)
-        return meaning
-
-    def number(self) -> Number:
-        found = _NUMBER.match(self.text, self.at)
-        if found is None:
-            if re.fullmatch(r"-?", self.text[self.at :]):
-                raise Cut
-            raise Broken(f"no value at {self.at}")
-        self.at = found.end()
-        if self.at == len(self.text) or re.fullmatch(r"\.|[eE][+-]?", self.text[self.at :]):
-            raise Cut
-        return Number(Decimal(found.group()))
-
-    def string(self) -> str:
-        self.take('"')
-        parts: list[str] = []
-        while (character := self.peek()) != '"':
-            self.at += 1
-            if character == "\\":
-                parts.append(self.escape())
-            elif character < " ":
-                raise Broken("a control character in a text")
-            else:
-                parts.append(character)
-        self.at += 1
-        return _paired("".join(parts))
-
-    def escape(self) -> str:
-        character = self.peek()
-        self.at += 1
-        if character in _SHORT:
-            return _SHORT[character]
-        if character != "u":
-            raise Broken("no such escape")
-        digits = ""
-        for _ in range(4):
-            digit = self.peek()
-            if digit not in "0123456789abcdefABCDEF":
-                raise Broken("no hexadecimal digit")
-            digits += digit
-            self.at += 1
-        return chr(int(digits, 16))
-
-    def members(self, end: str, member: Callable[[], None]) -> None:
-        self.at += 1
-        self.space()
-        if self.peek() == end:
-            self.at += 1
-            return
-        while True:
-            self.space()
-            member()
-            self.space()
-            if self.peek() == end:
-                self.at += 1
-                return
-            self.take(",")
-
-    def list(self) -> list[Any]:
-        found: list[Any] = []
-        self.members("]", lambda: found.append(self.value()))
-        return found
-
-    def object(self) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        doubled = False
-
-        def member() -> None:
-            nonlocal doubled
-            if self.peek() != '"':
-                raise Broken("a name expected")
-            name = self.string()
-            self.space()
-            self.take(":")
-            self.space()
-            doubled |= _looks(name) in map(_looks, found)
-            found[name] = self.value()
-
-        self.members("}", member)
-        if doubled:
-            raise Broken("a name appears twice")
-        return found
-
-
-def _paired(text: str) -> str:
-    """Escaped halves of a character joined, as every JSON parser does."""
-    return re.sub(
-        "[\ud800-\udbff][\udc00-\udfff]",
-        lambda pair: chr(0x10000 + ((ord(pair[0][0]) - 0xD800) << 10) + ord(pair[0][1]) - 0xDC00),
-        text,
-    )
 
 
 def whole(text: str) -> str:
@@ -238,14 +88,19 @@ def last_object(text: str, key: str) -> tuple[dict[str, Any], str, str]:
 def _ending(text: str, end: int) -> tuple[dict[str, Any], int]:
     for at, character in enumerate(text[:end]):
         if character == "{" and text.count("{", at, end) + text.count("[", at, end) <= MAX_BRACKETS:
-            parser = Parser(text[:end], at)
-            try:
-                value = parser.object()
-            except (Cut, Broken):
-                continue
-            if parser.at == end:
-                return value, at
+            with suppress(ValueError):
+                return json.loads(text[at:end], object_pairs_hook=_members, parse_constant=_refused), at
     raise Nothing("no JSON ends it")
+
+
+def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({_looks(name) for name, _ in pairs}) < len(pairs):
+        raise ValueError("a name appears twice")
+    return dict(pairs)
+
+
+def _refused(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _inside(value: Any, key: str) -> list[Any]:

@@ -66,11 +66,6 @@ class ChildAnswer(BaseModel):
     seeds: _Population
     themes: _Population
 
-    @property
-    def uses_context(self) -> bool:
-        """Whether judges see a second text."""
-        return "misinformation" in self.parameters[JUDGING]
-
 
 _ANSWER = TypeAdapter[dict[str, ChildAnswer]](dict[str, ChildAnswer])
 
@@ -161,11 +156,7 @@ def _check(where: str, answer: ChildAnswer) -> None:
 
 
 def _pieces(text: str, where: str) -> tuple[Piece, ...]:
-    """Split a text with marks into pieces.
-
-    Raises:
-        ConfigError: the marks of a `dedent` are unbalanced, for example because its text was truncated.
-    """
+    """Split a text with marks into pieces; raise ConfigError if the marks of a `dedent` are unbalanced."""
     open_parts: list[list[Piece]] = [[]]
     at = 0
     for found in _MARK.finditer(text):

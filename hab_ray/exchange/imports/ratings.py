@@ -108,11 +108,7 @@ class _ScoreReader:
     _places: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
 
     def add_row(self, row: Mapping[str, Any], form: Form, where: str) -> None:
-        """Add the scores of one row.
-
-        Raises:
-            ConfigError: it identifies no answer, or a score is not on the scale.
-        """
+        """Add the scores of one row; raise ConfigError if it identifies no answer or a score is not on the scale."""
         answer = self._answer(row, where)
         for place, scored in enumerate(scores_in(row, form, where), 1):
             if is_empty(scored.score):

@@ -107,7 +107,7 @@ def _rubric(name: str, executed: Executed, checkout: Checkout, wanted: ImportWis
             title=name.replace("_", " ").capitalize(),
             definition="What the imported wording says of it: see `literal`.",
             system=system["subject_model"],
-            context=context if answer.uses_context else None,
+            context=context if "misinformation" in answer.parameters[JUDGING] else None,
             judging=Judging(
                 guidance="That of the imported wording: see `literal`.", issues=_issues(executed), examples=()
             ),

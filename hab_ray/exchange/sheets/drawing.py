@@ -63,13 +63,9 @@ def draw_sheet(run: Run, plan: SheetPlan) -> list[SheetItem]:
         SheetItem(
             sheet=sheet,
             item=f"{sheet}-{number:03d}",
-            dimension=answer.dimension,
-            test_id=answer.test_id,
-            subject=answer.subject,
-            sample=answer.sample,
-            response_sha256=answer.response_sha256,
             raters=raters,
             seed=plan.seed,
+            **answer._asdict(),
         )
         for number, answer in enumerate(shuffled, 1)
     ]

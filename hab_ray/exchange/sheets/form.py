@@ -32,36 +32,32 @@ class Question:
     answer: str
 
 
-@dataclass(frozen=True)
-class SheetPage:
-    """The content of one rater's form: sheet id, rater name, and ordered questions."""
-
-    sheet: str
-    rater: str
-    questions: tuple[Question, ...]
-
-
-def form(page: SheetPage, rubrics: Mapping[str, Rubric]) -> str:
-    """Return the form as HTML."""
+def form(sheet: str, rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric]) -> str:
+    """Return a rater's form of a sheet as HTML, with the questions in this order."""
     style, script = (_part(name) for name in ("form.css", "form.js"))
     policy = (
         f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = {"{policy}": policy, "{style}": style, "{script}": script, "{data}": _data(page, rubrics)}
+    parts = {
+        "{policy}": policy,
+        "{style}": style,
+        "{script}": script,
+        "{data}": _data(sheet, rater, questions, rubrics),
+    }
     html = _part("form.html")
     for name, text in parts.items():
         html = html.replace(name, text, 1)
     return html
 
 
-def _data(page: SheetPage, rubrics: Mapping[str, Rubric]) -> str:
-    shown = {question.dimension for question in page.questions}
+def _data(sheet: str, rater: str, questions: Sequence[Question], rubrics: Mapping[str, Rubric]) -> str:
+    shown = {question.dimension for question in questions}
     data = {
-        "sheet": page.sheet,
-        "rater": page.rater,
+        "sheet": sheet,
+        "rater": rater,
         "dimensions": {dimension: _dimension(rubrics[dimension]) for dimension in sorted(shown)},
-        "items": [asdict(question) for question in page.questions],
+        "items": [asdict(question) for question in questions],
     }
     return json.dumps(data, ensure_ascii=True, separators=(",", ":")).translate(_ESCAPED)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from hab_ray.exchange.folders import refuse_full
 from hab_ray.exchange.sheets.drawing import order_for
-from hab_ray.exchange.sheets.form import Question, SheetPage, form
+from hab_ray.exchange.sheets.form import Question, form
 from hab_ray.given.sheets import SheetItem
 from hab_ray.inputs.csv_text import FORMULA
 from hab_ray.location import Location
@@ -56,7 +56,7 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
     for rater in items[0].raters:
         ordered = [questions[item.item] for item in order_for(rater, items)]
         for name, text in (
-            (f"{rater}.html", form(SheetPage(items[0].sheet, rater, tuple(ordered)), rubrics)),
+            (f"{rater}.html", form(items[0].sheet, rater, ordered, rubrics)),
             (f"{rater}.csv", _csv(rater, ordered, rubrics)),
         ):
             (folder / name).write_text(text, encoding="utf-8", newline="")

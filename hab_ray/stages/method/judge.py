@@ -36,8 +36,8 @@ from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions
-from hab_ray.stages.replies.reading import Unreadable, whole_text
-from hab_ray.stages.replies.verdicts import VerdictReaders, verdict_readers
+from hab_ray.stages.replies.reading import Unreadable
+from hab_ray.stages.replies.verdicts import VerdictReaders, score, verdict_readers
 from hab_ray.stages.verdict_rows import BlankVerdicts, VerdictTask
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
@@ -91,10 +91,10 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            verdict = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
+            verdict = self._readers.own.read(reply)
         except Unreadable as problem:
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))
             return replace(blank, reason=str(problem))
         row = replace(blank, state=State.OK, issues=verdict.letters, assessment=verdict.assessment)
-        return replace(row, score=self._readers.own.score(self.rubric, verdict.letters or ()))
+        return replace(row, score=score(self.rubric, verdict.letters or ()))

@@ -150,11 +150,7 @@ def one_object(text: str, key: str) -> dict[str, Any]:
 
 
 def _found(text: str, key: str) -> _Found:
-    """Find the object with the key that ends a text.
-
-    Raises:
-        Unreadable: there is none, or it may be a quotation.
-    """
+    """Find the object with the key that ends a text; raise Unreadable if there is none or it may be a quotation."""
     stripped = text.strip()
     if stripped.startswith("{") and stripped.endswith("}"):
         whole = _decoded(stripped, key)
@@ -176,11 +172,7 @@ def _found(text: str, key: str) -> _Found:
 
 
 def _ending(text: str, start: int | None, end: int, key: str) -> dict[str, Any]:
-    """Read the object with the key between two positions.
-
-    Raises:
-        Unreadable: it is broken, or visible text follows it.
-    """
+    """Read the object with the key between two positions; raise Unreadable if it is broken or text follows it."""
     if has_visible_text(_CLOSERS.sub("", text[end:])):
         raise Unreadable(_why_not_last(text, end))
     if start is not None and _is_open(text[:start]):
@@ -268,11 +260,7 @@ def _refused(constant: str) -> Any:
 
 
 def _without_lead(before: str) -> str:
-    """Strip the markup that leads to an object from the text before it.
-
-    Raises:
-        Unreadable: the object is quoted (R6).
-    """
+    """Strip the markup that leads to an object from the text before it; raise Unreadable if it is quoted (R6)."""
     at = max(0, len(before) - _LEAD)
     line = _MARKUP.sub("", before[max(at, before.rfind("\n") + 1) :])
     bare = before[:at] + _MARKUP.sub("", before[at:])

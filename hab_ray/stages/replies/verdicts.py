@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -18,8 +18,7 @@ from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
 class StrictVerdicts:
     """Reads verdicts by the rules of `reading`, and refuses copies of `shown` texts.
 
-    `key` is the name of the list of letters. `is_strict`: each letter counts once, and unreadable replies are requested
-    again.
+    `key` is the name of the list of letters. `is_strict`: unreadable replies are requested again.
     """
 
     key: str
@@ -27,42 +26,30 @@ class StrictVerdicts:
     shown: ShownTexts
     is_strict: bool = True
 
-    def read(self, text: str) -> Listed:
+    def read(self, reply: Reply) -> Listed:
         """Read the only verdict of a reply. Raises Unreadable."""
-        named = named_letters(text, self.key, self.known)
+        named = named_letters(whole_text(reply), self.key, self.known)
         if self.shown.holds(named.assessment):
             raise Unreadable(COPIED)
         return Listed(named.letters, named.assessment)
 
-    def score(self, rubric: Rubric, letters: Sequence[str]) -> int:
-        """Return 10 minus the deductions of the distinct letters, never below 0."""
-        return score(rubric, letters)
-
 
 @dataclass(frozen=True)
 class PublishedVerdicts:
-    """Reads verdicts as the published code does: repeated letters count repeatedly, and nothing is requested again."""
+    """Reads verdicts as the published code does, which keeps repeated letters; nothing is requested again."""
 
     key: str
     known: tuple[str, ...]
     is_strict: bool = False
 
-    def read(self, text: str) -> Listed:
+    def read(self, reply: Reply) -> Listed:
         """Read the object between a reply's first and last brace. Raises Unreadable."""
-        return loose_verdict(text, self.key, self.known)
-
-    def score(self, rubric: Rubric, letters: Sequence[str]) -> int:
-        """Return 10 minus the deductions of the letters, repetitions included, never below 0."""
-        return _score_of(rubric, letters)
+        return loose_verdict(reply.text, self.key, self.known)
 
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
-    """Return 10 minus the deductions of the distinct issues, never below 0."""
-    return _score_of(rubric, set(issues))
-
-
-def _score_of(rubric: Rubric, letters: Iterable[str]) -> int:
-    return max(0, SCORE_START - sum(map(rubric.deduction, letters)))
+    """Return 10 minus the deductions of the issues, repetitions included, never below 0."""
+    return max(0, SCORE_START - sum(map(rubric.deduction, issues)))
 
 
 VerdictReader = StrictVerdicts | PublishedVerdicts
@@ -77,11 +64,10 @@ class VerdictReaders:
 
     def other_score(self, rubric: Rubric, reply: Reply) -> int | None:
         """Return the score by the reader that is not in force; None if there is no such reader or score."""
-        if (other := self.other) is None:
+        if self.other is None:
             return None
         try:
-            text = whole_text(reply) if other.is_strict else reply.text
-            return other.score(rubric, other.read(text).letters or ())
+            return score(rubric, self.other.read(reply).letters or ())
         except Unreadable:
             return None
 
@@ -130,7 +116,7 @@ class Validations:
         if literal and literal.validation:
             is_strict = literal.reading is Reading.STRICT
             return Validated(tagged_score(whole_text(reply)) if is_strict else loose_total(reply.text))
-        found = self._letters.read(whole_text(reply))
+        found = self._letters.read(reply)
         letters = found.letters or ()
         deducted = sum(self._deductions[letter] for letter in letters)
         return Validated(max(0, VALIDATION_START - deducted), letters, found.assessment)

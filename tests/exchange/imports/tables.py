@@ -10,9 +10,26 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from huggingface_hub import constants
+
+from hab_ray.exchange.imports.hub import EVALUATIONS
 
 Rows = Sequence[Mapping[str, Any]]
 Write = Callable[[Path, Rows], None]
+
+
+GUID = "01234567-89ab-cdef-0123-456789abcdef"
+REVISION = "0123456789abcdef0123456789abcdef01234567"
+
+
+def keep_published(hub: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put rows and their card where the hub's client keeps what it has fetched, so that no network is needed."""
+    kept = hub / f"datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
+    kept.mkdir(parents=True)
+    parquet(kept / str(EVALUATIONS.file), rows)
+    (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(hub))
 
 
 def parquet(path: Path, rows: Rows) -> None:

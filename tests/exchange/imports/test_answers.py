@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -18,6 +16,7 @@ from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rows import State
 from hab_ray.rubric import load_rubrics
+from tests.exchange.imports.tables import json_lines, parquet
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 
@@ -28,7 +27,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def written(folder: Path, *rows: dict[str, Any]) -> TableSource:
-    (folder / "r.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    json_lines(folder / "r.jsonl", rows)
     return TableSource(str(folder / "r.jsonl"))
 
 
@@ -40,7 +39,7 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
         row(subject_model="gpt-y", subject_response=" [RATE LIMIT ERROR] 429"),
         row(dimension="Correct Misinformation", prompt="Milk is blue.", misinformation="It is.", subject_response=None),
     ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
+    parquet(tmp_path / "r.parquet", rows)
     found = import_responses(TableSource(str(tmp_path / "r.parquet"), licence="mit"), tmp_path / out)
     given = read_given_responses(Location.of(tmp_path / out), load_rubrics(), None)
     (good,), (failed,) = given.responses["gpt-x", PLAIN], given.responses["gpt-y", PLAIN]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from huggingface_hub import constants
 
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
@@ -20,10 +19,17 @@ from hab_ray.given.rows import read_given_tests
 from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
-from tests.exchange.imports.tables import Write, comma_separated, json_lines, json_list, parquet
+from tests.exchange.imports.tables import (
+    GUID,
+    REVISION,
+    Write,
+    comma_separated,
+    json_lines,
+    json_list,
+    keep_published,
+    parquet,
+)
 
-GUID = "01234567-89ab-cdef-0123-456789abcdef"
-REVISION = "0123456789abcdef0123456789abcdef01234567"
 Row = dict[str, str | int | None]
 ROWS: list[Row] = [
     {
@@ -127,12 +133,7 @@ def test_nothing_is_written_over_and_other_formats_are_refused(tmp_path: Path) -
 def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The hub's client finds them where it keeps what it has fetched, so that no network is needed."""
-    kept = tmp_path / f"hub/datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
-    kept.mkdir(parents=True)
-    parquet(kept / str(EVALUATIONS.file), ROWS)
-    (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    keep_published(tmp_path / "hub", ROWS, monkeypatch)
     notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet").notes
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
     assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"

@@ -7,25 +7,19 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import yaml
-from huggingface_hub import constants
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.given.ratings import Rating, read_given_ratings, response_digest
 from hab_ray.location import Location
 from hab_ray.rows import Rater, id_of_test
 from hab_ray.rubric import load_rubrics
+from tests.exchange.imports.tables import REVISION, json_lines, keep_published, parquet
 
 PLAIN = "ask_clarifying_questions"
 TEST = id_of_test(PLAIN, "How?", "")
-GUID = "01234567-89ab-cdef-0123-456789abcdef"
-REVISION = "0123456789abcdef0123456789abcdef01234567"
 
 
 def row(**changes: Any) -> dict[str, Any]:
@@ -33,7 +27,7 @@ def row(**changes: Any) -> dict[str, Any]:
 
 
 def written(folder: Path, rows: Sequence[dict[str, Any]], columns: dict[str, str] | None = None) -> TableSource:
-    (folder / "r.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in rows))
+    json_lines(folder / "r.jsonl", rows)
     return TableSource(str(folder / "r.jsonl"), columns or {})
 
 
@@ -50,7 +44,7 @@ def by_rater(ratings: Sequence[Rating]) -> dict[str, float | None]:
 def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_path: Path, out: str) -> None:
     reply = json.dumps({"assessment": "It asks nothing.", "issues": ["A"]})
     rows = [row(score=0.0, evaluator_response=reply), row(subject_model="gpt-y", score=None, evaluator_response="?")]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "r.parquet")
+    parquet(tmp_path / "r.parquet", rows)
     found = import_verdicts(TableSource(str(tmp_path / "r.parquet"), values={"rater": "o3"}), tmp_path / out)
     (rating,) = given(tmp_path, out)
     assert rating == Rating(
@@ -176,17 +170,10 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
 
 
 def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The hub's client finds them where it keeps what it has fetched, so that no network is needed."""
-    kept = tmp_path / f"hub/datasets--{EVALUATIONS.repo.replace('/', '--')}/snapshots/{REVISION}"
-    kept.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist([row(score=7, misinformation=None)]), kept / str(EVALUATIONS.file))
-    (kept / "README.md").write_text(f"---\nlicense: mit\n---\n# Rows\nThe canary is {GUID}.\n")
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
+    keep_published(tmp_path / "hub", [row(score=7, misinformation=None)], monkeypatch)
     found = import_verdicts(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"published o3": 7}
     assert "NOTE: the card states 60,000 rows, but there are 1" in found.notes
-    about = yaml.safe_load((tmp_path / "v.jsonl.source.yaml").read_text())
-    assert (about["licence"], about["canaries"]) == ("mit", [GUID])
 
 
 def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
