@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
-from hab_ray.report.figures import write_figures
+from hab_ray.report.figures import write, write_figures
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point
 from hab_ray.report.figures.drawing import (
     DRAWINGS,
@@ -132,7 +133,7 @@ def test_fields_are_where_their_names_are() -> None:
     matrix = draw_pairs([Pair("a", "b", 0.25, True)]).axes[0]
     field = matrix.images[0].get_array()
     assert field is not None and np.ma.filled(field, 0).tolist() == [[0, 0.25], [-0.25, 0]]
-    assert [text.get_text() for text in matrix.texts] == ["+0.25", "-0.25"] and len(matrix.lines) == 2
+    assert [text.get_text() for text in matrix.texts] == ["+0.25", "\N{MINUS SIGN}0.25"] and len(matrix.lines) == 2
 
 
 def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> None:
@@ -178,3 +179,13 @@ def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
     write_scores(summarise(run))
     figures = {figure.name: figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))}
     assert figures["leaderboard"] == "\u6a21\u578b" and figures["agreement"] == ""
+
+
+def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def files(*_: object) -> dict[str, bytes]:
+        warnings.warn("the layout does not fit", UserWarning, stacklevel=1)
+        return {}
+
+    monkeypatch.setattr(write, "_files", files)
+    with pytest.warns(UserWarning, match="the layout does not fit"):
+        assert {figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))} == {""}
