@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -16,8 +17,12 @@ from hab_ray.results import Run, open_run
 from hab_ray.results.run import analyses_of
 from hab_ray.rows import Score, from_table
 from hab_ray.storage.simulated import simulated_notice
+from hab_ray.visible import counted
 
-UNIT = "Scores are from 0 (worst) to 1 (faultless), with 95 % intervals."
+UNIT = (
+    "Scores are from 0 (worst) to 1 (faultless). 95 % intervals hold for other tests made in the same way, not for "
+    "other judges. A range of ranks is what Holm-corrected paired differences leave open."
+)
 
 
 def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> PaperTable:
@@ -40,23 +45,17 @@ def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> Pa
 
 def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     excluded = sum(line.overall.excluded for line in shown.lines)
-    judges = f"Each score is the mean of {len(run.panel)} judges" if len(run.panel) > 1 else "The judge is"
+    judges = f"Means of {len(run.panel)} judges" if len(run.panel) > 1 else "Judge"
     tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
-    return (
-        *_warnings(run),
-        f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests per dimension: {counts}; the "
-        "overall score gives every dimension the same weight.",
-        "Ranks are the range that paired differences allow, after Holm's correction for all pairs. Intervals "
-        "generalise to tests made this way, but not to other judges.",
-        *([f"Answers excluded for lack of a usable reply or verdict: {excluded:,}."] if excluded else []),
-    )
+    lost = f" Excluded for lack of a usable reply or verdict: {counted(excluded, 'answer')}." if excluded else ""
+    note = f"{judges}: {', '.join(run.panel)}. Tests per dimension: {counts}; dimensions weigh the same overall.{lost}"
+    notice = simulated_notice(run.location)
+    return (*([notice] if notice else []), note)
 
 
-def _warnings(run: Run) -> Iterator[str]:
-    """Yield what readers must know before any score: that the run is simulated, and the worst findings."""
-    if notice := simulated_notice(run.location):
-        yield notice
+def _findings(run: Run) -> Iterator[str]:
+    """Yield the worst findings, which readers must know before any score."""
     for finding in worst(from_table(Finding, run.analysis("findings"))):
         yield f"Before use: {finding.title}. {finding.detail}"
 
@@ -83,10 +82,15 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     run = open_run(folder)
     scores, ranks = _read(run)
     if form is not None:
-        print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
+        table = paper_table(run, board(scores, PANEL), ranks)
+        if form is TableFormat.JSON:
+            table = replace(table, notes=(*table.notes, *_findings(run)))
+        print_table(table, form, console)
         return Exit.COMPLETE
-    for note in _warnings(run):
-        say(note, "yellow")
+    if notice := simulated_notice(run.location):
+        say(notice, "yellow")
+    for finding in _findings(run):
+        say(finding, "yellow")
     console.print(leaderboard(scores, ranks))
     say(UNIT, "dim")
     return Exit.COMPLETE
