@@ -73,9 +73,9 @@ def narrowed(table: PaperTable, few: int | None) -> PaperTable:
     same = {key: cells.pop() for key, cells in by_key.items() if key in _SAID_ONCE and len(cells) == 1}
     caption = f"{table.caption}: {same['dimension']}" if "dimension" in same else table.caption
     counts = ", ".join(f"{same[key]} {key}" for key in ("answers", "raters") if key in same)
-    extra = (f"Every line: {counts}.",) if counts else ()
+    extra = [f"Every line: {counts}."] if counts else []
     if not few and same.get("reliable") == "no":
-        extra += (_UNRELIABLE,)
+        extra.append(_UNRELIABLE)
     return replace(table.without(same), caption=caption, notes=(*table.notes, *extra))
 
 
