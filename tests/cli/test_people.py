@@ -1,4 +1,4 @@
-"""docs/people.md and comparing in docs/results.md, command by command: from sheets for three people to how far judges agree with them."""
+"""docs/people.md, and comparing runs in docs/results.md, command by command: from sheets to how far judges agree."""
 
 from __future__ import annotations
 

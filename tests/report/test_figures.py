@@ -21,7 +21,7 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write, write_figures
-from hab_ray.report.figures.data import Bar, Heat, Pair, Point
+from hab_ray.report.figures.data import Bar, Heat, Pair, Point, points
 from hab_ray.report.figures.drawing import (
     DRAWINGS,
     draw_agreement,
@@ -31,6 +31,8 @@ from hab_ray.report.figures.drawing import (
     put_notice,
 )
 from hab_ray.results import Run, open_run
+from hab_ray.rows import Rater, Verdict
+from hab_ray.stages.views import verdicts_file
 from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
@@ -189,3 +191,25 @@ def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, mo
     monkeypatch.setattr(write, "_files", files)
     with pytest.warns(UserWarning, match="the layout does not fit"):
         assert {figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))} == {""}
+
+
+def test_people_are_drawn_beside_the_judges(tmp_path: Path) -> None:
+    work = write_run(tmp_path / "run", Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=12))
+    (dimension, *_) = work.rubrics
+    for person in ("R1", "R2"):
+        for subject in SUBJECTS:
+            rows = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
+            rated = [replace(row, judge=person, kind=Rater.PERSON) for row in rows]
+            work.run.write(Verdict, verdicts_file(person, subject, dimension), rated)
+    run = open_run(work.run_path)
+    write_scores(summarise(run))
+    found = {(point.between, point.dimension) for point in points(run)}
+    judged = {("judges", name) for name in (OVERALL, *run.dimensions)}
+    assert found == judged | {("people", dimension), ("judges and people", dimension)}
+    figure = draw_agreement(points(run))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["judges", "people", "judges and people"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == [
+        OVERALL,
+        dimension.replace("_", " "),
+    ]
