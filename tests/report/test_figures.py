@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from PIL import Image
 
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -20,7 +21,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
-from hab_ray.report.figures import write, write_figures
+from hab_ray.report.figures import write_figures
 from hab_ray.report.figures.data import Bar, Heat, Pair, Point, points
 from hab_ray.report.figures.drawing import (
     DRAWINGS,
@@ -184,11 +185,13 @@ def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
 
 
 def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def files(*_: object) -> dict[str, bytes]:
-        warnings.warn("the layout does not fit", UserWarning, stacklevel=1)
-        return {}
+    drawn_by = Figure.savefig
 
-    monkeypatch.setattr(write, "_files", files)
+    def warning(*args: Any, **kwargs: Any) -> None:
+        warnings.warn("the layout does not fit", UserWarning, stacklevel=1)
+        drawn_by(*args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", warning)
     with pytest.warns(UserWarning, match="the layout does not fit"):
         assert {figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))} == {""}
 
