@@ -87,10 +87,10 @@ class Design:
         error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
         return cls(parts[0].subjects, calls, error * sqrt(calls))
 
-    def told(self, what: str, of: str = "tests", basis: str = "assuming", tests: int | None = None) -> str:
+    def told(self, what: str, of: str = "tests", tests: int | None = None) -> str:
         """Describe in a sentence what can be detected in `what`.
 
-        `of` names the calls, `basis` is the origin of `sd`, and `tests` the number of tests if the calls are fewer.
+        `of` names the calls, and `tests` is the number of tests if the calls are fewer.
         """
         calls = counted(self.calls, of.removesuffix("s")) + ("" if tests is None else f" (of {tests:,} tests)")
         if not self.can_show_any:
@@ -99,10 +99,8 @@ class Design:
                 f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
                 f"{LEVEL / self.pairs:.2g}"
             )
-        if not self.sd:
-            return f"{what}: differences between two subjects are the same over all {calls}"
         pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"
         return (
             f"{what}: {calls} show a difference of {max(_SHOWN, self.smallest):.2f} between {pair} "
-            f"subjects in four of five runs ({basis} an SD of {self.sd:.2f} of their differences)"
+            f"subjects in four of five runs (assuming an SD of {self.sd:.2f} of their differences)"
         )

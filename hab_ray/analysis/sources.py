@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
 
-import pyarrow.compute as pc
-
 from hab_ray.errors import ConfigError
 from hab_ray.given.origins import RESPONSES, RUBRIC, TESTS, WORDING, given_files, origins_of
 from hab_ray.given.rows import given_file
@@ -88,9 +86,10 @@ def _comments(run: Run) -> Iterator[Source]:
     """Yield the comments by raters other than this run's models: people, and authors of published verdicts."""
     for rater in run.raters:
         if rater not in run.panel:
-            kinds = run.verdicts(rater, columns=["kind"]).column("kind")
-            if set(pc.unique(kinds).to_pylist()) - {str(Rater.MODEL)}:
-                yield Source(Texts.COMMENTS, (rater,), len(kinds), Origin(source="a rater outside this run"))
+            rows = run.verdicts(rater, columns=["kind", "assessment", "reason"]).to_pylist()
+            written = sum(row["kind"] != Rater.MODEL and bool(row["assessment"] or row["reason"]) for row in rows)
+            if written:
+                yield Source(Texts.COMMENTS, (rater,), written, Origin(source="a rater outside this run"))
 
 
 def _origins(run: Run) -> Mapping[str, Origin]:

@@ -9,7 +9,7 @@ from markupsafe import Markup, escape
 
 from hab_ray.visible import visible
 
-UNKNOWN = "–"  # noqa: RUF001
+UNKNOWN, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _TICKED = re.compile(r"`([^`]+)`")
 
 
@@ -25,12 +25,12 @@ def words(text: str) -> Markup:
 
 def score(value: float | None, digits: int = 2) -> str:
     """Format a score or another number without a sign, and never as -0.00."""
-    return UNKNOWN if value is None else f"{value:z.{digits}f}"
+    return UNKNOWN if value is None else f"{value:z.{digits}f}".replace("-", MINUS)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
     """Format a difference with its sign; a difference that rounds to zero has none."""
-    return UNKNOWN if value is None else f"{value:{'+' if round(value, digits) else ''}z.{digits}f}"
+    return UNKNOWN if value is None else f"{'+' if round(value, digits) > 0 else ''}{score(value, digits)}"
 
 
 def thousands(count: int) -> str:

@@ -29,6 +29,7 @@ from hab_ray.analysis.tables.robustness import (
 from hab_ray.analysis.tables.robustness import AS_IT_IS as ROBUST_AS_IT_IS
 from hab_ray.catalog.prices import NANO
 from hab_ray.report import write_report
+from hab_ray.report.visible import MINUS
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
@@ -233,7 +234,7 @@ def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Wor
     assert reliability is not None and not isnan(reliability) and reliability > 0.99
     page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
     section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
-    assert f"<code>{dimension}-001</code> -1.00" in section and "without strict" in section
+    assert f"<code>{dimension}-001</code> {MINUS}1.00" in section and "without strict" in section
 
 
 def test_noise_is_not_shown_as_another_order(work: Work) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -183,6 +184,12 @@ def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     assert f"{rubric.title} F: {rubric.judging.issues[-1].text}" in said
     assert "costliest for 1 of 2 subjects, 100 % of the points lost" in said
     assert '<span>alpha</span></th><td>A</td> <td class="number">97 %</td>' in said
-    assert said.count("An answer of") == 2 and f"An answer of alpha with A: {rubric.judging.issues[0].text}" in said
+    assert said.count("An answer of") == 2 and "An answer of alpha with A: test <code>" in said
+    assert f"An answer of beta with F: {rubric.judging.issues[-1].text}" in said
+    own, picked = (
+        set(re.findall("Test <code>(.*?)</code>", part))
+        for part in (section, html.split('<article class="test example">')[0].split('id="transcripts-1"')[1])
+    )
+    assert own and picked and not own & picked, "each transcript stands once on the page"
     assert section.index("<summary>") < section.index('class="text"')
     assert html.index('id="leaderboard"') < html.index('id="issues"') < html.index('id="judges"')

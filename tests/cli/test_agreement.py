@@ -27,8 +27,12 @@ def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> N
     rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8), judge="strict")]
     whole = paper_table(run, rows)
     table = narrowed(whole, few=3)
-    assert [column.key for column in table.columns] == ["judge", "answers", "raters", "agreement", "difference"]
-    assert table.caption == f"{whole.caption}: Overall" and table.notes == whole.notes and table.unit == SCORES_UNIT
+    assert [column.key for column in table.columns] == ["judge", "agreement", "difference"]
+    counts = f"Every line: {rows[0].answers} answers, {rows[0].raters} raters."
+    assert table.notes == (*whole.notes, counts) and table.unit == SCORES_UNIT
+    assert table.caption == f"{whole.caption}: Overall"
+    fewer = narrowed(paper_table(run, [rows[0], replace(rows[1], answers=9)]), few=3)
+    assert [column.key for column in fewer.columns] == ["judge", "answers", "agreement", "difference"]
     assert (
         narrowed(paper_table(run, [replace(row, raters=9) for row in rows]), few=None).notes[-1].startswith("No line")
     )

@@ -1,4 +1,4 @@
-"""docs/people.md, command by command: from sheets for three people to how far judges agree with them."""
+"""docs/people.md, and comparing runs in docs/results.md, command by command: from sheets to how far judges agree."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.conftest import Desk, Vendors
 
 ROOT = Path(__file__).parent.parent.parent
 PAGE = (ROOT / "docs/people.md").read_text("utf-8")
+COMPARING = (ROOT / "docs/results.md").read_text("utf-8").split("## Compare two runs")[1].split("## ")[0]
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SHAPE = {
     "tests": "seeds",
@@ -26,7 +27,7 @@ SHAPE = {
 
 
 def commands() -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+    blocks = re.findall(r"```sh\n(.*?)```", PAGE + COMPARING, re.DOTALL)
     return [line.replace("MODEL", "sim/other") for block in blocks for line in block.splitlines() if line]
 
 

@@ -48,10 +48,12 @@ def test_every_form_has_the_scores_and_ranks_of_the_run(desk: Desk, work: Work) 
             assert row[dimension] == {"value": score["mean"], "low": score["low"], "high": score["high"]}
         assert row["answers"] == scores[row["subject"], OVERALL]["n"]
     assert "0 (worst) to 1 (faultless)" in found["unit"] and any("strict, mild" in note for note in found["notes"])
+    assert any("Before use" in note for note in found["notes"])
 
     table = list(csv.DictReader(io.StringIO(desk.hab("scores", "runs/example", "--format", "csv").stdout)))
     assert [float(row["overall_high"]) for row in table] == [scores[one, OVERALL]["high"] for one in best_first]
     latex = desk.hab("scores", "runs/example", "--format", "latex").stdout
+    assert latex.count(r"\footnotesize") == 2 and "Before use" not in latex
     assert r"b\_50\% &" in latex and f"${scores['b_50%', OVERALL]['mean']:.2f}_" in latex
     markdown = desk.hab("scores", "runs/example", "--format", "markdown").stdout
     assert f"| {scores['alpha', OVERALL]['mean']:.2f} [" in markdown and "95 % intervals" in markdown

@@ -189,7 +189,10 @@ def test_comments_of_people_are_left_out(make: Make, tmp_path: Path) -> None:
     name = verdicts_file("strict", "beta", PLAIN)
     (row,) = run.verdicts("strict", "beta", PLAIN).to_pylist()
     person = Verdict(**{**row, "judge": "person-1", "kind": Rater.PERSON, "assessment": "My name is Ada."})
-    RunFolder(run.location).write(Verdict, name.replace("strict", "person-1"), [person])
+    silent = replace(person, assessment="", reason="")
+    RunFolder(run.location).write(Verdict, name.replace("strict", "person-1"), [silent])
+    assert not licensed(run).left_out
+    RunFolder(run.location).write(Verdict, name.replace("strict", "person-1"), [person, silent])
     export(run, "json", tmp_path / "out", "mit", licensed(run))
     assert "Ada" not in said(tmp_path / "out") and "comments by raters (person-1; 1 row)" in said(tmp_path / "out")
     assert "if those who wrote them agree" in said(tmp_path / "out")

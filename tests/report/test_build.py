@@ -247,7 +247,7 @@ def rows_of(work: Work) -> Iterator[Response | Verdict]:
 def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) -> None:
     plain = report(make_run(Shape()))
     assert not [name for name in ("bounds", "truncation", "judges") if f'id="{name}"' in plain]
-    assert "Every row the sweep asks for is scored." in plain
+    assert "Every answer and verdict the sweep asks for is scored." in plain
     full = report(make_run(SHAPES["everything"]))
     assert all(f'id="{name}"' in full for name in ("bounds", "truncation", "judges"))
 
@@ -348,7 +348,7 @@ def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -
         page = write_report(summarise(open_run(make_run(Shape(judges=judges)).run_path))).path.read_text("utf-8")
         return section(page, "leaderboard")
 
-    agree = r"mean of 2 judges, who <a href=\"#agreement\">agree</a>\s+with an alpha of -?\d\.\d\d"
+    agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d \(alpha\)"
     assert re.search(agree, board("strict", "mild")) and "agree" not in board("strict")
 
 
@@ -411,6 +411,9 @@ def test_pairs_are_shown_by_their_difference_the_better_subject_first(make_run: 
     overall = section(page, "differences").split("</table>")[0]
     shown = re.findall(r"<span>(\w+)</span></th><td>(\w+)</td>\s*<td class=\"number\">([^<]+)<", overall)
     assert shown == [("high", "low", "+0.700"), ("high", "middle", "+0.400"), ("middle", "low", "+0.300")]
+    assert "<b>high</b> is ahead of <b>low</b> by +0.700" in overall and "3 of 3 pairs differ significantly" in overall
+    whole = section(page, "differences")
+    assert whole.index("</table>") < whole.index("How to read these tables") < whole.index("sign-flip test")
     overall_rows = [row for row in differences(summary) if row.dimension == "overall"]
     kept = [(row.subject, row.other, round(row.difference or 0, 9)) for row in overall_rows]
     assert kept == [("low", "high", -0.7), ("low", "middle", -0.3), ("high", "middle", 0.4)]

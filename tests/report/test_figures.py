@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from PIL import Image
 
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -20,7 +22,7 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write_figures
-from hab_ray.report.figures.data import Bar, Heat, Pair, Point
+from hab_ray.report.figures.data import Bar, Heat, Pair, Point, points
 from hab_ray.report.figures.drawing import (
     DRAWINGS,
     draw_agreement,
@@ -30,6 +32,8 @@ from hab_ray.report.figures.drawing import (
     put_notice,
 )
 from hab_ray.results import Run, open_run
+from hab_ray.rows import Rater, Verdict
+from hab_ray.stages.views import verdicts_file
 from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
@@ -132,7 +136,7 @@ def test_fields_are_where_their_names_are() -> None:
     matrix = draw_pairs([Pair("a", "b", 0.25, True)]).axes[0]
     field = matrix.images[0].get_array()
     assert field is not None and np.ma.filled(field, 0).tolist() == [[0, 0.25], [-0.25, 0]]
-    assert [text.get_text() for text in matrix.texts] == ["+0.25", "-0.25"] and len(matrix.lines) == 2
+    assert [text.get_text() for text in matrix.texts] == ["+0.25", "\N{MINUS SIGN}0.25"] and len(matrix.lines) == 2
 
 
 def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> None:
@@ -178,3 +182,37 @@ def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
     write_scores(summarise(run))
     figures = {figure.name: figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))}
     assert figures["leaderboard"] == "\u6a21\u578b" and figures["agreement"] == ""
+
+
+def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn_by = Figure.savefig
+
+    def warning(*args: Any, **kwargs: Any) -> None:
+        warnings.warn("the layout does not fit", UserWarning, stacklevel=1)
+        drawn_by(*args, **kwargs)
+
+    monkeypatch.setattr(Figure, "savefig", warning)
+    with pytest.warns(UserWarning, match="the layout does not fit"):
+        assert {figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))} == {""}
+
+
+def test_people_are_drawn_beside_the_judges(tmp_path: Path) -> None:
+    work = write_run(tmp_path / "run", Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=12))
+    (dimension, *_) = work.rubrics
+    for person in ("R1", "R2"):
+        for subject in SUBJECTS:
+            rows = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
+            rated = [replace(row, judge=person, kind=Rater.PERSON) for row in rows]
+            work.run.write(Verdict, verdicts_file(person, subject, dimension), rated)
+    run = open_run(work.run_path)
+    write_scores(summarise(run))
+    found = {(point.between, point.dimension) for point in points(run)}
+    judged = {("judges", name) for name in (OVERALL, *run.dimensions)}
+    assert found == judged | {("people", dimension), ("judges and people", dimension)}
+    figure = draw_agreement(points(run))
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["judges", "people", "judges and people"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()][:2] == [
+        OVERALL,
+        dimension.replace("_", " "),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import UNKNOWN, finalize, p_value, score, signed, thousands
+from hab_ray.report.visible import MINUS, UNKNOWN, finalize, p_value, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -40,7 +40,7 @@ def test_only_plain_text_is_finalized() -> None:
 
 def test_numbers_are_never_minus_zero() -> None:
     assert [score(-0.001), score(None), score(-0.04, 1), signed(-0.0001), signed(-0.036)] == [
-        *("0.00", UNKNOWN, "0.0", "0.000", "-0.036")
+        *("0.00", UNKNOWN, "0.0", "0.000", f"{MINUS}0.036")
     ]
 
 

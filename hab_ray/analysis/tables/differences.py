@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
 from statistics import median
@@ -44,13 +44,13 @@ class PairedDifference:
 
 @dataclass(frozen=True)
 class DifferenceParts:
-    """The pairs by dimension, overall first, and the differences that the design can detect.
+    """The pairs by dimension, overall first, and their designs, which say what can be detected.
 
     The better subject of a pair comes first, and the pairs are sorted by their difference, the largest first.
     """
 
     by_dimension: Mapping[str, tuple[PairedDifference, ...]]
-    detectable: tuple[str, ...]
+    designs: Mapping[str, Design]
     margin: float
 
 
@@ -58,8 +58,7 @@ def _shown(summary: Summary, rows: Sequence[PairedDifference]) -> DifferencePart
     if not rows:
         return None
     by_dimension = {name: _largest_first(found) for name, found in groupby(rows, lambda row: row.dimension)}
-    detectable = tuple(_detectable(rows, summary.settings))
-    return DifferenceParts(by_dimension, detectable, margin_of(summary.run.record))
+    return DifferenceParts(by_dimension, designs_of(rows, summary.settings), margin_of(summary.run.record))
 
 
 def _largest_first(rows: Iterable[PairedDifference]) -> tuple[PairedDifference, ...]:
@@ -71,12 +70,6 @@ def _turned(row: PairedDifference) -> PairedDifference:
     """Return the difference of the other subject from this one."""
     difference, low, high = (None if end is None else -end for end in (row.difference, row.high, row.low))
     return replace(row, subject=row.other, other=row.subject, difference=difference, low=low, high=high)
-
-
-def _detectable(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Iterator[str]:
-    of = "tests" if all(row.calls == row.tests for row in rows) else "generation calls"
-    for dimension, design in designs_of(rows, settings).items():
-        yield design.told(dimension.replace("_", " "), of, "measured:")
 
 
 def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Mapping[str, Design]:

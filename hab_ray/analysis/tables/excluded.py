@@ -50,7 +50,7 @@ class Excluded:
     failures: str | None
 
 
-@section(order=60, heading="Excluded rows")
+@section(order=60, heading="Excluded answers and verdicts")
 def excluded(summary: Summary) -> Excluded:
     """Return an overview of all rows, and groups of the rows that are not ok."""
     listed: dict[tuple[str | None, State | MissingReason], list[Listed]] = defaultdict(list)

@@ -24,6 +24,7 @@ from hab_ray.rows import ChosenTest, State
 from hab_ray.rubric import Criterion, Rubric
 
 _Array = NDArray[np.float64]
+TESTS_SHOWN = 3
 _COLUMNS = ("test_id", "sample", "replicate", "state", "issues")
 
 
@@ -56,12 +57,16 @@ class IssueRate:
 
 @dataclass(frozen=True)
 class Worst:
-    """The issue that costs a subject most in a dimension, with an answer for which it was named."""
+    """The issue that costs a subject most in a dimension, with an answer for which it was named.
+
+    `is_transcript` says whether the answer stands among the report's transcripts.
+    """
 
     rate: IssueRate
     issue: Criterion
     test: ChosenTest | None
     answer: Answer | None
+    is_transcript: bool
 
 
 @dataclass(frozen=True)
@@ -105,12 +110,14 @@ def _of_dimension(summary: Summary, dimension: str, named: Sequence[IssueRate]) 
     ids = sorted({row.example for row in rows if row.example})
     found = {one.test.id: one for one in summary.run.transcripts(dimension, test_ids=ids)} if ids else {}
     issues = {issue.letter: issue for issue in summary.rubrics[dimension].judging.issues}
+    picked = pick(summary.settings.tests[dimension])
     for row in rows:
         transcript = found.get(row.example or "")
         answers = transcript.answers if transcript else ()
         named_of = [each for each in answers if _is_named(row, each, summary.settings.panel)]
         test = transcript.test if transcript else None
-        yield Worst(row, issues[row.issue], test, next(iter(named_of), None))
+        answer = next(iter(named_of), None)
+        yield Worst(row, issues[row.issue], test, answer, row.example in picked and bool(answer and answer.sample == 0))
 
 
 def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
@@ -235,3 +242,8 @@ def _of_cell(
 def hash_of(id_: str) -> bytes:
     """Return a hash by which examples are chosen: reproducibly, and independently of results."""
     return sha256(id_.encode("utf-8", "surrogatepass")).digest()
+
+
+def pick(test_ids: Sequence[str]) -> list[str]:
+    """Return the tests whose transcripts are shown: the first by the hash of their ids."""
+    return sorted(test_ids, key=hash_of)[:TESTS_SHOWN]

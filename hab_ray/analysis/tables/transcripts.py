@@ -13,12 +13,11 @@ from dataclasses import dataclass
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.issues import hash_of, issues
+from hab_ray.analysis.tables.issues import hash_of, issues, pick
 from hab_ray.results import Answer, Transcript
 from hab_ray.rows import ChosenTest, Response, Verdict
 from hab_ray.rubric import Criterion, Rubric
 
-TESTS_SHOWN = 3
 QUARTERS = 4
 
 
@@ -120,11 +119,6 @@ def _of_issues(summary: Summary, dimension: str, picked: Sequence[str]) -> Itera
 
 def _hash(answer: tuple[str, str]) -> bytes:
     return hash_of("\0".join(answer))
-
-
-def pick(test_ids: Sequence[str]) -> list[str]:
-    """Return the tests whose transcripts are shown: the first by the hash of their ids."""
-    return sorted(test_ids, key=hash_of)[:TESTS_SHOWN]
 
 
 def _shown(

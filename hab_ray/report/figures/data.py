@@ -10,10 +10,12 @@ from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.issues import IssueRate
 from hab_ray.analysis.tables.leaderboard import Rank
+from hab_ray.analysis.tables.people import PeopleAgreed
 from hab_ray.results import Run
 from hab_ray.rows import Row, from_table
 
 R = TypeVar("R", bound=Row)
+JUDGES, PEOPLE, BOTH = "judges", "people", "judges and people"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +43,14 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Krippendorff's alpha of all judges' scores in a dimension, or overall, with its 95 % interval."""
+    """Krippendorff's alpha of scores in a dimension, or overall, with its 95 % interval, and between whom."""
 
     dimension: str
     alpha: float
     low: float
     high: float
     reliable: bool
+    between: str = JUDGES
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +84,19 @@ def heats(run: Run) -> list[Heat]:
 
 
 def points(run: Run) -> list[Point]:
-    """Return a point overall, if there are several dimensions, and for each in which several judges scored answers."""
-    return [
+    """Return the alphas of several judges, of people, and of the panel (or only judge) and people's mean, if known."""
+    judges = [row for row in _rows(Agreed, run, "agreement") if row.issue is None and row.statistic == "alpha"]
+    shown = {None: PEOPLE, PANEL if len(run.panel) > 1 else run.panel[0]: BOTH}
+    people = [row for row in _rows(PeopleAgreed, run, "people") if row.issue is None and row.rater is None]
+    found = [
         Point(row.dimension, row.value, *_ends(row.value, row.low, row.high), row.reliable)
-        for row in _rows(Agreed, run, "agreement")
-        if row.issue is None and row.statistic == "alpha" and row.value is not None
+        for row in judges
+        if row.value is not None
+    ]
+    return found + [
+        Point(row.dimension, row.agreement, *_ends(row.agreement, row.low, row.high), row.reliable, shown[row.judge])
+        for row in people
+        if row.judge in shown and row.agreement is not None
     ]
 
 

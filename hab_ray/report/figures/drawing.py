@@ -15,18 +15,20 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.board import rank_text
 from hab_ray.analysis.tables.leaderboard import axis
-from hab_ray.report.figures.data import Bar, Heat, Pair, Point, bars, heats, pairs, points
+from hab_ray.report.figures.data import BOTH, JUDGES, PEOPLE, Bar, Heat, Pair, Point, bars, heats, pairs, points
 from hab_ray.report.visible import signed
 from hab_ray.results import Run
 from hab_ray.visible import one_line
 
 D = TypeVar("D")
 INK, FAINT = "#1b2a49", "#b8bcc4"
+_SERIES = {JUDGES: (INK, "o"), PEOPLE: ("#b35806", "s"), BOTH: ("#8073ac", "D")}
 _WIDTH, _LINE, _NAME = 6.5, 0.27, 40
 _MAX_WRITTEN = 12
 _GAP = 0.06  # inches
@@ -95,19 +97,29 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
 
 
 def draw_agreement(rows: Sequence[Point]) -> Figure:
-    """Draw alpha by dimension; points are hollow if based on too few answers."""
-    figure, axes = _axes(len(rows))
-    for at, row in enumerate(rows):
-        axes.plot([row.low, row.high], [at, at], color=INK, linewidth=1.4)
-        axes.plot(row.alpha, at, "o", color=INK, markerfacecolor=INK if row.reliable else "white", markersize=5)
+    """Draw alpha by dimension, of judges and of people; points are hollow if based on too few answers or raters."""
+    dimensions = list(dict.fromkeys(row.dimension for row in rows))
+    series = [each for each in _SERIES if any(row.between == each for row in rows)]
+    figure, axes = _axes(len(dimensions) * (1 + len(series)) // 2)
+    for row in rows:
+        at = dimensions.index(row.dimension) + 0.24 * (series.index(row.between) - (len(series) - 1) / 2)
+        colour, marker = _SERIES[row.between]
+        axes.plot([row.low, row.high], [at, at], color=colour, linewidth=1.4)
+        axes.plot(
+            row.alpha, at, marker, color=colour, markerfacecolor=colour if row.reliable else "white", markersize=5
+        )
+    if len(series) > 1:
+        shapes = [Line2D([], [], color=_SERIES[each][0], marker=_SERIES[each][1], label=each) for each in series]
+        figure.legend(handles=shapes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, fontsize=7, frameon=False)
     for place, label, side in ((0.0, "chance", "center"), (LOW_ALPHA, f"← below {LOW_ALPHA}: little", "right")):
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
         top, above = (place, 1.0), (0, 3)
         axes.annotate(label, top, above, ("data", "axes fraction"), textcoords="offset points", ha=side, fontsize=7)
     axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
-    hollow = "" if all(row.reliable for row in rows) else "; hollow: too few answers"
-    axes.set_xlabel(f"Krippendorff's alpha of the judges' scores, 95 % intervals{hollow}")
-    _name_lines(axes, [row.dimension.replace("_", " ") for row in rows])
+    few = "answers" if series == [JUDGES] else "answers or raters"
+    hollow = "" if all(row.reliable for row in rows) else f"; hollow: too few {few}"
+    axes.set_xlabel(f"Krippendorff's alpha of scores, 95 % intervals{hollow}")
+    _name_lines(axes, [name.replace("_", " ") for name in dimensions])
     axes.grid(axis="x", color=FAINT, linewidth=0.4)
     return figure
 
@@ -155,7 +167,7 @@ def put_notice(figure: Figure, notice: str) -> None:
 DRAWINGS: Mapping[str, Drawing[Any]] = {
     "leaderboard": Drawing(bars, draw_leaderboard, "overall means with 95 % intervals, and the ranks they allow"),
     "issues": Drawing(heats, draw_issues, "how often each issue was found in each subject's answers"),
-    "agreement": Drawing(points, draw_agreement, "the judges' alpha by dimension, with 95 % intervals"),
+    "agreement": Drawing(points, draw_agreement, "alpha of judges, and of people, by dimension, with 95 % intervals"),
     "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot marks a significant difference"),
 }
 

@@ -64,17 +64,22 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
                     files = _files(name, rows, figure)
-                missing = _missing(str(each.message) for each in caught)
+                missing = _missing(caught)
             for file, content in files.items():
                 folder.put(file, content)
             written.append(Written(name, tuple(files), drawing.shows, missing))
     return written
 
 
-def _missing(warned: Iterable[str]) -> str:
-    """Return the characters that matplotlib's warnings say the font lacks."""
-    glyphs = (re.match(r"Glyph (\d+) ", message) for message in warned)
-    return "".join(dict.fromkeys(chr(int(glyph[1])) for glyph in glyphs if glyph))
+def _missing(caught: Iterable[warnings.WarningMessage]) -> str:
+    """Return the characters that matplotlib's warnings say the font lacks; repeat its other warnings."""
+    missing: dict[str, None] = {}
+    for each in caught:
+        if glyph := re.match(r"Glyph (\d+) ", str(each.message)):
+            missing[chr(int(glyph[1]))] = None
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+    return "".join(missing)
 
 
 def _files(name: str, rows: Sequence[Any], figure: Figure) -> dict[str, bytes]:

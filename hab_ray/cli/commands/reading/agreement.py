@@ -33,7 +33,7 @@ UNIT = (
 )
 _THEMSELVES, _ALL = "people among themselves", "all"
 _MAX_LINES = 30
-_SAID_ONCE = ("dimension", "issue", "rater", "reliable")
+_SAID_ONCE = ("dimension", "issue", "rater", "answers", "raters", "reliable")
 _UNRELIABLE = "No line is reliable: each has few answers, few answers with the issue, or few raters."
 DimensionsOption = Annotated[
     bool, typer.Option("--dimensions", help="Show every dimension too; csv and json always do.")
@@ -72,8 +72,11 @@ def narrowed(table: PaperTable, few: int | None) -> PaperTable:
     by_key = {column.key: set(cells) for column, cells in zip(table.columns, table.by_column(), strict=True)}
     same = {key: cells.pop() for key, cells in by_key.items() if key in _SAID_ONCE and len(cells) == 1}
     caption = f"{table.caption}: {same['dimension']}" if "dimension" in same else table.caption
-    notes = table.notes if few or same.get("reliable") != "no" else (*table.notes, _UNRELIABLE)
-    return replace(table.without(same), caption=caption, notes=notes)
+    counts = ", ".join(f"{same[key]} {key}" for key in ("answers", "raters") if key in same)
+    extra = [f"Every line: {counts}."] if counts else []
+    if not few and same.get("reliable") == "no":
+        extra.append(_UNRELIABLE)
+    return replace(table.without(same), caption=caption, notes=(*table.notes, *extra))
 
 
 def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, worst
-from hab_ray.cli.ending import console, ends_with_status, say
+from hab_ray.cli.ending import console, ends_with_status, on_stderr, say, warn
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, Span, TableFormat, print_table
 from hab_ray.errors import ConfigError, Exit
@@ -14,8 +16,12 @@ from hab_ray.results import Run, open_run
 from hab_ray.results.run import analyses_of
 from hab_ray.rows import Score, from_table
 from hab_ray.storage.simulated import simulated_notice
+from hab_ray.visible import counted
 
-UNIT = "Scores are from 0 (worst) to 1 (faultless), with 95 % intervals."
+UNIT = (
+    "Scores are from 0 (worst) to 1 (faultless). 95 % intervals hold for other tests made in the same way, not for "
+    "other judges. A range of ranks is what Holm-corrected paired differences leave open."
+)
 
 
 def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> PaperTable:
@@ -38,22 +44,23 @@ def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> Pa
 
 def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     excluded = sum(line.overall.excluded for line in shown.lines)
-    judges = f"Each score is the mean of {len(run.panel)} judges" if len(run.panel) > 1 else "The judge is"
+    judges = f"Means of {len(run.panel)} judges" if len(run.panel) > 1 else "Judge"
     tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
-    return (
-        *filter(None, [simulated_notice(run.location)]),
-        *(f"Before use: {finding.title}. {finding.detail}" for finding in _worst(run)),
-        f"{judges}{': ' if len(run.panel) > 1 else ' '}{', '.join(run.panel)}. Tests per dimension: {counts}; the "
-        "overall score gives every dimension the same weight.",
-        "Ranks are the range that paired differences allow, after Holm's correction for all pairs. Intervals "
-        "generalise to tests made this way, but not to other judges.",
-        *([f"Answers excluded for lack of a usable reply or verdict: {excluded:,}."] if excluded else []),
-    )
+    lost = f" Excluded for lack of a usable reply or verdict: {counted(excluded, 'answer')}." if excluded else ""
+    note = f"{judges}: {', '.join(run.panel)}. Tests per dimension: {counts}; dimensions weigh the same overall.{lost}"
+    notice = simulated_notice(run.location)
+    return (*([notice] if notice else []), note)
 
 
 def _worst(run: Run) -> list[Finding]:
+    """Return the findings that readers must know before any score."""
     return worst(from_table(Finding, run.analysis("findings")))
+
+
+def _warn_of_worst(run: Run) -> None:
+    for finding in _worst(run):
+        warn(finding.headline)
 
 
 def _read(run: Run) -> tuple[list[Score], dict[str, tuple[int, int]]]:
@@ -78,12 +85,18 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     run = open_run(folder)
     scores, ranks = _read(run)
     if form is not None:
-        print_table(paper_table(run, board(scores, PANEL), ranks), form, console)
+        table = paper_table(run, board(scores, PANEL), ranks)
+        if form is TableFormat.JSON:
+            first = (f"Before use: {finding.title}. {finding.detail}" for finding in _worst(run))
+            table = replace(table, notes=(*table.notes, *first))
+        else:
+            with on_stderr():
+                _warn_of_worst(run)
+        print_table(table, form, console)
         return Exit.COMPLETE
     if notice := simulated_notice(run.location):
-        say(notice, "yellow")
-    for finding in _worst(run):
-        say(finding.headline, "yellow")
+        warn(notice)
+    _warn_of_worst(run)
     console.print(leaderboard(scores, ranks))
     say(UNIT, "dim")
     return Exit.COMPLETE
