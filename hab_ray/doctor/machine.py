@@ -113,7 +113,7 @@ def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
         except LocalError as error:
             cause, _, _ = str(error).partition(". ")
             if is_embedding:
-                yield wrong(subject, cause, "pip install '.[local]', and use wordllama as the local model")
+                yield wrong(subject, cause, "in your clone: pip install '.[local]', and use its model wordllama")
             else:
                 yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
         else:

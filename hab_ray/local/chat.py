@@ -86,4 +86,4 @@ def import_remedy(error: ImportError) -> str:
             "apt-get install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora, RHEL), apk add libgomp (Alpine) "
             "or conda install -c conda-forge libgomp"
         )
-    return f"chat models need xllamacpp: pip install '.[local]' ({error})"
+    return f"chat models need xllamacpp; in your clone: pip install '.[local]' ({error})"

@@ -39,7 +39,7 @@ class Embedder:
         try:
             from wordllama import WordLlama
         except ImportError as error:
-            raise LocalError(f"{name}: cannot be imported: {error}; pip install '.[local]'") from error
+            raise LocalError(f"{name}: cannot be imported: {error}; in your clone: pip install '.[local]'") from error
         self._model = WordLlama.load(cache_dir=package, disable_download=True)
 
     def embed(self, texts: Sequence[str], dimensions: int) -> Embedded:

@@ -78,10 +78,11 @@ def test_the_plan_of_the_most_common_size_is_on_one_screen_money_first(tmp_path:
 def test_time_is_told_by_the_way_that_calls_will_go(tmp_path: Path) -> None:
     by_batch, online = (made(tmp_path / mode, mode=mode) for mode in ("batch", "online"))
     told = shown(online, 300, short)
-    assert " online  $" in told and " batch  $" not in told
+    assert " online  $" not in told and " batch  $" not in told and "(all online; " in told
     assert re.search(r"time: about \d+ (s|min) online\n", told) and "rounds" not in told
     mixed = made(tmp_path / "mixed", mode="batch", judges=[{"model": "house/j", "mode": "online"}])
     told = shown(mixed, 300, short)
+    assert " online  $" in told and " batch  " in told
     assert re.search(r"time: usually \d+ rounds of batches.*; \d+ (s|min) for what goes online; all online about", told)
     assert 0 < mixed.plan().online_seconds < mixed.plan().seconds
     assert by_batch.plan().online_seconds == 0 and "for what goes online" not in shown(by_batch, 300, short)

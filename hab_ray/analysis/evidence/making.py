@@ -5,15 +5,15 @@ Views of candidates and validations have no costs, and embeddings have no view, 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Validate
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.results import Run
-from hab_ray.rows import Candidate, State, Validation
+from hab_ray.rows import Candidate, R, State, Validation
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.embed import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
@@ -39,23 +39,30 @@ def costs_of_making(run: Run) -> Mapping[str, int]:
 
 
 def fewer_tests(run: Run) -> str:
-    """Say which candidates were rejected, if a run has fewer tests than its sweep asks for; else return ""."""
-    sweep, folder, lost = run.record.sweep, RunFolder(run.location), Counter[str]()
+    """Say which candidates were rejected, if a run has fewer tests than its sweep asks for.
+
+    Empty if it has all of them, if its tests were given, or if its candidates cannot be read.
+    """
+    sweep = run.record.sweep
     made = {dimension: run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     if sweep.gives_tests or not sweep.select or not all(made.values()) or min(made.values()) >= sweep.select.tests:
         return ""
-    candidates = [row for dimension in made for row in folder.read(Candidate, candidates_file(dimension))]
-    lost["repeat another"] = sum(row.state is State.REJECTED for row in candidates)
-    validate = sweep.validation if isinstance(sweep.validation, Validate) else None
-    if validate:
-        scores = [row.score for dimension in made for row in folder.read(Validation, validations_file(dimension))]
-        lost["have no quality score"] = scores.count(None)
-        lost[f"score below {validate.floor} (`floor`)"] = sum(s is not None and s < validate.floor for s in scores)
-    reasons = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
-    return (
-        f"{sum(made.values()):,} of {len(made) * sweep.select.tests:,} tests were made from {len(candidates):,} "
-        f"candidates{': ' * bool(reasons)}{reasons}"
-    )
+    with suppress(DamagedFile, OSError):
+        asked, candidates = len(made) * sweep.select.tests, _views(run, Candidate, candidates_file)
+        lost = {"repeat another": sum(row.state is State.REJECTED for row in candidates)}
+        if isinstance(sweep.validation, Validate):
+            floor, scores = sweep.validation.floor, [row.score for row in _views(run, Validation, validations_file)]
+            lost["have no quality score"] = scores.count(None)
+            lost[f"score below {floor} (`floor`)"] = sum(score is not None and score < floor for score in scores)
+        told = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
+        if candidates:
+            tests = f"{sum(made.values()):,} of {asked:,} tests were made from {len(candidates):,} candidates"
+            return f"{tests}{': ' * bool(told)}{told}"
+    return ""
+
+
+def _views(run: Run, row_type: type[R], file: Callable[[str], str]) -> list[R]:
+    return [row for dimension in run.dimensions for row in RunFolder(run.location).read(row_type, file(dimension))]
 
 
 def _cost(store: Store, dimension: str, calls: Mapping[str, set[str]]) -> int:

@@ -34,7 +34,7 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     try:
         from inspect_ai.log import write_eval_log
     except ImportError:
-        raise ConfigError("--format inspect: the package inspect-ai is missing; pip install '.[inspect]'") from None
+        raise ConfigError("--format inspect: inspect-ai is missing; in your clone: pip install '.[inspect]'") from None
     counts = {}
     for subject in run.subjects:
         for dimension in run.dimensions:

@@ -101,7 +101,7 @@ def _hub_errors(data_set: DataSet, revision: str) -> Iterator[None]:
         raise
     except ImportError:
         raise ConfigError(
-            "published: huggingface_hub is not installed; pip install '.[hub]', or download "
+            "published: huggingface_hub is not installed; in your clone: pip install '.[hub]', or download "
             f"{data_set.file or 'the file'} of {data_set.repo} yourself and name the file"
         ) from None
     except Exception as error:

@@ -50,7 +50,7 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
         from hab_ray.report.figures.drawing import DRAWINGS, put_notice
     except ImportError:
         raise ConfigError(
-            "hab figures: matplotlib is not installed; in your clone of hab_ray: pip install '.[figures]' (or uv tool "
+            "hab figures: matplotlib is not installed; in your clone: pip install '.[figures]' (or uv tool "
             "install '.[figures]', if you installed it with uv)"
         ) from None
     notice, written = simulated_notice(run.location), []

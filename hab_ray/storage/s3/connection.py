@@ -48,7 +48,7 @@ def _connection(_process: int, _variables: tuple[tuple[str, str], ...]) -> Conne
         import botocore.session
         from botocore.exceptions import BotoCoreError
     except ImportError:
-        raise ConfigError("s3:// addresses need boto3, which is not installed: `pip install '.[s3]'`") from None
+        raise ConfigError("s3:// addresses need boto3; in your clone: pip install '.[s3]'") from None
     try:
         core = botocore.session.get_session()
         session = boto3.session.Session(botocore_session=core)
