@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from hab_ray.progress import Progress
 from hab_ray.stages.graph import Shard
 from hab_ray.stopping import DRAIN_S
-from hab_ray.sweep.raters import PeopleAs
 from hab_ray.work import Work
 
 
@@ -17,7 +16,7 @@ class Options:
     """Options of a run.
 
     `new_id` makes a copied folder a separate run. `retry_failed` sends calls with stored permanent failures again.
-    `detach` ends the run once every batch is submitted. `people` says how the run names human raters.
+    `detach` ends the run once every batch is submitted. `with_names` keeps the names of human raters.
 
     `begun` is called once the store is held and the run is recorded. `chosen` is called for each shard of computed,
     now frozen rows (chosen tests), after they are in the run folder and before any call that reads them is sent.
@@ -27,7 +26,7 @@ class Options:
     new_id: bool = False
     retry_failed: bool = False
     detach: bool = False
-    people: PeopleAs = PeopleAs.PSEUDONYMS
+    with_names: bool = False
     verbose: bool = False
     begun: Callable[[Work], None] = lambda _: None
     chosen: Callable[[Shard], None] = lambda _: None

@@ -25,13 +25,6 @@ from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, given_ratings
 
 
-class PeopleAs(StrEnum):
-    """How a run names human raters. Judges and programs keep their names."""
-
-    PSEUDONYMS = "pseudonyms"
-    NAMES = "names"
-
-
 class Unjoined(StrEnum):
     """Why a rating matches no answer of the run."""
 
@@ -50,8 +43,10 @@ class Joined:
     unjoined: Counter[Unjoined] = field(default_factory=Counter)
 
 
-def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str]:
+def place_raters(work: Work, with_names: bool = False) -> list[str]:
     """Update the raters' views from the rating files and the present answers; return messages for the user.
+
+    People get pseudonyms unless `with_names`; judges and programs keep their names.
 
     Raises:
         ConfigError: a file cannot be read, or a view of that name exists that no rating file wrote.
@@ -61,7 +56,7 @@ def place_raters(work: Work, people: PeopleAs = PeopleAs.PSEUDONYMS) -> list[str
         return []
     given = given_ratings(work)
     joined = join_ratings(work, given.ratings)
-    if people is PeopleAs.PSEUDONYMS:
+    if not with_names:
         joined.views = _renamed(joined.views, _pseudonyms(work, given))
     joined.unjoined[Unjoined.DIMENSION] += given.elsewhere
     _publish(work.run, joined.views, listed)

@@ -74,7 +74,7 @@ class _Run:
             parts.driver.settle_rest(parts.local)
             parts.pending.discard_all()
             self._check_lease()
-            parts.counters.notes += place_raters(self._work, self._options.people)
+            parts.counters.notes += place_raters(self._work, self._options.with_names)
             self._compact()
             if parts.reporter.exit() is Exit.COMPLETE:
                 self._work.run.folder.clear(CELLS)
@@ -112,7 +112,7 @@ class _Run:
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)
-        place_raters(self._work, self._options.people)
+        place_raters(self._work, self._options.with_names)
         self._work.given.forget()
         record = read_record(self._work.run_path)
         if note := sample_told(self._work.sweep.responses, record.drawn if record else {}):

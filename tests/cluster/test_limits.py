@@ -74,11 +74,15 @@ async def test_two_lanes_share_an_actor_that_ends_with_the_last_one() -> None:
     await until(lambda: is_gone(name), 20)
 
 
-async def test_an_actor_that_dies_is_made_again_and_told_what_is_in_flight() -> None:
-    name = account_name("mortal", "http://a", None)
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP])
+async def test_an_actor_that_dies_or_answers_nobody_is_made_again_and_told_what_is_in_flight(
+    sent: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ANSWER_S", 3.0)
+    name = account_name("mortal", f"http://{sent}", None)
     permits = lane("only", name)
     assert (await permits.exchange([], [PermitRequest("m", (1,) * 8)])).grants["m"].count == 8
-    ray.kill(actor(name))
+    os.kill(ray.get(actor(name).__ray_call__.remote(lambda _: os.getpid())), sent)
     granted = await asyncio.wait_for(
         permits.exchange([Report("m", finished=3, answered=3)], [PermitRequest("m", (1,) * 8)]), 60
     )
@@ -92,20 +96,6 @@ async def test_an_actor_that_ends_for_want_of_lanes_leaves_no_caller_waiting() -
     with pytest.raises(RayActorError):
         while True:
             assert await asyncio.wait_for(ending.exchange.remote("nobody", [], []), 20) is None
-
-
-async def test_an_actor_that_answers_nobody_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "ANSWER_S", 3.0)
-    name = account_name("mute", "http://a", None)
-    permits = lane("only", name)
-    await permits.exchange([], [PermitRequest("m", (1,) * 8)])
-    pid = ray.get(actor(name).__ray_call__.remote(lambda _: os.getpid()))
-    os.kill(pid, signal.SIGSTOP)
-    granted = await asyncio.wait_for(
-        permits.exchange([Report("m", finished=3, answered=3)], [PermitRequest("m", (1,) * 8)]), 60
-    )
-    assert granted.grants["m"].count == 5
-    await permits.close()
 
 
 async def test_accounts_differ_by_place_and_key() -> None:

@@ -131,7 +131,6 @@ class FakeService:
         self.events: list[Event] = []
         self.ending: list[Channel] = []
         self.stopped: list[float] = []
-        self.closed = False
 
     def poll(self) -> Sequence[Event]:
         events, self.events = self.events, []
@@ -143,8 +142,7 @@ class FakeService:
     def end(self) -> Collection[Channel]:
         return self.ending
 
-    def close(self) -> None:
-        self.closed = True
+    def close(self) -> None: ...
 
 
 def spool_of(work: Work, spooled: Spooled, file: str, shard: Shard, calls: dict[int, list[str]]) -> Spool:

@@ -20,7 +20,7 @@ from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict,
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.stages.views import tests_file as file_of_tests
 from hab_ray.storage.run import RATERS
-from hab_ray.sweep.raters import PeopleAs, place_raters
+from hab_ray.sweep.raters import place_raters
 from hab_ray.work import Work
 from tests.folders import Dying, Killed
 from tests.small_runs import Shape, write_run
@@ -222,7 +222,7 @@ def test_people_are_pseudonyms_in_the_whole_run_folder_unless_their_names_are_wa
     assert not any(b"Zoe" in data or "zoe" in name for name, data in written.items())
     place_raters(work)
     assert files(work) == written
-    place_raters(work, PeopleAs.NAMES)
+    place_raters(work, with_names=True)
     assert {"Zoe", "Al", "person-7"} < set(open_run(work.run_path).raters)
     place_raters(work)
     assert files(work) == written

@@ -79,14 +79,15 @@ class Objects:
 
     def get(self, name: str) -> tuple[bytes, ObjectEntry]:
         with self._reading(name):
-            data, etag = self._requests.fetch(Key=self._root + name)
-        return data, ObjectEntry.of(etag, len(data))
+            answer = self._requests.send("get_object", Key=self._root + name)
+        return answer["Body"], ObjectEntry.of(answer["ETag"], len(answer["Body"]))
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
         if not length:
             return b""
+        span = f"bytes={start}-{start + length - 1}"
         try:
-            return self._requests.fetch(Key=self._root + name, Range=f"bytes={start}-{start + length - 1}")[0]
+            return bytes(self._requests.send("get_object", Key=self._root + name, Range=span)["Body"])
         except Failed as failed:
             if failed.meaning is Meaning.EMPTY_RANGE:
                 return b""

@@ -11,9 +11,9 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 from hab_ray.storage.s3.connection import Connection
 from hab_ray.storage.s3.problems import Meaning, S3Problem, problem_of, refusal, unreachable
@@ -24,7 +24,6 @@ SAY_EVERY_S = 20.0
 _OUTAGE_S = 2.0
 
 log = logging.getLogger("hab_ray.storage")
-T = TypeVar("T")
 
 
 class Failed(Exception):
@@ -48,33 +47,16 @@ class Requests:
         return self._connection.endpoint
 
     def send(self, operation: str, longest_s: float = inf, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the boto3 client and return its answer.
+        """Call a method of the boto3 client and return its answer, whose `Body` has been read.
 
         Raises:
             Failed: the object is missing or already exists, or the range is empty.
             ConfigError: the service refused the request, or did not answer within `longest_s`.
         """
-
-        def request() -> dict[str, Any]:
-            answer: dict[str, Any] = getattr(self._connection.client, operation)(Bucket=self._bucket, **parameters)
-            return answer
-
-        return self._with_retries(operation, request, longest_s)
-
-    def fetch(self, **parameters: Any) -> tuple[bytes, str]:
-        """Return the content and the ETag of an object."""
-
-        def request() -> tuple[bytes, str]:
-            answer = self._connection.client.get_object(Bucket=self._bucket, **parameters)
-            return answer["Body"].read(), answer["ETag"]
-
-        return self._with_retries("get_object", request, inf)
-
-    def _with_retries(self, operation: str, request: Callable[[], T], longest_s: float) -> T:
         began, pause, repeated = time.monotonic(), FIRST_PAUSE_S, False
         while True:
             try:
-                answer = request()
+                answer = self._answer(operation, parameters)
             except Exception as error:  # boto3 raises errors of many kinds; `problem_of` classifies them
                 problem = problem_of(error)
                 if problem is None:
@@ -93,6 +75,12 @@ class Requests:
             self._outages.note(problem, waited)
             time.sleep(pause * random.uniform(0.5, 1.0))
             pause, repeated = min(2 * pause, MAX_PAUSE_S), True
+
+    def _answer(self, operation: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = getattr(self._connection.client, operation)(Bucket=self._bucket, **parameters)
+        if "Body" in answer:
+            answer["Body"] = answer["Body"].read()
+        return answer
 
 
 class _Outages:

@@ -35,7 +35,6 @@ from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.options import Options
-from hab_ray.sweep.raters import PeopleAs
 from hab_ray.sweep.start import notice, run_work
 from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import counted, one_line
@@ -236,7 +235,7 @@ def command(
         new_id=new_id,
         retry_failed=retry_failed,
         detach=detach,
-        people=PeopleAs.NAMES if names else PeopleAs.PSEUDONYMS,
+        with_names=names,
         verbose=verbose,
         drain_s=drain,
     )
