@@ -6,7 +6,7 @@ checked for the order of their ends.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations, product
@@ -106,9 +106,7 @@ def _differences(answers: Values) -> tuple[Fraction, Fraction]:
         (sum(((a - b) ** 2 for a, b in permutations(own, 2)), Fraction(0)) / (len(own) - 1) for own in given),
         Fraction(0),
     )
-    counts: dict[Fraction, int] = defaultdict(int)
-    for value in pooled:
-        counts[value] += 1
+    counts = Counter(pooled)
     expected = sum((n * m * (a - b) ** 2 for a, n in counts.items() for b, m in counts.items()), Fraction(0))
     return observed, expected / max(1, len(pooled) - 1)
 

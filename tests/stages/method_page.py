@@ -7,7 +7,6 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,25 +15,20 @@ import yaml
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
-from hab_ray.rehearse.perform import rehearsed
-from hab_ray.rehearse.place import RehearsalPlace, rehearsing
+from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
-from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Validation, Verdict
 from hab_ray.stages.base import CallStage
-from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import MARKER
 from hab_ray.storage.secret import SECRET, SECRET_BYTES
-from hab_ray.sweep.options import Options
 from hab_ray.work import Shard, Work
-from tests.rehearse.conftest import SimulatorThread
+from tests.rehearse.conftest import NOW, SimulatorThread, Stage
 
 PAGE = Path(__file__).parents[2] / "docs/method.md"
 EXAMPLE = re.compile(r"<!-- example: (\w+) -->\n(.*?)<!-- end -->\n", re.DOTALL)
-NOW = datetime(2026, 11, 22, tzinfo=UTC)
 SWEEP = {
     "name": "method",
     "executor": "local",
@@ -69,12 +63,9 @@ def _rehearsed(folder: Path) -> Work:
     work = staged(load_sweep(path), place, NOW)
     simulator = SimulatorThread(profile_of(work, Play()))
     try:
-        with rehearsing(work, Stop(), print) as session:
-            write_record(work, NOW)
-            done = rehearsed(session, Options(), simulator.client, Play())
+        assert Stage(work, place, simulator.client, Play()).rehearse().passed
     finally:
         simulator.stop()
-    assert done.passed
     return work
 
 
