@@ -7,7 +7,6 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -42,17 +41,6 @@ def test_a_call_by_hand() -> None:
 def test_parts_without_a_price_of_their_own_cost_as_much_as_the_input() -> None:
     price = Price.usd(2.0, 8.0)
     assert price.cost(Usage(100, 40, 30, 0)) == price.cost(Usage(100)) == 200_000
-
-
-@pytest.mark.parametrize(("tokens", "cost"), [(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1), (7, 1), (8, 2), (10, 2)])
-def test_a_cost_is_rounded_half_up_once(tokens: int, cost: int) -> None:
-    assert Price.usd(0.0002, 0.0).cost(Usage(tokens)) == cost
-
-
-def test_half_a_nanodollar_is_a_whole_one() -> None:
-    assert Price.usd(0.0005, 0.0).cost(Usage(1)) == 1
-    assert Price.usd(0.0005, 0.0).cost(Usage(3)) == 2
-    assert Price.usd(0.000499999, 0.0).cost(Usage(1)) == 0
 
 
 @given(prices(), usages())

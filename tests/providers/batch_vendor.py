@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any
@@ -16,6 +16,7 @@ from hab_ray.catalog.vendors import VENDORS
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, Line
+from hab_simulator.sending import serving
 from tests.providers.conftest import KEY
 
 KINDS = tuple(VENDORS.built_in)
@@ -205,29 +206,20 @@ class FakeVendor:
 
 
 @asynccontextmanager
-async def answering(connect: Callable[[str], BatchApi], kind: str = "openai") -> AsyncIterator[FakeVendor]:
-    """A server that knows no route yet, and the client of its batch API that is made for its URL."""
+async def vendor(kind: str, timeout_s: float = 20.0) -> AsyncIterator[FakeVendor]:
+    """A server that knows no route yet, and the client of a vendor's batch API for its URL."""
     told: list[FakeVendor] = []
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         return await told[0].handle(request)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.05)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-    api = connect(url)
-    told.append(FakeVendor(api, url, ROUTES[kind]))
-    try:
-        yield told[0]
-    finally:
-        await api.close()
-        await runner.cleanup()
-
-
-def vendor(kind: str, timeout_s: float = 20.0) -> AbstractAsyncContextManager[FakeVendor]:
-    """The same for a built-in vendor."""
-    return answering(lambda url: connect_batch(Endpoint("p", kind, url, KEY, timeout_s)), kind)
+    async with serving(handle) as url:
+        api = connect_batch(Endpoint("p", kind, url, KEY, timeout_s))
+        told.append(FakeVendor(api, url, ROUTES[kind]))
+        try:
+            yield told[0]
+        finally:
+            await api.close()
 
 
 def job(kind: str, lines: bytes = b'{"a":1}\n{"b":2}\n', version: str | None = None) -> BatchJob:

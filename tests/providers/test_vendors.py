@@ -1,8 +1,7 @@
-"""The table of vendors, and vendors that other distributions add to it by files alone."""
+"""The table of vendors, and vendors that other distributions add to it; their calls are in test_plugin_*.py."""
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,7 +10,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hab_ray.calls import Finish, Params
 from hab_ray.catalog.models import load_catalog
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.sweep import load_sweep
@@ -21,7 +19,7 @@ from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.anthropic.batch import AnthropicBatches
 from hab_ray.providers.anthropic.chat import AnthropicProvider
 from hab_ray.providers.base import Endpoint, Provider
-from hab_ray.providers.batching import BatchApi, BatchJob
+from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.google.batch import GoogleBatches
 from hab_ray.providers.google.chat import GoogleProvider
 from hab_ray.providers.openai.batch import OpenAIBatches
@@ -32,8 +30,7 @@ from hab_ray.providers.xai.chat import XaiProvider
 from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.record import read_record
 from tests.distributions import Distributions
-from tests.providers.batch_vendor import answering
-from tests.providers.conftest import KEY, Script, chat_call, entry
+from tests.providers.conftest import KEY
 
 # That these are what a vendor has to have is proven by mypy: the vendors name them as text, to be imported late.
 CLIENTS: dict[str, tuple[Callable[[Endpoint], Provider], Callable[[Endpoint], BatchApi]]] = {
@@ -43,41 +40,19 @@ CLIENTS: dict[str, tuple[Callable[[Endpoint], Provider], Callable[[Endpoint], Ba
     "xai": (XaiProvider, XaiBatches),
 }
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-# An OpenAI-compatible vendor: a path and a field of its own, answers in an envelope, other lines in a batch's file.
 DIALECT = """
-from dataclasses import replace
-
-from hab_ray.providers.batch_lines import compact
-from hab_ray.providers.batching import BatchSize
+from hab_ray.providers.openai import PROTOCOL
 from hab_ray.providers.openai.batch import OpenAIBatches
 from hab_ray.providers.openai.chat import OpenAIProvider
-from hab_ray.providers.openai import PROTOCOL
 from hab_ray.providers.vendor import Vendor
 
-
-class AcmeProvider(OpenAIProvider):
-    def chat(self, call, entry):
-        wire = super().chat(call, entry)
-        return replace(wire, path="/converse", body={**wire.body, "tone": "plain"})
-
-    def read_chat(self, body):
-        return super().read_chat(body["outcome"])
-
-
-class AcmeBatches(OpenAIBatches):
-    batch_size = BatchSize(rows=7, bytes=1_000)
-
-    def line(self, custom_id, wire):
-        return compact({"ref": custom_id, **wire.body})
-
-
-VENDOR = Vendor(AcmeProvider, AcmeBatches, PROTOCOL)
-ONLINE = Vendor(AcmeProvider, None, PROTOCOL)
+VENDOR = Vendor(OpenAIProvider, OpenAIBatches, PROTOCOL)
+ONLINE = Vendor(OpenAIProvider, None, PROTOCOL)
 """
 
 
-def endpoint(kind: str, url: str = "http://127.0.0.1:9") -> Endpoint:
-    return Endpoint("lab", kind, url, KEY, 5.0)
+def endpoint(kind: str) -> Endpoint:
+    return Endpoint("lab", kind, "http://127.0.0.1:9", KEY, 5.0)
 
 
 def refused(kind: str) -> str:
@@ -119,33 +94,6 @@ def test_an_unknown_kind_is_told_with_the_kinds_there_are(distributions: Distrib
     (told,) = str(caught.value).splitlines()
     assert told.startswith(f"{path}: providers.lab.kind: there is no kind 'acmee'")
     assert "openai, anthropic, google, xai, acme." in told and "install the package" in told
-
-
-async def test_a_dialect_of_another_distribution_completes_calls(distributions: Distributions, script: Script) -> None:
-    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
-    choice = {"message": {"content": "Yes."}, "finish_reason": "stop"}
-    script.says(200, {"outcome": {"model": "m-1", "choices": [choice], "usage": {"prompt_tokens": 3}}})
-    provider = connect(endpoint("acme", script.url))
-    wire = provider.chat(chat_call(Params(9)), entry("m"))
-    answer = provider.read_chat((await provider.send(wire)).body)
-    await provider.close()
-    assert (answer.finish, answer.text, answer.usage.input) == (Finish.OK, "Yes.", 3)
-    assert wire.body["tone"] == "plain" and script.paths == ["/converse"]
-    assert script.sent_headers[0]["authorization"] == f"Bearer {KEY}"
-
-
-async def test_a_dialects_own_batches_are_made(distributions: Distributions) -> None:
-    distributions.install("acme-hab", "0.3", "acme_hab", DIALECT, acme="acme_hab:VENDOR")
-    async with answering(lambda url: connect_batch(endpoint("acme", url))) as line:
-        line.takes_uploads()
-        line.says("POST /batches", {"id": "batch_1"})
-        provider = connect(endpoint("acme"))
-        row = line.api.line("row-1", provider.chat(chat_call(), entry("m")))
-        await provider.close()
-        assert await line.api.submit(BatchJob("tag", "m", "/converse", None, row + b"\n", 1)) == "batch_1"
-        assert line.api.batch_size.rows == 7
-    assert json.loads(row)["ref"] == "row-1" and json.loads(row)["tone"] == "plain"
-    assert row in line.got[0].body
 
 
 def test_a_vendor_without_batches_says_what_to_remove(distributions: Distributions) -> None:

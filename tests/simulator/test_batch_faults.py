@@ -10,9 +10,7 @@ import anthropic
 import openai
 import pytest
 from google.genai import errors, types
-from pydantic import ValidationError
 
-from hab_simulator import Profile
 from hab_simulator.batch.faults import BATCH_FAULTS, Expired, Foreign, LostCreate, Struck
 from tests.simulator.batches import CHAT, PRICES, SOON, AnthropicClient, GoogleClient, OpenAiClient, jsonl, openai_line
 from tests.simulator.conftest import KEYS, Line, Start
@@ -212,14 +210,6 @@ def test_faults_find_their_batch_by_seeded_share() -> None:
     assert 40 <= len(hit(0)) <= 80 and hit(0) == hit(0) != hit(1)
     assert all(Struck.of(0, rules, "openai", n).find(Foreign) for n in range(1, 9))
     assert Struck.of(0, rules, "openai", 1).find(LostCreate) is None
-
-
-def test_a_profile_with_an_unknown_word_is_refused() -> None:
-    for bad in ({"batch": {"turn": 1}}, {"batch_faults": [{"kind": "expired", "half": 1}]}, {"speed": 0}):
-        with pytest.raises(ValidationError):
-            Profile.model_validate(bad)
-    with pytest.raises(ValidationError, match="more than 1"):
-        Profile.model_validate({"batch": {"lines": {"failed": 0.6, "missing": 0.6}}})
 
 
 async def test_results_survive_as_long_as_the_simulator(start: Start) -> None:

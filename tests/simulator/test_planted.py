@@ -8,9 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
-from hab_simulator import Profile
 from tests.simulator.conftest import Line, Start
 
 CHAT = "/openai/v1/chat/completions"
@@ -155,17 +153,3 @@ async def test_queries_it_writes_are_known_to_it(start: Start) -> None:
         assert MARKER.findall(await ask(line, prompt))[0][0] == "learn"
     assert not MARKER.search(await ask(line, f"MESSAGE: {prompts[0]}\nWhich faults does it have?"))
     assert [one["n"] for one in await line.get("/_truth")] == [3]
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"prompts": {"00": "nothing"}},
-        {"subjects": [{"name": "a", "model": "m", "probabilities": {"nothing": {}}}]},
-        {"dimensions": {"Not a name": {"issues": []}}},
-        {"dimensions": {"d": {"issues": [{"letter": "a", "deduction": 1, "probability": 1}]}}},
-    ],
-)
-def test_a_profile_that_contradicts_itself_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
-        Profile.model_validate({"planted": settings})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from hab_simulator import Profile
 from hab_simulator.playing import played, route
@@ -45,8 +44,3 @@ async def test_a_profile_gives_an_account_its_protocol(start: Start) -> None:
     line = await start(accounts=OWN)
     bodies = {name: (await line.post(f"/x/{name}/v1/chat/completions", chat(1)))[2] for name in ("xai", "openai")}
     assert "cost_in_usd_ticks" in bodies["xai"]["usage"] and "cost_in_usd_ticks" not in bodies["openai"]["usage"]
-
-
-def test_a_vendor_keeps_its_protocol() -> None:
-    with pytest.raises(ValidationError, match="kind: is xai"):
-        Profile.model_validate({"accounts": {"xai": {"kind": "openai"}}})
