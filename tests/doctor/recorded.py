@@ -279,10 +279,6 @@ XAI_FILE: Body = {
 }  # fmt: skip
 
 
-def _ended(provider: str, verb: str, body: Body, end: Variation, variations: Sequence[Variation]) -> Iterator[Recorded]:
-    return each(provider, verb, varied(body, end), variations)
-
-
 def _refused(provider: str, verb: str, bodies: Sequence[Body], status: int = 400) -> Iterator[Recorded]:
     return (Recorded(provider, verb, body, status, is_refusal=True) for body in bodies)
 
@@ -299,7 +295,7 @@ def _of_openai() -> Iterator[Recorded]:
     yield from each("openai", "POST batches", OPENAI_BATCH, OPENAI_OPEN[:1])
     yield from each("openai", look, OPENAI_BATCH, OPENAI_OPEN)
     ends: list[Variation] = [{}, {"error_file_id": ""}, {"model": None, "usage": ...}]
-    yield from _ended("openai", look, OPENAI_BATCH, OPENAI_ENDED, ends)
+    yield from each("openai", look, varied(OPENAI_BATCH, OPENAI_ENDED), ends)
     yield from each("openai", file, OPENAI_FILE, FILES)
     nulls = varied(OPENAI_ERROR, {"error.param": None, "error.code": None})
     yield from _refused("openai", chat, [OPENAI_ERROR, nulls])
@@ -311,7 +307,7 @@ def _of_anthropic() -> Iterator[Recorded]:
     yield from each("anthropic", "POST v1/messages/batches", ANTHROPIC_BATCH, ANTHROPIC_OPEN[:2])
     yield from each("anthropic", look, ANTHROPIC_BATCH, ANTHROPIC_OPEN)
     ends: list[Variation] = [{}, {"archived_at": ...}, {"workspace_id": "wrkspc_1"}]
-    yield from _ended("anthropic", look, ANTHROPIC_BATCH, ANTHROPIC_ENDED, ends)
+    yield from each("anthropic", look, varied(ANTHROPIC_BATCH, ANTHROPIC_ENDED), ends)
     line = {"custom_id": "a", "result": {"type": "succeeded", "message": ANTHROPIC_CHAT}}
     yield from each("anthropic", "GET .*results", line, [{}, {"result.message.usage.service_tier": "batch"}])
     details = varied(ANTHROPIC_ERROR, {"error.details": None})
@@ -323,9 +319,8 @@ def _of_google() -> Iterator[Recorded]:
     yield from each("google", chat, GOOGLE_CHAT, GOOGLE_CHATS)
     yield from each("google", "POST .*:batchGenerateContent", GOOGLE_BATCH, GOOGLE_OPEN[:2])
     yield from each("google", look, GOOGLE_BATCH, GOOGLE_OPEN)
-    yield from _ended(
-        "google", look, GOOGLE_BATCH, GOOGLE_ENDED, [{}, {"metadata.batchStats.pendingRequestCount": "0"}]
-    )
+    ends: list[Variation] = [{}, {"metadata.batchStats.pendingRequestCount": "0"}]
+    yield from each("google", look, varied(GOOGLE_BATCH, GOOGLE_ENDED), ends)
     headers = {"x-goog-upload-status": "final"}
     for body in each("google", "", GOOGLE_FILE, [{}, {"file.sha256Hash": ..., "file.displayName": ...}]):
         yield Recorded("google", r"POST upload/v1beta/files\?upload_id", body.body, headers=headers)
@@ -339,7 +334,9 @@ def _of_xai() -> Iterator[Recorded]:
     yield from each("xai", chat, XAI_CHAT, XAI_CHATS)
     yield from each("xai", "POST batches", XAI_BATCH, [{}, {"state.num_requests": 0, "state.num_pending": 0}])
     yield from each("xai", look, XAI_BATCH, XAI_OPEN)
-    yield from _ended("xai", look, XAI_BATCH, XAI_ENDED, [{}, {"cost_breakdown": {"total_cost_usd_ticks": 2747200}}])
+    yield from each(
+        "xai", look, varied(XAI_BATCH, XAI_ENDED), [{}, {"cost_breakdown": {"total_cost_usd_ticks": 2747200}}]
+    )
     yield from each("xai", file, XAI_FILE, [{}, {"purpose": "batch"}, {"expires_at": 1797592000}])
     listed = {"batches": [XAI_BATCH], "pagination_token": None}
     yield from each("xai", r"GET batches\?", listed, [{}, {"batches": ...}])

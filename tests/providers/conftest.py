@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-import aiohttp
 import pytest
 from aiohttp import web
 
@@ -18,8 +16,8 @@ from hab_ray.calls import ChatCall, Message, Params, Role
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Provider
-from hab_simulator import Profile, simulator
 from hab_simulator.sending import serving
+from tests.simulator.conftest import Start, starting
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
@@ -100,35 +98,9 @@ async def provider_of() -> AsyncIterator[Connect]:
         await provider.close()
 
 
-@dataclass(frozen=True)
-class Simulated:
-    """A running simulator."""
-
-    url: str
-    session: aiohttp.ClientSession
-
-    async def bodies(self) -> list[str]:
-        """The bodies it received, as they came over the wire."""
-        async with self.session.get(f"{self.url}/_calls") as response:
-            return [call["body"] for call in await response.json()]
-
-    async def received(self) -> int:
-        async with self.session.get(f"{self.url}/_meter") as response:
-            return int((await response.json())["received"])
-
-
-Simulate = Callable[..., Awaitable[Simulated]]
-
-
 @pytest.fixture
-async def simulate() -> AsyncIterator[Simulate]:
-    async with AsyncExitStack() as stack:
-
-        async def begin(**settings: Any) -> Simulated:
-            profile = Profile.model_validate({"keep_bodies": True, **settings})
-            url = await stack.enter_async_context(simulator(profile))
-            return Simulated(url, await stack.enter_async_context(aiohttp.ClientSession()))
-
+async def simulate() -> AsyncIterator[Start]:
+    async with starting(keep_bodies=True) as begin:
         yield begin
 
 

@@ -8,18 +8,8 @@ import pytest
 
 from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.errors import CallError, ProviderError, TransientError
-from tests.providers.conftest import (
-    KINDS,
-    Connect,
-    Script,
-    Simulate,
-    candidate,
-    chat_call,
-    choice,
-    entry,
-    message,
-    reader,
-)
+from tests.providers.conftest import KINDS, Connect, Script, candidate, chat_call, choice, entry, message, reader
+from tests.simulator.conftest import Start
 
 
 def blocked_prompt(reason: str) -> dict[str, Any]:
@@ -140,14 +130,13 @@ def test_usage_in_our_terms(kind: str, usage: object, expected: Usage) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_usage_adds_up_to_the_vendors_bill(kind: str, simulate: Simulate, provider_of: Connect) -> None:
+async def test_usage_adds_up_to_the_vendors_bill(kind: str, simulate: Start, provider_of: Connect) -> None:
     line = await simulate(accounts={kind: {"models": {"m": {"thinking": "always", "cached": 1.0}}}})
     provider = provider_of(kind, line.url)
     entry_m = entry("m", thinking="always", output_limit_field="max_completion_tokens")
     wire = provider.chat(chat_call(system="You are brief. " * 500), entry_m)
     usage = provider.read_chat((await provider.send(wire)).body).usage
-    async with line.session.get(f"{line.url}/_meter") as response:
-        meter = await response.json()
+    meter = await line.get("/_meter")
     assert usage == Usage(
         input=meter["input_tokens"],
         cached=meter["cached_tokens"],
@@ -162,9 +151,7 @@ async def test_usage_adds_up_to_the_vendors_bill(kind: str, simulate: Simulate, 
 @pytest.mark.parametrize(
     ("fate", "finish"), [("refused", NO), ("empty", NONE), ("cut", CUT)], ids=["refused", "empty", "cut"]
 )
-async def test_the_simulated_fates(
-    kind: str, fate: str, finish: Finish, simulate: Simulate, provider_of: Connect
-) -> None:
+async def test_the_simulated_fates(kind: str, fate: str, finish: Finish, simulate: Start, provider_of: Connect) -> None:
     line = await simulate(accounts={kind: {"models": {"m": {fate: 1.0}}}})
     provider = provider_of(kind, line.url)
     answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry("m")))).body)

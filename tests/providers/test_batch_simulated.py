@@ -13,7 +13,8 @@ from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, InDoubt, Line, ResultsGone
 from tests.providers.batch_vendor import KINDS
-from tests.providers.conftest import BASE, KEY, Connect, Simulate, Simulated, chat_call, entry
+from tests.providers.conftest import BASE, KEY, Connect, chat_call, entry
+from tests.simulator.conftest import Start
 
 TURNAROUND_S = 0.15
 MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}}
@@ -66,15 +67,9 @@ async def harvest(api: BatchApi, job: BatchJob) -> tuple[BatchStatus, list[Line]
     return status, [line async for line in api.results(status)]
 
 
-async def made(line: Simulated) -> int:
-    """The batches the simulator holds, seen by nobody's client."""
-    async with line.session.get(f"{line.url}/_batches") as response:
-        return len(await response.json())
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_brings_what_the_same_bodies_bring_online(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Start, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind, batch={"separators": 1.0}))
     api, provider = batches_of(kind, line.url), provider_of(kind, line.url)
@@ -101,7 +96,7 @@ async def test_a_batch_brings_what_the_same_bodies_bring_online(
 
 @pytest.mark.parametrize("kind", ["openai", "google"])
 async def test_embeddings_are_those_of_online(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Start, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind))
     api, provider = batches_of(kind, line.url), provider_of(kind, line.url)
@@ -117,7 +112,7 @@ async def test_embeddings_are_those_of_online(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_the_list_finds_a_batch_whose_answer_was_lost(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Start, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     lost = {"kind": "lost_create", "account": kind, "ordinal": 2}
     line = await simulate(**account(kind), batch_faults=[lost])
@@ -127,7 +122,7 @@ async def test_the_list_finds_a_batch_whose_answer_was_lost(
     assert await api.newest() == first
     with pytest.raises(InDoubt):
         await api.submit(job)
-    assert await made(line) == 2
+    assert len(await line.get("/_batches")) == 2
     (orphan,) = await api.since(first)
     assert orphan.id != first and orphan.created is not None
     if kind != "anthropic":
@@ -139,7 +134,7 @@ async def test_the_list_finds_a_batch_whose_answer_was_lost(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_can_be_ended_and_everything_deleted(
-    kind: str, simulate: Simulate, provider_of: Connect, batches_of: ConnectBatch
+    kind: str, simulate: Start, provider_of: Connect, batches_of: ConnectBatch
 ) -> None:
     line = await simulate(**account(kind), batch_faults=[{"kind": "stuck", "done": 0.5}])
     api = batches_of(kind, line.url)

@@ -20,7 +20,8 @@ from hab_ray.errors import (
 )
 from hab_ray.providers.google import errors as google_errors
 from hab_ray.providers.openai.errors import classify
-from tests.providers.conftest import Connect, Script, Simulate, chat_call, entry
+from tests.providers.conftest import Connect, Script, chat_call, entry
+from tests.simulator.conftest import Start
 
 Kind = FailureKind
 RETRY_17 = {"retryDelay": "17s"}
@@ -422,7 +423,7 @@ async def test_what_the_simulated_vendors_refuse(
     settings: dict[str, object],
     wire: str,
     expected: type[CallError],
-    simulate: Simulate,
+    simulate: Start,
     provider_of: Connect,
 ) -> None:
     line = await simulate(accounts={kind: settings})
@@ -433,7 +434,7 @@ async def test_what_the_simulated_vendors_refuse(
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_limits_and_waits_of_the_simulated_vendors(kind: str, simulate: Simulate, provider_of: Connect) -> None:
+async def test_limits_and_waits_of_the_simulated_vendors(kind: str, simulate: Start, provider_of: Connect) -> None:
     line = await simulate(accounts={kind: {"models": {"*": {"requests_per_minute": 2, "tokens_per_minute": 9000}}}})
     provider = provider_of(kind, line.url)
     wire = provider.chat(chat_call(), entry("m"))

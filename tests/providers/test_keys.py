@@ -8,7 +8,8 @@ import traceback
 import pytest
 
 from hab_ray.errors import CallError
-from tests.providers.conftest import KEY, KINDS, Connect, Script, Simulate, chat_call, entry
+from tests.providers.conftest import KEY, KINDS, Connect, Script, chat_call, entry
+from tests.simulator.conftest import Start
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -45,15 +46,14 @@ async def test_a_key_echoed_by_the_vendor_is_scrubbed(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_working_and_broken_calls_log_no_key(
-    kind: str, simulate: Simulate, provider_of: Connect, caplog: pytest.LogCaptureFixture
+    kind: str, simulate: Start, provider_of: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     line = await simulate(accounts={kind: {"models": {"m": {}}}})
     provider = provider_of(kind, line.url)
     wire = provider.chat(chat_call(), entry("m"))
     await provider.send(wire)
-    async with line.session.post(f"{line.url}/_faults", json=[{"kind": "reset", "probability": 1}]) as response:
-        assert response.status == 200
+    assert await line.control("/_faults", [{"kind": "reset", "probability": 1}]) == 200
     with pytest.raises(CallError) as caught:
         await provider.send(wire)
     assert KEY not in "".join(traceback.format_exception(caught.value))

@@ -13,18 +13,8 @@ from hab_ray.errors import BadUsage, RowError
 from hab_ray.providers.base import RateLimits
 from hab_ray.providers.http import json_object
 from hab_ray.providers.numbers import counters
-from tests.providers.conftest import (
-    KEY,
-    Connect,
-    Script,
-    Simulate,
-    candidate,
-    chat_call,
-    choice,
-    entry,
-    message,
-    reader,
-)
+from tests.providers.conftest import KEY, Connect, Script, candidate, chat_call, choice, entry, message, reader
+from tests.simulator.conftest import Start
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 HUGE = 10**30
@@ -219,15 +209,14 @@ async def _limits(script: Script, provider_of: Connect, headers: dict[str, str])
     return (await provider.send(provider.chat(chat_call(), entry()))).limits
 
 
-async def test_the_simulated_xai_bills_as_xai_does(simulate: Simulate, provider_of: Connect) -> None:
+async def test_the_simulated_xai_bills_as_xai_does(simulate: Start, provider_of: Connect) -> None:
     price = {"input": 1.25, "output": 2.5}
     line = await simulate(accounts={"xai": {"models": {"grok": {"thinking": "always", "price": price}}}})
     provider = provider_of(XAI, line.url)
     grok = entry("grok", thinking="always", output_limit_field="max_completion_tokens")
     said = (await provider.send(provider.chat(chat_call(), grok))).body
     answer = provider.read_chat(said)
-    async with line.session.get(f"{line.url}/_meter") as response:
-        meter = await response.json()
+    meter = await line.get("/_meter")
     assert said["usage"]["completion_tokens"] + answer.usage.reasoning == answer.usage.output == meter["output_tokens"]
     assert said["usage"]["total_tokens"] == answer.usage.input + answer.usage.output and answer.usage.reasoning > 0
     assert Price.usd(**price).cost(answer.usage) == answer.stated_nanousd == meter["nanousd"] > 0

@@ -8,7 +8,8 @@ import socket
 import pytest
 
 from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
-from tests.providers.conftest import KINDS, Connect, Script, Simulate, chat_call, entry
+from tests.providers.conftest import KINDS, Connect, Script, chat_call, entry
+from tests.simulator.conftest import Start
 
 MORE_THAN_AIOHTTP_GIVES = 130
 MAX_S = 6.0
@@ -42,13 +43,13 @@ async def test_an_unknown_host_is_unreachable(kind: str, provider_of: Connect) -
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("fault", ["reset", "truncated"])
 async def test_a_connection_that_breaks_is_transient_and_not_sent_again(
-    kind: str, fault: str, simulate: Simulate, provider_of: Connect
+    kind: str, fault: str, simulate: Start, provider_of: Connect
 ) -> None:
     line = await simulate(faults=[{"kind": fault, "probability": 1}], accounts={kind: {}})
     error = await failure(kind, line.url, provider_of)
     assert type(error) is TransientError
     assert error.kind is FailureKind.CONNECTION
-    assert await line.received() == 1
+    assert (await line.get("/_meter"))["received"] == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -56,24 +57,24 @@ async def test_a_connection_that_breaks_is_transient_and_not_sent_again(
     "fault", [{"kind": "hang", "probability": 1}, {"kind": "slow", "probability": 1, "seconds": 8}]
 )
 async def test_no_whole_answer_in_time_is_a_timeout(
-    kind: str, fault: dict[str, object], simulate: Simulate, provider_of: Connect
+    kind: str, fault: dict[str, object], simulate: Start, provider_of: Connect
 ) -> None:
     """A body that keeps dribbling is bounded too, not each read by itself."""
     line = await simulate(faults=[fault], accounts={kind: {}})
     error = await failure(kind, line.url, provider_of, timeout_s=1.2)
     assert type(error) is TransientError
     assert error.kind is FailureKind.TIMEOUT
-    assert await line.received() == 1
+    assert (await line.get("/_meter"))["received"] == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 async def test_the_sdk_never_sends_again_by_itself(
-    kind: str, status: int, simulate: Simulate, provider_of: Connect
+    kind: str, status: int, simulate: Start, provider_of: Connect
 ) -> None:
     line = await simulate(faults=[{"kind": "status", "probability": 1, "status": status}], accounts={kind: {}})
     assert isinstance(await failure(kind, line.url, provider_of), TransientError)
-    assert await line.received() == 1
+    assert (await line.get("/_meter"))["received"] == 1
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -98,20 +99,19 @@ async def test_a_gateways_error_page_is_a_servers_failure(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_calls_in_flight_are_not_bounded_by_the_transport(
-    kind: str, simulate: Simulate, provider_of: Connect
+    kind: str, simulate: Start, provider_of: Connect
 ) -> None:
     line = await simulate(latency={"kind": "fixed", "value_s": 2.0}, accounts={kind: {"models": {"m": {}}}})
     provider = provider_of(kind, line.url)
     wire = provider.chat(chat_call(), entry("m"))
     await asyncio.gather(*(provider.send(wire) for _ in range(MORE_THAN_AIOHTTP_GIVES)))
-    async with line.session.get(f"{line.url}/_meter") as response:
-        assert (await response.json())["in_flight_max"] == MORE_THAN_AIOHTTP_GIVES
+    assert (await line.get("/_meter"))["in_flight_max"] == MORE_THAN_AIOHTTP_GIVES
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 async def test_no_redirect_is_followed(
-    kind: str, status: int, script: Script, simulate: Simulate, provider_of: Connect
+    kind: str, status: int, script: Script, simulate: Start, provider_of: Connect
 ) -> None:
     """Keys in headers of the vendor's own, other headers and prompts would go where nobody chose."""
     elsewhere = await simulate(accounts={kind: {}})
@@ -120,5 +120,4 @@ async def test_no_redirect_is_followed(
     assert isinstance(error, ProviderError)
     assert "redirects to another address" in str(error) and "url" in str(error)
     assert len(script.paths) == 1
-    async with elsewhere.session.get(f"{elsewhere.url}/_requests") as response:
-        assert await response.json() == []
+    assert await elsewhere.get("/_requests") == []

@@ -9,12 +9,13 @@ import pytest
 from hab_ray.calls import EmbedCall
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import Wire
-from tests.providers.conftest import KEY, Connect, Script, Simulate, entry
+from tests.providers.conftest import KEY, Connect, Script, entry
 from tests.providers.wire_cases import CASES, FULL, PLAIN, Case
+from tests.simulator.conftest import Start
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: Simulate, provider_of: Connect) -> None:
+async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: Start, provider_of: Connect) -> None:
     lenient: dict[str, object] = {case.kind: {"models": {case.model.wire: {}}}}
     line = await simulate(accounts=lenient if case.call is FULL else {})
     provider = provider_of(case.kind, line.url)
@@ -22,7 +23,7 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
     assert wire == Wire(case.path, case.body, case.version)
     answer = provider.read_chat((await provider.send(wire)).body)
     assert answer.text and answer.model_reported == case.model.wire and answer.usage.output > 0
-    sent = (await line.bodies())[-1]
+    sent = (await line.get("/_calls"))[-1]["body"]
     assert json.loads(sent) == wire.body
     assert list(json.loads(sent)) == list(wire.body)
     if case.call.schema_json:
@@ -31,19 +32,19 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
 
 @pytest.mark.parametrize("kind", ["openai", "google"])
 async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
-    kind: str, simulate: Simulate, provider_of: Connect
+    kind: str, simulate: Start, provider_of: Connect
 ) -> None:
     line = await simulate(accounts={kind: {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}})
     provider = provider_of(kind, line.url)
     calls = [EmbedCall("p", "m", None, text, dimensions=128) for text in ("red cats", "blue dogs", "red cats")]
     wire = provider.embed(calls, entry("e"))
     answer = provider.read_embeddings((await provider.send(wire)).body, 3)
-    assert json.loads((await line.bodies())[-1]) == wire.body
+    assert json.loads((await line.get("/_calls"))[-1]["body"]) == wire.body
     assert [len(vector) for vector in answer.vectors] == [4 * 128] * 3
     assert answer.vectors[0] == answer.vectors[2] != answer.vectors[1]
 
 
-async def test_both_vendors_vectors_are_the_same_bytes(simulate: Simulate, provider_of: Connect) -> None:
+async def test_both_vendors_vectors_are_the_same_bytes(simulate: Start, provider_of: Connect) -> None:
     model = {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}
     line = await simulate(accounts={"openai": model, "google": model})
     vectors = set()

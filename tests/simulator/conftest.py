@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,13 +49,20 @@ async def until(line: Line, *, in_flight: int) -> Any:
 Start = Callable[..., Awaitable[Line]]
 
 
-@pytest.fixture
-async def start() -> AsyncIterator[Start]:
+@asynccontextmanager
+async def starting(**defaults: Any) -> AsyncIterator[Start]:
+    """Starts simulators with these settings and further ones, which run until the end of the block."""
     async with AsyncExitStack() as stack:
 
         async def begin(**settings: Any) -> Line:
-            url = await stack.enter_async_context(simulator(Profile.model_validate(settings)))
+            url = await stack.enter_async_context(simulator(Profile.model_validate(defaults | settings)))
             session = await stack.enter_async_context(aiohttp.ClientSession())
             return Line(url, session)
 
+        yield begin
+
+
+@pytest.fixture
+async def start() -> AsyncIterator[Start]:
+    async with starting() as begin:
         yield begin

@@ -39,14 +39,6 @@ async def test_other_requests_are_answered_while_lines_are(start: Start) -> None
     assert len(await client.content((await client.end(batch.id)).output_file_id)) == ROWS
 
 
-async def test_answers_are_ready_when_the_turnaround_is_over(start: Start) -> None:
-    client = OpenAiClient(await start(batch={"turnaround": {"kind": "fixed", "value_s": 2.0}}))
-    batch = await client.submit(map(openai_line, range(50)))
-    began = time.perf_counter()
-    await client.end(batch.id)
-    assert 1.5 < time.perf_counter() - began < 20
-
-
 async def test_lines_live_on_disk_and_go_with_the_simulator(tmp_path: Path) -> None:
     settings = {"folder": str(tmp_path), "batch": {"turnaround": {"kind": "fixed", "value_s": 600}}}
     async with simulator(Profile.model_validate(settings)) as url:

@@ -127,13 +127,6 @@ async def test_a_bad_fault_plan_is_refused(start: Start) -> None:
     assert await line.control("/_nothing", {}) == 404
 
 
-async def test_replies_take_their_time(start: Start) -> None:
-    line = await start(latency={"kind": "fixed", "value_s": 0.2})
-    began = time.perf_counter()
-    assert await fate(line, 1) == "200"
-    assert time.perf_counter() - began >= 0.2
-
-
 def test_latency_is_a_function_of_the_body_with_the_asked_mean() -> None:
     latency = LognormalLatency(mean_s=2.0, sigma=0.8)
     drawn = [latency.seconds(7, "latency", str(number).encode(), 1) for number in range(20_000)]
