@@ -31,7 +31,7 @@ from hab_ray.executors.serving import Endpoints
 from hab_ray.location import Location
 from hab_ray.planning.preflight import refuse_errors
 from hab_ray.providers import load_vendor
-from hab_ray.providers.google.version import DEFAULT_VERSION
+from hab_ray.providers.google import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account
 from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.visible import counted

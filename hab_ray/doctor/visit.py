@@ -12,8 +12,7 @@ from hab_ray.doctor.examination import Examination, Visit
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
 from hab_ray.executors.api_versions import asked_at, endpoint, unsure
-from hab_ray.providers.google import PROTOCOL
-from hab_ray.providers.google.version import DEFAULT_VERSION
+from hab_ray.providers.google import DEFAULT_VERSION, PROTOCOL
 from hab_ray.rehearse.staging import account
 from hab_ray.stopping import Stop
 from hab_ray.storage.registry import new_run_id

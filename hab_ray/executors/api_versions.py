@@ -11,8 +11,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.google import PROTOCOL
-from hab_ray.providers.google.version import DEFAULT_VERSION, VERSION_ENV, VERSIONS, stated_version
+from hab_ray.providers.google import DEFAULT_VERSION, PROTOCOL, VERSION_ENV, VERSIONS, stated_version
 from hab_ray.storage.folder import Folder
 from hab_ray.work import Work
 

@@ -3,8 +3,7 @@
 xllamacpp includes llama.cpp's HTTP server: continuous batching, prompt cache, JSON schema as grammar. Its default
 samplers (top-k 40, min-p 0.05) stay on: small models need them at high temperatures.
 
-Measurements: SmolLM2-135M on 2 virtual cores of a Xeon at 2.8 GHz shared with other work; read them as orders of
-magnitude. Milliseconds of CPU per token, one thread:
+Measured with SmolLM2-135M, on 2 virtual cores that other work shared: milliseconds of CPU per token, one thread.
 
 | encoding    | file   | reading 1,600 | writing after 30 | writing after 1,600 |
 |-------------|--------|---------------|------------------|---------------------|
@@ -13,15 +12,12 @@ magnitude. Milliseconds of CPU per token, one thread:
 | Q4_0        | 78 MB  | 8             | 17               | 47                  |
 
 The demo reads 21,000 tokens and writes 5,300, so `pull` converts the published Q4_1 to Q8_0; Q4_0 would lose precision.
-With Q4_1, a verdict (prompt of 1,800 tokens, about 50 tokens of JSON) took 35 s of CPU with an empty cache and 8-10 s
-with 1,492 tokens cached, whether 1, 2, 4 or 8 were in flight. So prompts must begin with the text that they share. Two
-that start together both read it. More slots help short prompts: 100 tokens generated after 80 took 5-6 s of CPU with
-1 slot, 3.5-5 with 2, 3 with 4 and 2.7 with 8, but each slot has to read the shared prefix once.
+A verdict on a prompt of 1,800 tokens took 35 s of CPU with an empty cache and 8-10 s with 1,492 tokens cached: prompts
+must begin with the text that they share. More slots help short prompts, but each has to read the shared prefix once.
 
 Threads: one per core. libgomp's threads wait for each other a few hundred times per token. With its default, a long
-spin, one run beside other work (load 5) took 118 s of CPU instead of 23 s with a short spin; another run took the same.
-Not spinning at all (OMP_WAIT_POLICY=passive) costs 44 % of the speed of a single answer on a quiet machine.
-GOMP_SPINCOUNT=2000 keeps most of it (76-86 of 90-93 tokens/s); `LocalServer` sets it unless the environment does.
+spin, a run beside other work took up to five times the CPU; without spinning (OMP_WAIT_POLICY=passive) a single answer
+on a quiet machine is 44 % slower. GOMP_SPINCOUNT=2000, which `LocalServer` sets by default, costs little of either.
 """
 
 from __future__ import annotations

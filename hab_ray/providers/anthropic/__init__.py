@@ -16,5 +16,5 @@ VENDOR = Vendor(
     later("hab_ray.providers.anthropic.chat:AnthropicProvider"),
     later("hab_ray.providers.anthropic.batch:AnthropicBatches"),
     PROTOCOL,
-    later("hab_ray.providers.anthropic.models:list_models"),
+    later("hab_ray.providers.anthropic.chat:list_models"),
 )

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API.
+"""Anthropic's Messages API, and its list of models.
 
 Source: the API reference and the installed SDK (anthropic 2.12). Requests use the SDK's generic `post`, so that the
 body built here is the one sent. Since API version 2026-10-21, the SDK's default, no model takes sampling parameters; a
@@ -8,7 +8,7 @@ model may name an older `api_version` in the catalogue.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from anthropic import APIConnectionError, APIStatusError, AsyncAnthropic, DefaultAioHttpClient
@@ -30,9 +30,11 @@ from hab_ray.providers.base import (
     reading,
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
+from hab_ray.providers.model_list import all_names
 from hab_ray.providers.numbers import token_count, usage_fields
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
+_MODELS_PER_PAGE = 1000
 _UNFINISHED = {"max_tokens", "model_context_window_exceeded", "pause_turn", "tool_use"}
 
 
@@ -142,3 +144,16 @@ def _allowance(headers: Headers, unit: str) -> Allowance | None:
     prefix = f"anthropic-ratelimit-{unit}"
     reset_s = until_s(rfc3339(headers.get(f"{prefix}-reset")), headers)
     return allowance(headers.get(f"{prefix}-limit"), headers.get(f"{prefix}-remaining"), reset_s)
+
+
+async def list_models(endpoint: Endpoint) -> frozenset[str]:
+    """Return the models of the key, from GET /v1/models, without those marked as retired."""
+    account = SdkAccount(endpoint, SDK)
+
+    async def page_after(last: str | None) -> tuple[Iterable[object], object]:
+        query = {"limit": _MODELS_PER_PAGE} | ({"after_id": last} if last else {})
+        body = account.read(await account.get("/v1/models", query))
+        names = [model["id"] for model in body["data"] if model.get("lifecycle") != "retired"]
+        return names, body["last_id"] if body.get("has_more") else None
+
+    return await all_names(page_after, account.close)

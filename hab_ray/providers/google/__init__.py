@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 from hab_ray.providers.base import JsonObject
 from hab_ray.providers.vendor import AtMost, Sum, Vendor, WireProtocol, later
 
+VERSION_ENV = "GOOGLE_GENAI_API_VERSION"
+DEFAULT_VERSION = "v1beta"
+VERSIONS = (DEFAULT_VERSION, "v1")
 _OPEN = frozenset({"BATCH_STATE_PENDING", "BATCH_STATE_RUNNING"})
+
+
+def stated_version(api_version: str | None) -> str | None:
+    """Return the API version that the provider's entry or the environment states, or None."""
+    return api_version or os.environ.get(VERSION_ENV) or None
 
 
 def _is_open(batch: JsonObject) -> bool:
@@ -32,5 +42,5 @@ VENDOR = Vendor(
     later("hab_ray.providers.google.chat:GoogleProvider"),
     later("hab_ray.providers.google.batch:GoogleBatches"),
     PROTOCOL,
-    later("hab_ray.providers.google.models:list_models"),
+    later("hab_ray.providers.google.chat:list_models"),
 )

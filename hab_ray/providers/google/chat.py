@@ -1,4 +1,4 @@
-"""Google's Gemini Developer API: content generation and embeddings.
+"""Google's Gemini Developer API: content generation, embeddings, and the list of models.
 
 Source: the API reference.
 """
@@ -6,8 +6,9 @@ Source: the API reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Role, Usage, clean_text, has_visible_text
 from hab_ray.catalog.models import ModelEntry
@@ -15,8 +16,10 @@ from hab_ray.errors import FailureKind, ProviderError
 from hab_ray.providers.base import Endpoint, Exchange, JsonObject, ListLimits, Wire, given, malformed, reading
 from hab_ray.providers.google.connection import Connection
 from hab_ray.providers.http import StatusError
+from hab_ray.providers.model_list import all_names
 from hab_ray.providers.numbers import token_count, usage_fields, vector
 
+_MODELS_PER_PAGE = 1000
 _HARMS = ("HARASSMENT", "HATE_SPEECH", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT")
 _SAFETY = [{"category": f"HARM_CATEGORY_{harm}", "threshold": "BLOCK_NONE"} for harm in _HARMS]
 _ROLE = {Role.USER: "user", Role.ASSISTANT: "model"}
@@ -125,3 +128,15 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         output=token_count(usage, "candidatesTokenCount") + thoughts,
         reasoning=thoughts,
     )
+
+
+async def list_models(endpoint: Endpoint) -> frozenset[str]:
+    """Return the models of the key, from GET models, without the prefix "models/"."""
+    connection = Connection(endpoint)
+
+    async def page_after(token: str | None) -> tuple[Iterable[object], object]:
+        path = f"models?pageSize={_MODELS_PER_PAGE}" + (f"&pageToken={quote(token, safe='')}" if token else "")
+        body = await connection.ask("GET", path)
+        return [model["name"].removeprefix("models/") for model in body.get("models", [])], body.get("nextPageToken")
+
+    return await all_names(page_after, connection.close)

@@ -17,8 +17,8 @@ import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
 
 from hab_ray.providers.base import Endpoint, JsonObject
+from hab_ray.providers.google import DEFAULT_VERSION, stated_version
 from hab_ray.providers.google.errors import classify
-from hab_ray.providers.google.version import DEFAULT_VERSION, stated_version
 from hab_ray.providers.http import (
     MAX_CONNECT_S,
     StatusError,

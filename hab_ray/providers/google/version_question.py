@@ -10,8 +10,8 @@ import re
 
 from hab_ray.errors import CallError, RowError
 from hab_ray.providers.base import Endpoint
+from hab_ray.providers.google import VERSIONS
 from hab_ray.providers.google.connection import Connection
-from hab_ray.providers.google.version import VERSIONS
 from hab_ray.providers.http import StatusError
 
 _UNKNOWN_FIELD = re.compile(r"Unknown name|Cannot find field|unknown field", re.I)

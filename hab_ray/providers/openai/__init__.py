@@ -21,5 +21,5 @@ VENDOR = Vendor(
     later("hab_ray.providers.openai.chat:OpenAIProvider"),
     later("hab_ray.providers.openai.batch:OpenAIBatches"),
     PROTOCOL,
-    later("hab_ray.providers.openai.models:list_models"),
+    later("hab_ray.providers.openai.files:list_models"),
 )

@@ -1,8 +1,8 @@
-"""Requests for files and batches of an account with OpenAI's protocol."""
+"""Requests for files, batches and the list of models of an account with OpenAI's protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import BytesIO
 from typing import Any
@@ -21,6 +21,7 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import compact
 from hab_ray.providers.batching import BatchJob, ResultsGone
+from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.chat import SDK
 from hab_ray.providers.openai.errors import error_status
 from hab_ray.providers.sdk import SdkAccount
@@ -91,3 +92,14 @@ def request_line(custom_id: str, wire: Wire) -> bytes:
 def target(path: str) -> str:
     """Return a wire's path as batches name it: always below /v1, even if the endpoint's base path differs."""
     return f"/v1{path}"
+
+
+async def list_models(endpoint: Endpoint) -> frozenset[str]:
+    """Return the models of the key, from GET /models, which is a single page."""
+    account = FileAccount(endpoint)
+
+    async def page_after(_: str | None) -> tuple[Iterable[object], object]:
+        body = account.read(await account.get("/models"))
+        return [model["id"] for model in body["data"]], None
+
+    return await all_names(page_after, account.close)

@@ -28,5 +28,5 @@ VENDOR = Vendor(
     later("hab_ray.providers.xai.chat:XaiProvider"),
     later("hab_ray.providers.xai.batch:XaiBatches"),
     PROTOCOL,
-    later("hab_ray.providers.openai.models:list_models"),
+    later("hab_ray.providers.openai.files:list_models"),
 )
