@@ -8,11 +8,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, Purpose
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Level
 from hab_ray.location import Location
+from hab_simulator.sending import serving
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
@@ -103,33 +105,28 @@ async def test_models_that_an_endpoint_does_not_list_are_named_and_no_key_is_sen
     monkeypatch: pytest.MonkeyPatch, body: bytes, told: str
 ) -> None:
     monkeypatch.setenv("LAB_KEY", "sk-hush-hush-1")
-    asked: list[bytes] = []
+    asked: list[web.BaseRequest] = []
 
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.append(await reader.readuntil(b"\r\n\r\n"))
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
-        await writer.drain()
+    async def answer(request: web.BaseRequest) -> web.Response:
+        asked.append(request)
+        return web.Response(body=body)
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/"
-    entry = ProviderEntry(kind="openai", url=url, key_env="LAB_KEY")
-    (answered,) = await endpoints.ask_all({"lab": entry})
-    server.close()
+    async with serving(answer) as url:
+        entry = ProviderEntry(kind="openai", url=f"{url}/v1/", key_env="LAB_KEY")
+        (answered,) = await endpoints.ask_all({"lab": entry})
     found = endpoints.unlisted(answered, [ModelEntry(provider="lab", wire=wire) for wire in ("alpha", "beta", "gamma")])
     assert [(each.level, each.seen.rpartition("list ")[2]) for each in found] == ([(Level.WARN, told)] if told else [])
-    assert asked[0].startswith(b"GET /v1/models ") and b"authorization" not in asked[0].lower()
+    assert (asked[0].method, asked[0].path) == ("GET", "/v1/models") and "Authorization" not in asked[0].headers
 
 
 async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if b"/models" not in await reader.readuntil(b"\r\n\r\n"):
-            writer.write(b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n")
-            await writer.drain()
+    async def answer(request: web.BaseRequest) -> web.Response:
+        await asyncio.sleep(5 * request.path.endswith("/models"))
+        return web.Response(status=404)
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    entry = ProviderEntry(kind="openai", url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1")
-    (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
-    server.close()
+    async with serving(answer) as url:
+        entry = ProviderEntry(kind="openai", url=f"{url}/v1")
+        (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
     assert endpoints.reachable(answered, entry).level is Level.OK
 
 
