@@ -20,14 +20,21 @@ from tests.simulator.conftest import Line
 CHAT: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 PRICES = {"*": {"price": {"input": "2", "output": "8"}}}
 SOON = {"turnaround": {"kind": "fixed", "value_s": 0.1}}
-SCHEMA = {
-    "type": "object",
-    "properties": {"issues": {"type": "array", "items": {"type": "string", "enum": ["A", "B"]}}},
-    "required": ["issues"],
-    "additionalProperties": False,
-}
 ENDED = ("failed", "completed", "expired", "cancelled")
 _PAUSE_S = 0.02
+
+
+def closed(**properties: Any) -> dict[str, Any]:
+    """The schema of an object with these properties, which strict mode takes."""
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def formatted(schema: Any, strict: bool = True) -> dict[str, Any]:
+    """A schema as the response format of a chat call."""
+    return {"type": "json_schema", "json_schema": {"name": "v", "strict": strict, "schema": schema}}
+
+
+SCHEMA = closed(issues={"type": "array", "items": {"type": "string", "enum": ["A", "B"]}})
 
 
 def chat(number: int, model: str = "gpt-4.1") -> dict[str, Any]:

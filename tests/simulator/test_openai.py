@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.simulator.batches import SCHEMA, OpenAiClient
+from tests.simulator.batches import SCHEMA, OpenAiClient, closed, formatted
 from tests.simulator.conftest import Start
 
 CHAT = "/openai/v1/chat/completions"
@@ -16,10 +16,6 @@ EMBED = "/openai/v1/embeddings"
 
 def chat(model: str = "gpt-4.1", **more: Any) -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": "hello"}], **more}
-
-
-def formatted(schema: Any, strict: bool = True) -> dict[str, Any]:
-    return {"type": "json_schema", "json_schema": {"name": "v", "strict": strict, "schema": schema}}
 
 
 @pytest.mark.parametrize("base", ["/openai/v1", "/v1", "/x/groq/v1"])
@@ -34,12 +30,7 @@ async def test_chat_in_strict_mode(start: Start, base: str) -> None:
 
 
 async def test_structured_answers_fit_and_differ_from_call_to_call(start: Start) -> None:
-    queries = {
-        "type": "object",
-        "properties": {"queries": {"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3}},
-        "required": ["queries"],
-        "additionalProperties": False,
-    }
+    queries = closed(queries={"type": "array", "items": {"type": "string"}, "minItems": 3, "maxItems": 3})
     create = OpenAiClient(await start()).chat.completions.create
     seen = []
     for number in range(5):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.simulator.batches import closed, formatted
 from tests.simulator.conftest import Line, Start
 
 CHAT = "/openai/v1/chat/completions"
@@ -40,13 +41,7 @@ async def ask(line: Line, prompt: str, model: str = "m", system: str = WORDS, **
 
 def shape(*letters: str) -> dict[str, Any]:
     issues = {"type": "array", "items": {"type": "string", "enum": list(letters)}}
-    schema = {
-        "type": "object",
-        "properties": {"assessment": {"type": "string"}, "issues": issues},
-        "required": ["assessment", "issues"],
-        "additionalProperties": False,
-    }
-    return {"type": "json_schema", "json_schema": {"name": "v", "strict": True, "schema": schema}}
+    return formatted(closed(assessment={"type": "string"}, issues=issues))
 
 
 def shown(answer: str) -> str:
@@ -133,19 +128,8 @@ async def test_lost_and_cut_answers_are_not_in_the_ledger(start: Start) -> None:
 async def test_queries_it_writes_are_known_to_it(start: Start) -> None:
     dimensions = {"learn": {"issues": ISSUES, "phrase": "whether the assistant teaches"}}
     line = await start(planted={"dimensions": dimensions})
-    query = {
-        "type": "object",
-        "properties": {"prompt": {"type": "string"}, "context": {"type": "string"}},
-        "required": ["prompt", "context"],
-        "additionalProperties": False,
-    }
-    schema = {
-        "type": "object",
-        "properties": {"queries": {"type": "array", "items": query, "minItems": 3, "maxItems": 3}},
-        "required": ["queries"],
-        "additionalProperties": False,
-    }
-    shape = {"type": "json_schema", "json_schema": {"name": "q", "strict": True, "schema": schema}}
+    query = closed(prompt={"type": "string"}, context={"type": "string"})
+    shape = formatted(closed(queries={"type": "array", "items": query, "minItems": 3, "maxItems": 3}))
     text = await ask(line, "Write", system="We test whether the assistant teaches.", response_format=shape)
     prompts = [one["prompt"] for one in json.loads(text)["queries"]]
     assert all(one["context"] in one["prompt"] for one in json.loads(text)["queries"])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from hab_simulator.schemas import ANTHROPIC, LENIENT, OPENAI_STRICT, SchemaError, check, letters_of, sample
 from hab_simulator.truth.prose import Author, QueryAuthor
+from tests.simulator.batches import closed
 
 NAMES = st.sampled_from(["prompt", "context", "issues", "assessment", "n", "score", "a", "b"])
 
@@ -55,15 +56,6 @@ LEAVES = st.one_of(
 )
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
 def _array(parts: tuple[dict[str, Any], int, int]) -> dict[str, Any]:
     items, low, more = parts
     return {"type": "array", "items": items, "minItems": low, "maxItems": low + more}
@@ -72,7 +64,7 @@ def _array(parts: tuple[dict[str, Any], int, int]) -> dict[str, Any]:
 SCHEMAS = st.recursive(
     LEAVES,
     lambda inner: st.one_of(
-        st.dictionaries(NAMES, inner, max_size=4).map(_object),
+        st.dictionaries(NAMES, inner, max_size=4).map(lambda properties: closed(**properties)),
         st.tuples(inner, st.integers(0, 3), st.integers(0, 3)).map(_array),
         st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
     ),
@@ -83,7 +75,7 @@ SCHEMAS = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS, seed=st.integers(0, 2**32), marked=st.booleans())
 def test_samples_fit_any_schema(schema: dict[str, Any], seed: int, marked: bool) -> None:
-    whole = _object({"answer": schema}) | {"$defs": {"letter": {"type": "string", "enum": ["X", "Y"]}}}
+    whole = closed(answer=schema) | {"$defs": {"letter": {"type": "string", "enum": ["X", "Y"]}}}
     check(whole, LENIENT)
     author = QueryAuthor("[[hab-query:d:00000000]]") if marked else Author()
     jsonschema.Draft202012Validator(whole).validate(sample(whole, Random(seed), author))
@@ -96,7 +88,7 @@ def test_optional_properties_come_and_go() -> None:
 
 
 def test_letters_are_distinct_and_within_the_array_bounds() -> None:
-    schema = _object({"issues": {"type": "array", "maxItems": 2, "items": {"type": "string", "enum": list("ABCD")}}})
+    schema = closed(issues={"type": "array", "maxItems": 2, "items": {"type": "string", "enum": list("ABCD")}})
     assert letters_of(schema, "issues") == ("A", "B", "C", "D")
     drawn = [sample(schema, Random(seed), Author())["issues"] for seed in range(50)]
     assert all(len(set(letters)) == len(letters) <= 2 for letters in drawn)
@@ -111,10 +103,10 @@ OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [
     [
         (OPENAI_STRICT, OPEN, "additionalProperties"),
         (ANTHROPIC, OPEN, "additionalProperties"),
-        (OPENAI_STRICT, _object({"a": {"type": "null"}}) | {"required": []}, "Missing 'a'"),
-        (OPENAI_STRICT, _object({"a": {"type": "string", "maxLength": 9}}), "'maxLength' is not permitted"),
-        (ANTHROPIC, _object({"a": {"type": "integer", "minimum": 0}}), "'minimum' is not permitted"),
-        (ANTHROPIC, _object({"a": {"type": "array", "items": {"type": "null"}, "minItems": 2}}), "minItems"),
+        (OPENAI_STRICT, closed(a={"type": "null"}) | {"required": []}, "Missing 'a'"),
+        (OPENAI_STRICT, closed(a={"type": "string", "maxLength": 9}), "'maxLength' is not permitted"),
+        (ANTHROPIC, closed(a={"type": "integer", "minimum": 0}), "'minimum' is not permitted"),
+        (ANTHROPIC, closed(a={"type": "array", "items": {"type": "null"}, "minItems": 2}), "minItems"),
         (LENIENT, {"type": "string", "pattern": "a+"}, "'pattern' is not permitted"),
         (LENIENT, {"type": "text"}, "'text' is not a valid type"),
         (LENIENT, {"description": "nothing"}, "must have a 'type'"),
@@ -123,7 +115,7 @@ OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [
         (LENIENT, {"type": "number", "multipleOf": 5, "minimum": 1, "maximum": 4}, "No number"),
         (LENIENT, {"type": "string", "minLength": 3, "maxLength": 2}, "'minLength' is above"),
         (LENIENT, {"enum": []}, "'enum' must not be empty"),
-        (LENIENT, _object({"a": {"allOf": [{"type": "null"}]}}), "'allOf' is not permitted"),
+        (LENIENT, closed(a={"allOf": [{"type": "null"}]}), "'allOf' is not permitted"),
     ],
 )
 def test_refused_schemas(dialect: Any, schema: dict[str, Any], words: str) -> None:
