@@ -96,20 +96,15 @@ class Heard:
 
     def verdicts(self) -> list[Mapping[str, Any]]:
         """Wire JSON of `GET /_truth/verdicts`: what was meant, and how often it could be read and could not."""
-        found: dict[tuple[Any, ...], Counter[tuple[bool, bool]]] = {}
+        found: dict[tuple[Any, ...], Counter[str]] = {}
         for exchange, times in self._exchanges.items():
             if exchange.verdict:
                 key = exchange.manner, exchange.parts, exchange.verdict
-                found.setdefault(key, Counter())[exchange.is_readable, exchange.in_braces] += times
+                counts = found.setdefault(key, Counter(readable=0, unreadable=0, in_braces=0))
+                counts["readable" if exchange.is_readable else "unreadable"] += times
+                counts["in_braces"] += times * exchange.in_braces
         return [
-            {
-                **verdict._asdict(),
-                "manner": manner,
-                "parts": dict(parts),
-                "readable": counts[True, True] + counts[True, False],
-                "unreadable": counts[False, True] + counts[False, False],
-                "in_braces": counts[True, True] + counts[False, True],
-            }
+            {**verdict._asdict(), "manner": manner, "parts": dict(parts), **counts}
             for (manner, parts, verdict), counts in found.items()
         ]
 

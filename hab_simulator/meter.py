@@ -51,10 +51,8 @@ class Counts:
 
     def add(self, outcome: Outcome, bill: Bill | None) -> None:
         self.received += 1
-        if outcome is Outcome.REFUSED:
-            self.refused += 1
-        elif outcome is Outcome.FAULTED:
-            self.faulted += 1
+        self.refused += outcome is Outcome.REFUSED
+        self.faulted += outcome is Outcome.FAULTED
         if bill is None:
             return
         if outcome is Outcome.LOST:

@@ -160,15 +160,10 @@ class BatchService:
 
 def _count(counts: BatchCounts, job: Job) -> None:
     tally = job.tally
-    match job.state:
-        case BatchState.COMPLETED:
-            counts.completed += 1
-        case BatchState.FAILED:
-            counts.failed += 1
-        case BatchState.EXPIRED:
-            counts.expired += 1
-        case BatchState.CANCELLED:
-            counts.cancelled += 1
+    counts.completed += job.state is BatchState.COMPLETED
+    counts.failed += job.state is BatchState.FAILED
+    counts.expired += job.state is BatchState.EXPIRED
+    counts.cancelled += job.state is BatchState.CANCELLED
     counts.lines_received += tally.succeeded + tally.failed + tally.undone + tally.missing
     counts.lines_failed += tally.failed
     counts.lines_undone += tally.undone
