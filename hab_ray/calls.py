@@ -131,11 +131,8 @@ class ChatCall:
     ask: int = 0
     verbatim: bool = False
 
-    def canonical(self) -> list[Any]:
-        """Return the fields of the key in their fixed order."""
-        return ["chat", self.provider, self.model, self.as_of, clean_text(self.system), *self._after_system()]
-
-    def _after_system(self) -> list[Any]:
+    def after_system(self) -> list[Any]:
+        """Return the fields of the key that follow the system prompt, in their fixed order."""
         return [
             [[str(m.role), clean_text(m.text)] for m in self.messages],
             self.params.canonical(),
@@ -148,7 +145,7 @@ class ChatCall:
     def key(self) -> str:
         """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
         start = _hash_started(self.provider, self.model, self.as_of, self.system).copy()
-        start.update(f",{_compact(self._after_system())[1:]}".encode())
+        start.update(f",{_compact(self.after_system())[1:]}".encode())
         return start.hexdigest()
 
 
@@ -178,15 +175,22 @@ def _compact(canonical: list[Any]) -> str:
 
 
 @lru_cache(maxsize=64)
+def _head(provider: str, model: str, as_of: str | None, system: str) -> str:
+    """Return the JSON of a chat call up to the system prompt, which is long and shared by a shard's calls."""
+    return _compact(["chat", provider, model, as_of, clean_text(system)])[:-1]
+
+
+@lru_cache(maxsize=64)
 def _hash_started(provider: str, model: str, as_of: str | None, system: str) -> Hash:
-    """Return the hash state of a chat key up to the system prompt, which is long and shared by a shard's calls."""
-    head = _compact(["chat", provider, model, as_of, clean_text(system)])
-    return sha256(f"{KEY_VERSION}\n{head[:-1]}".encode())
+    return sha256(f"{KEY_VERSION}\n{_head(provider, model, as_of, system)}".encode())
 
 
 def to_json(call: Call) -> str:
     """Serialise a call; `from_json` restores it with the same key."""
-    return _compact([*call.canonical(), call.verbatim] if isinstance(call, ChatCall) else call.canonical())
+    if isinstance(call, EmbedCall):
+        return _compact(call.canonical())
+    rest = _compact([*call.after_system(), call.verbatim])
+    return f"{_head(call.provider, call.model, call.as_of, call.system)},{rest[1:]}"
 
 
 def from_json(text: str, key: str | None = None) -> Call:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,15 @@ def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path)
     """One character beyond ASCII in a long text makes the line hardly longer, so a batch has room for as many."""
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     found = []
-    for number, text in enumerate(("x" * 30_000, "x" * 29_999 + "ü", "x" * 29_999 + "\U0001f600")):
+    texts = ("x" * 30_000, "x" * 29_999 + "ü", "x" * 29_999 + "\U0001f600")
+    for number, text in enumerate(texts):
         spool = pending.spool(number, "respond", MODEL, [Job(0, "0", chat("m", text))])
         found.append(population(pending, [spool]).line_bytes)
     ascii_only, one_escape, two_escapes = found
     assert (one_escape - ascii_only, two_escapes - ascii_only) == (6, 12)
+    for order in permutations(texts):
+        jobs = [Job(0, str(number), chat("m", text)) for number, text in enumerate(order)]
+        assert pending.spool(9, "respond", MODEL, jobs).line_bytes == two_escapes
 
 
 def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp_path: Path) -> None:
