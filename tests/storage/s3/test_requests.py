@@ -102,5 +102,5 @@ def test_a_service_that_does_not_answer_a_beginning_command_is_reported(
 def test_without_boto3_the_extra_is_named(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "boto3", None)
     monkeypatch.setenv("AWS_SDK_UA_APP_ID", "another-environment")
-    with pytest.raises(ConfigError, match=r"pip install 'hab-ray\[s3\]'"):
+    with pytest.raises(ConfigError, match=r"pip install '\.\[s3\]'"):
         open_folder(Location.of(bucket))
