@@ -219,6 +219,9 @@ def test_that_no_two_subjects_differ_anywhere_is_said_only_if_pairs_are_known_ev
     row = PairedDifference("a", "b", "d", 40, 40, 0.01, -0.1, 0.1, 0.5, 0.5, False, False, 0.05, 0.2)
     (alone,) = separate_nobody([row], settings("a", "b", tests={"d": 40}))
     assert alone.title == "No two subjects differ significantly"
+    assert alone.detail.startswith("The largest difference is 0.010 of 1. ")
+    (some,) = separate_nobody([replace(row, tests=39)], settings("a", "b", tests={"d": 40}))
+    assert some.detail.startswith("The largest difference, over tests where both have a score, is 0.010 of 1. ")
     (partly,) = separate_nobody([row], settings("a", "b", tests={"d": 40, "e": 40}))
     assert partly.title == "Some dimensions tell no two subjects apart" and partly.severity == Severity.LOW
 

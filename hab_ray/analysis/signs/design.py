@@ -136,8 +136,7 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
     elif OVERALL in alike:
         severity, title = Severity.MEDIUM, "No two subjects differ significantly overall"
     if severity is not Severity.LOW:
-        largest = max(abs(row.difference or 0.0) for row in known[alike[0]])
-        detail = f"The largest {'overall ' if alike[0] == OVERALL else ''}difference is {largest:.3f} of 1. "
+        detail = f"The largest {_largest(known[alike[0]], settings)} of 1. "
     told = "; ".join(_detectable({name: designs[name] for name in alike}, len(settings.tests)))
     yield Finding(
         "separates_nobody",
@@ -147,6 +146,15 @@ def separate_nobody(rows: Sequence[PairedDifference], settings: ScoreSettings) -
         "Do not rank subjects there. `hab plan --long` says what more tests can show.",
         sum(len(known[name]) for name in alike),
     )
+
+
+def _largest(rows: Sequence[PairedDifference], settings: ScoreSettings) -> str:
+    """Return the largest difference in words; means over all tests differ otherwise where a pair lacks some."""
+    overall = rows[0].dimension == OVERALL
+    tests = sum(map(len, settings.tests.values())) if overall else len(settings.tests[rows[0].dimension])
+    shared = "" if all(row.tests == tests for row in rows) else ", over tests where both have a score,"
+    largest = max(abs(row.difference or 0.0) for row in rows)
+    return f"{'overall ' if overall else ''}difference{shared} is {largest:.3f}"
 
 
 def _detectable(designs: Mapping[str, Design], number: int) -> Iterator[str]:
