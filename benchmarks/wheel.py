@@ -2,8 +2,8 @@
 
     python -m benchmarks.wheel
 
-Nothing of the checkout is on the path: what works here works from a package index. Prints how long each step takes and
-ends with status 1 where one fails.
+Nothing of the checkout is on the path: what works here works from a package index. The wheel is installed without
+extras, the sdist with those for figures. Prints how long each step takes and ends with status 1 where one fails.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMANDS = (("--version",), ("sweeps", "small"), ("rubric", "check"), ("rehearse", "jobs/small.yaml"))
+FIGURES = ("figures", "runs/rehearsal-small")
 
 
 def built(folder: Path) -> list[Path]:
@@ -29,17 +30,19 @@ def built(folder: Path) -> list[Path]:
 
 def rehearsed(package: Path, folder: Path) -> bool:
     """Whether a package, installed into an environment of its own, does what the README says."""
+    is_wheel = package.suffix == ".whl"
+    wanted, commands = (str(package), COMMANDS) if is_wheel else (f"{package}[figures]", (*COMMANDS, FIGURES))
     home, work = folder / "venv", folder / "work"
     work.mkdir(parents=True)
     venv.create(home, with_pip=True)
     begun = time.monotonic()
-    pip = [str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(package)]
+    pip = [str(home / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wanted]
     subprocess.run(pip, check=True, cwd=work)
     print(
         f"{package.name}: {package.stat().st_size / 1e6:.1f} MB, installed in {time.monotonic() - begun:.0f} s",
         flush=True,
     )
-    for arguments in COMMANDS:
+    for arguments in commands:
         begun = time.monotonic()
         done = subprocess.run([str(home / "bin/hab"), *arguments], cwd=work, capture_output=True, text=True)
         print(f"  hab {' '.join(arguments)}: status {done.returncode}, {time.monotonic() - begun:.0f} s", flush=True)
