@@ -44,12 +44,12 @@ def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> N
 def test_the_terminal_explains_a_mark_only_below_lines_that_have_it(
     desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = write_run(desk.folder / "runs/example", Shape()).run_path.path
+    folder = write_run(desk.folder / "runs/example", Shape()).run_path
     for answers, legends in ((50, 0), (49, 1)):
         rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8, answers), judge="strict")]
         monkeypatch.setattr(agreement, "people", lambda _, rows=rows: rows)
         with pytest.raises(typer.Exit):
-            agreement.command(str(folder))
+            agreement.command(folder)
         assert capsys.readouterr().out.count("* few answers") == legends
 
 
