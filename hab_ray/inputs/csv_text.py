@@ -1,4 +1,4 @@
-"""Reads CSV tables with a header line."""
+"""Reads CSV tables with a header line, with commas between cells or, as some spreadsheets save them, semicolons."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from hab_ray.inputs.files import (
     MAX_ROW_BYTES,
@@ -34,10 +35,9 @@ def csv_names(data: Data) -> tuple[str, ...]:
     names = tuple(name.strip() for name in first[1]) if first else ()
     if not any(names):
         raise BadInput("is empty", "write a first line with the names of the columns")
-    for separator, noun in ((";", "semicolons"), ("\t", "tabs")):
-        if len(names) == 1 and separator in names[0]:
-            cause = f"its first line {names[0][:SHOWN]!r} has {noun} between the names of columns"
-            raise BadInput(cause, "save the table with commas between cells; a spreadsheet asks for that on export")
+    if len(names) == 1 and "\t" in names[0]:
+        cause = f"its first line {names[0][:SHOWN]!r} has tabs between the names of columns"
+        raise BadInput(cause, "save the table with commas between cells; a spreadsheet asks for that on export")
     distinct = distinct_columns(names)
     if "" in distinct:
         raise BadInput(f"column {names.index('') + 1} has no name in the first line", "give it one")
@@ -49,7 +49,7 @@ def csv_names(data: Data) -> tuple[str, ...]:
 
 def csv_numbers(data: Data) -> tuple[str, ...]:
     """Number the columns of a table without a header: `1`, `2` and so on."""
-    return tuple(str(place) for place, _ in enumerate(next(_lines(data), (0, []))[1], 1))
+    return tuple(str(place) for place, _ in enumerate(next(_lines(data, has_header=False), (0, []))[1], 1))
 
 
 def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[str, str]]]:
@@ -62,7 +62,7 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
             quotation mark is out of place, a cell is longer than the csv module reads (131,072 characters), or there
             are more than `MAX_ROWS` rows or empty lines.
     """
-    rows = _lines(data)
+    rows = _lines(data, has_header=not names)
     if not names:
         names = csv_names(data)
         next(rows)
@@ -76,7 +76,9 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
             continue
         if len(cells) != len(names):
             cause = f"line {line}: has {len(cells)} cells, and the first line names {len(names)} columns"
-            raise BadInput(cause, "put a comma between cells, and texts with commas or line breaks in quotation marks")
+            raise BadInput(
+                cause, "separate cells as in the first line; put texts with that sign or line breaks in quotation marks"
+            )
         yield line, dict(zip(names, map(_unguarded, cells), strict=True))
 
 
@@ -84,10 +86,13 @@ def _unguarded(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def _lines(data: Data) -> Iterator[tuple[int, list[str]]]:
+def _lines(data: Data, has_header: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """Yield the cells of each row, split at semicolons if a header has some and no comma."""
     lines = _Lines(data)
-    reader = csv.reader(lines, strict=True)
     try:
+        first = next(lines, "")
+        separator = ";" if has_header and ";" in first and "," not in first else ","
+        reader = csv.reader(chain([first], lines), delimiter=separator, strict=True)
         for cells in reader:
             lines.end_row()
             yield reader.line_num, cells

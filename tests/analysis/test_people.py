@@ -231,29 +231,33 @@ def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
             (0.7, 0.61, 0.8),
             7,
             "The panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.61 to 0.80) than people "
-            "agree with each other (alpha 0.50, 95 % interval 0.40 to 0.60).",
+            "agree with each other (alpha 0.50, 95 % interval 0.40 to 0.60). A mean of several people is easier to "
+            "agree with than one person.",
         ),
         (
             (0.7, 0.61, 0.8),
             (0.5, 0.4, 0.6),
             3,
             "The panel agrees less with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.60) than these 3 "
-            "people agree with each other (alpha 0.70, 95 % interval 0.61 to 0.80).",
+            "people agree with each other (alpha 0.70, 95 % interval 0.61 to 0.80). A mean of several people is easier "
+            "to agree with than one person.",
         ),
         (
             (0.3, 0.2, 0.6),
             (0.5, 0.4, 0.8),
             7,
             "Whether the panel agrees better with people's mean scores (alpha 0.50, 95 % interval 0.40 to 0.80) than "
-            "people with each other (alpha 0.30, 95 % interval 0.20 to 0.60) is open: the intervals overlap. Below "
-            "0.4, people cannot check the judges.",
+            "people with each other (alpha 0.30, 95 % interval 0.20 to 0.60) is open: the intervals overlap. A mean "
+            "of several people is easier to agree with than one person. Below 0.4, people cannot check the "
+            "judges.",
         ),
         (
             (0.5, None, None),
             (0.7, 0.6, 0.8),
             7,
             "Whether the panel agrees better with people's mean scores (alpha 0.70, 95 % interval 0.60 to 0.80) than "
-            "people with each other (alpha 0.50) is open: an interval is unknown.",
+            "people with each other (alpha 0.50) is open: an interval is unknown. A mean of several people is easier "
+            "to agree with than one person.",
         ),
         (
             (None, None, None),
@@ -277,7 +281,7 @@ def test_a_sentence_says_no_more_than_the_intervals(among: Ends, beside: Ends, r
     )
 
 
-def test_the_page_folds_dimensions_below_the_overall_lines(work: Work) -> None:
+def test_the_page_folds_dimensions_below_the_overall_lines(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     rated(work, {name: 0 for name in PEOPLE})
     shown = people.shown(summarise(open_run(work.run_path)))
     assert isinstance(shown, PeopleShown)
@@ -285,3 +289,8 @@ def test_the_page_folds_dimensions_below_the_overall_lines(work: Work) -> None:
         ("Whether the", "The panel")
     )
     assert {row.dimension for row in shown.by_dimension} == set(DIMENSIONS)
+    assert shown.has_marks, "28 answers in each dimension"
+    for least in ("MIN_ANSWERS", "MIN_NAMED"):
+        monkeypatch.setattr(f"hab_ray.analysis.tables.people.{least}", 0)
+    shown = people.shown(summarise(open_run(work.run_path)))
+    assert isinstance(shown, PeopleShown) and not shown.has_marks

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import typer
 
+from hab_ray.cli.commands.reading import agreement
 from hab_ray.cli.commands.reading.agreement import SCORES_UNIT, UNIT, narrowed, paper_table
+from hab_ray.cli.views.tables import as_latex, as_markdown
 from hab_ray.results import open_run
 from hab_ray.storage.run import MARKER
 from tests.analysis.sound_runs import among
@@ -26,18 +29,35 @@ def test_a_paper_has_no_column_that_says_the_same_on_every_line(desk: Desk) -> N
     run = open_run(write_run(desk.folder / "runs/example", Shape()).run_path)
     rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8), judge="strict")]
     whole = paper_table(run, rows)
-    table = narrowed(whole, few=3)
-    assert [column.key for column in table.columns] == ["judge", "agreement", "difference"]
+    table = narrowed(run, rows, few=3)
+    assert [column.key for column in table.without_empty_columns().columns] == ["judge", "agreement", "difference"]
     counts = f"Every line: {rows[0].answers} answers, {rows[0].raters} raters."
     assert table.notes == (*whole.notes, counts) and table.unit == SCORES_UNIT
     assert table.caption == f"{whole.caption}: Overall"
-    fewer = narrowed(paper_table(run, [rows[0], replace(rows[1], answers=9)]), few=3)
-    assert [column.key for column in fewer.columns] == ["judge", "answers", "agreement", "difference"]
-    assert (
-        narrowed(paper_table(run, [replace(row, raters=9) for row in rows]), few=None).notes[-1].startswith("No line")
-    )
-    sure = [replace(row, raters=9, reliable=at == 0) for at, row in enumerate(rows)]
-    assert "reliable" in {column.key for column in narrowed(paper_table(run, sure), few=None).columns}
+    fewer = narrowed(run, [rows[0], replace(rows[1], answers=9)], few=3)
+    assert [column.key for column in fewer.columns] == ["judge", "answers", "agreement", "difference", "reliable"]
     by_issue = [replace(row, dimension="d", issue=letter) for row, letter in zip(rows, "AB", strict=True)]
-    assert "issue" in {column.key for column in narrowed(paper_table(run, by_issue), few=3).columns}
+    assert "issue" in {column.key for column in narrowed(run, by_issue, few=3).columns}
     assert paper_table(run, by_issue).unit == UNIT
+
+
+def test_the_terminal_explains_a_mark_only_below_lines_that_have_it(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(desk.folder / "runs/example", Shape()).run_path
+    for answers, legends in ((50, 0), (49, 1)):
+        rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8, answers), judge="strict")]
+        monkeypatch.setattr(agreement, "people", lambda _, rows=rows: rows)
+        with pytest.raises(typer.Exit):
+            agreement.command(folder)
+        assert capsys.readouterr().out.count("* few answers") == legends
+
+
+def test_a_paper_marks_lines_with_few_answers_as_the_terminal_does(desk: Desk) -> None:
+    run = open_run(write_run(desk.folder / "runs/example", Shape()).run_path)
+    enough, scarce = among(0.5, 0.4, 0.6), replace(among(0.7, 0.1, 1.0), judge="strict", answers=25)
+    for few, marks in ((3, ["", "*"]), (None, ["*", "*"])):
+        table = narrowed(run, [enough, scarce], few)
+        assert [row[-1] for row in table.rows] == marks and table.notes[-1].startswith("* few answers")
+        assert "{*}" in as_latex(table) and r"| \* |" in as_markdown(table)
+    assert "{*}" not in as_latex(narrowed(run, [enough, enough], few=3))

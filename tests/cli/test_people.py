@@ -32,7 +32,7 @@ def commands() -> list[str]:
 
 
 def send_back(desk: Desk) -> None:
-    """What two people save in their forms, as its script does, and one writes into the table."""
+    """What two people save in their forms, as its script does, and one writes into the table, saved with semicolons."""
     back = desk.folder / "back"
     back.mkdir()
     for number in (1, 2):
@@ -46,7 +46,7 @@ def send_back(desk: Desk) -> None:
     with (desk.folder / "sheets/R3.csv").open(encoding="utf-8", newline="") as file:
         filled = [row | {"issues": "none"} for row in csv.DictReader(file)]
     with (back / "R3.csv").open("w", encoding="utf-8", newline="") as file:
-        table = csv.DictWriter(file, list(filled[0]))
+        table = csv.DictWriter(file, list(filled[0]), delimiter=";")
         table.writeheader()
         table.writerows(filled)
 
@@ -93,6 +93,7 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     paper = desk.says(*shlex.split(latex)[1:])
     assert r"\begin{tabular}" in paper and "R3" not in paper
     assert "{Dimension}" in paper and not any(f"{{{title}}}" in paper for title in ("Issue", "People", "Reliable"))
+    assert "{*} few answers" in paper and paper.count(r"& {*} \\") == paper.count("sim/judge") + len(DIMENSIONS) + 1
     assert paper.count("sim/judge") == len(DIMENSIONS) + 1, "overall and by dimension"
     overall = desk.says(*shlex.split(agreement)[1:], "--format", "latex")
     assert "{Dimension}" not in overall and "study: Overall}" in overall and overall.count("sim/judge") == 1

@@ -61,6 +61,10 @@ class PeopleAgreed:
         """Whether there are enough answers, and enough with the issue, to rely on the line."""
         return self.answers >= MIN_ANSWERS and (self.named is None or self.named >= MIN_NAMED)
 
+    def is_marked(self, few: int | None) -> bool:
+        """Whether to mark the line as unreliable; where all have `few` raters, a note says so of all of them."""
+        return not (self.has_enough if few else self.reliable)
+
     @property
     def is_low(self) -> bool:
         """Whether the agreement is low; with few answers, where a low value may be chance, its whole interval is."""
@@ -74,7 +78,7 @@ class PeopleShown:
     """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small.
 
     Then no line about all people is reliable, and only those with few answers or few named issues are marked. `told`
-    says in words what the overall lines show.
+    says in words what the overall lines show. `has_marks` says whether any line is marked.
     """
 
     told: str
@@ -83,6 +87,7 @@ class PeopleShown:
     issues: Mapping[str, tuple[PeopleAgreed, ...]]
     single: tuple[PeopleAgreed, ...]
     few: int | None
+    has_marks: bool
 
 
 def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
@@ -94,13 +99,16 @@ def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None
         for dimension in summary.settings.tests
     }
     scores = [row for row in together if row.issue is None]
+    single = [row for row in rows if row.rater is not None and row.issue is None]
+    few = few_raters(rows)
     return PeopleShown(
         told(rows),
         tuple(row for row in scores if row.dimension == rows[0].dimension),
         tuple(row for row in scores if row.dimension != rows[0].dimension),
         {dimension: found for dimension, found in issues.items() if found},
-        tuple(row for row in rows if row.rater is not None and row.issue is None),
-        few_raters(rows),
+        tuple(single),
+        few,
+        any(row.is_marked(few) for row in [*together, *single]),
     )
 
 
@@ -124,19 +132,21 @@ def told(rows: Sequence[PeopleAgreed]) -> str:
             f"The agreement of {judge} with {whose} is {_alpha(beside)}; that of people with each other is unknown: "
             f"{why}."
         )
-    low = f" Below {LOW_ALPHA}, people cannot check the judges." if among.is_low else ""
+    remarks = " A mean of several people is easier to agree with than one person."
+    if among.is_low:
+        remarks += f" Below {LOW_ALPHA}, people cannot check the judges."
     who = "The panel" if beside.judge == PANEL else judge
     people = f"these {few} people" if few else "people"
     for is_clear, more in ((_above(beside, among), "better"), (_above(among, beside), "less")):
         if is_clear:
             return (
                 f"{who} agrees {more} with {whose} ({_alpha(beside)}) than {people} agree with each "
-                f"other ({_alpha(among)}).{low}"
+                f"other ({_alpha(among)}).{remarks}"
             )
     why = "an interval is unknown" if None in (beside.low, among.low) else "the intervals overlap"
     return (
         f"Whether {judge} agrees better with {whose} ({_alpha(beside)}) than {people} with each other "
-        f"({_alpha(among)}) is open: {why}.{low}"
+        f"({_alpha(among)}) is open: {why}.{remarks}"
     )
 
 

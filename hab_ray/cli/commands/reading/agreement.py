@@ -14,7 +14,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, told
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
-from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
+from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table, titled_columns
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.results import Run, open_run
@@ -33,8 +33,7 @@ UNIT = (
 )
 _THEMSELVES, _ALL = "people among themselves", "all"
 _MAX_LINES = 30
-_SAID_ONCE = ("dimension", "issue", "rater", "answers", "raters", "reliable")
-_UNRELIABLE = "No line is reliable: each has few answers, few answers with the issue, or few raters."
+_SAID_ONCE = ("dimension", "issue", "rater", "answers", "raters")
 DimensionsOption = Annotated[
     bool, typer.Option("--dimensions", help="Show every dimension too; csv and json always do.")
 ]
@@ -67,16 +66,26 @@ def paper_table(run: Run, rows: Sequence[PeopleAgreed]) -> PaperTable:
     return PaperTable("agreement", caption, unit, _COLUMNS, tuple(cells), tuple(_notes(run, rows)))
 
 
-def narrowed(table: PaperTable, few: int | None) -> PaperTable:
-    """Return the table without columns that say the same on every line; caption and notes say it, if need be."""
+def narrowed(run: Run, rows: Sequence[PeopleAgreed], few: int | None) -> PaperTable:
+    """Return the table without columns that say the same on every line; caption and notes say it, if need be.
+
+    A last column without a title marks unreliable lines by `*`.
+    """
+    table = paper_table(run, rows)
+    marked = [(*cells[:-1], "*" * row.is_marked(few)) for cells, row in zip(table.rows, rows, strict=True)]
+    table = replace(table, columns=(*table.columns[:-1], Column("reliable", "")), rows=tuple(marked))
     by_key = {column.key: set(cells) for column, cells in zip(table.columns, table.by_column(), strict=True)}
     same = {key: cells.pop() for key, cells in by_key.items() if key in _SAID_ONCE and len(cells) == 1}
     caption = f"{table.caption}: {same['dimension']}" if "dimension" in same else table.caption
     counts = ", ".join(f"{same[key]} {key}" for key in ("answers", "raters") if key in same)
     extra = [f"Every line: {counts}."] if counts else []
-    if not few and same.get("reliable") == "no":
-        extra.append(_UNRELIABLE)
-    return replace(table.without(same), caption=caption, notes=(*table.notes, *extra))
+    return replace(table.without(same), caption=caption, notes=(*table.notes, *extra, *_legend(rows, few)))
+
+
+def _legend(rows: Sequence[PeopleAgreed], few: int | None) -> list[str]:
+    """Explain the mark of unreliable lines, if there is one."""
+    causes = "few answers or issues named" if few else "few answers, issues named or raters"
+    return [f"* {causes}: do not rely on it."] if any(row.is_marked(few) for row in rows) else []
 
 
 def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:
@@ -102,8 +111,7 @@ def _table(rows: Sequence[PeopleAgreed], few: int | None) -> Table:
             one_line(row.judge or _THEMSELVES),
             one_line(row.rater or f"{_ALL} {row.raters}"),
             f"{row.answers:,}",
-            ("-" if row.agreement is None else f"{row.agreement:z.2f}")
-            + ("" if row.reliable or (few and row.has_enough) else "*"),
+            ("-" if row.agreement is None else f"{row.agreement:z.2f}") + "*" * row.is_marked(few),
             _interval(row.low, row.high, "z.2f"),
             "-" if row.difference is None else f"{row.difference:+z.2f}",
             _interval(row.difference_low, row.difference_high, "+z.2f"),
@@ -142,7 +150,7 @@ def command(
     if form in (TableFormat.CSV, TableFormat.JSON):
         print_table(paper_table(run, rows), form, console)
     elif form is not None:
-        print_table(narrowed(paper_table(run, shown), few), form, console)
+        print_table(narrowed(run, shown, few), form, console)
     else:
         _print(run, rows, shown)
     return Exit.COMPLETE
@@ -154,13 +162,15 @@ def _print(run: Run, rows: Sequence[PeopleAgreed], shown: Sequence[PeopleAgreed]
     for note in _notes(run, rows):
         say(note, "yellow")
     single = [row for row in rows if row.issue is None and row.rater and row.dimension == rows[0].dimension]
+    single = single[:_MAX_LINES]
     by_issue = [row for row in shown if row.issue]
-    parts = {"": [row for row in shown if not row.issue], "with each rater": single[:_MAX_LINES], "by issue": by_issue}
+    parts = {"": [row for row in shown if not row.issue], "with each rater": single, "by issue": by_issue}
     for heading, lines in parts.items():
         if heading and lines:
             console.print(f"\n{heading}", style="bold")
         if lines:
             print_cells(_table(lines, few), console)
     say(UNIT if by_issue else SCORES_UNIT, "dim")
-    marked = "few answers or issues named" if few else "few answers, issues named or raters"
-    say(f"* {marked}; --dimensions and --issues add their lines, --format csv has all", "dim")
+    for legend in _legend([*shown, *single], few):
+        say(legend, "dim")
+    say("--dimensions and --issues add their lines, --format csv has all", "dim")
