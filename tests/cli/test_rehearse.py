@@ -8,6 +8,7 @@ import re
 import secrets
 import shlex
 import signal
+import socket
 import tempfile
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ import pytest
 import yaml
 
 from hab_ray.analysis.evidence.making import fewer_tests
+from hab_ray.cli.commands.preparing import simulate
 from hab_ray.cli.commands.preparing.simulate import addresses
 from hab_ray.location import Location
 from hab_ray.results import open_run
@@ -239,6 +241,13 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     assert f"--port {port}" in desk.says("simulate", "--port", port, status=2)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 0
+
+
+def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        monkeypatch.setattr(simulate, "PORT", held.getsockname()[1])
+        assert simulate._usual_port() == 0
+    assert simulate._usual_port() == simulate._usual_port() == simulate.PORT
 
 
 def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:
