@@ -246,8 +246,8 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
 def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         monkeypatch.setattr(simulate, "PORT", held.getsockname()[1])
-        assert simulate._usual_port() == 0
-    assert simulate._usual_port() == simulate._usual_port() == simulate.PORT
+        assert simulate.usual_port() == 0
+    assert simulate.usual_port() == simulate.usual_port() == simulate.PORT
 
 
 def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:

@@ -69,7 +69,7 @@ def _profile(path: Path | None) -> Profile:
         raise ConfigError("\n".join(lines)) from None
 
 
-def _usual_port() -> int:
+def usual_port() -> int:
     """Return the port at which a restarted simulator is found again, or 0 if another process listens there."""
     with suppress(OSError), socket.create_server(("127.0.0.1", PORT)):
         return PORT
@@ -107,7 +107,7 @@ def command(
     ] = None,
 ) -> Exit:
     """Serve the vendors' protocols on this machine until Ctrl-C, to try your own client against."""
-    port = _usual_port() if port is None else port
+    port = usual_port() if port is None else port
     given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
     if replay is None:
         server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)
