@@ -14,11 +14,12 @@ from time import monotonic
 from aiohttp import web
 
 from hab_simulator import control
+from hab_simulator.accounts import OPENAI, vendors
 from hab_simulator.asks import Ask, Refused, WireAnswer
 from hab_simulator.faults import DelayFault, Fault, StatusFault, charges, loses
 from hab_simulator.limits import Verdict
 from hab_simulator.meter import CallRecord, Outcome, ReceivedRequest, call_label
-from hab_simulator.playing import route
+from hab_simulator.playing import played, route
 from hab_simulator.profile import Profile
 from hab_simulator.sending import json_response, response, send, serving
 from hab_simulator.state import SimulatorState
@@ -140,7 +141,12 @@ class Server:
 
 @asynccontextmanager
 async def simulator(profile: Profile | None = None, port: int = 0) -> AsyncIterator[str]:
-    """Run a simulator in this event loop, on a port of its host (0: a free one); gives its URL."""
+    """Run a simulator in this event loop, on a port of its host (0: a free one); gives its URL.
+
+    It loads what it plays before it listens, so that it outlives a new installation of this package.
+    """
+    for account in vendors().values():
+        played(account.kind or OPENAI)
     settings = profile or Profile()
     state = SimulatorState(settings, monotonic)
     try:

@@ -28,7 +28,7 @@ class Texts(StrEnum):
     WORDING = "wording of rubrics"
     VARIANTS = "wording of judges' variants"
     SYSTEMS = "system prompts of rubrics"
-    COMMENTS = "comments by raters"
+    COMMENTS = "comments or reasons by raters"
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _tests(run: Run, *dimensions: str) -> int:
 
 
 def _comments(run: Run) -> Iterator[Source]:
-    """Yield the comments by raters other than this run's models: people, and authors of published verdicts."""
+    """Yield what raters other than this run's models wrote: people, and authors of published verdicts."""
     for rater in run.raters:
         if rater not in run.panel:
             rows = run.verdicts(rater, columns=["kind", "assessment", "reason"]).to_pylist()

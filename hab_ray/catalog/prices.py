@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
 from hab_ray.catalog.base import Dollars, PriceStep, UsdPrice
-from hab_ray.catalog.models import SURELY_LIKE, ModelEntry, load_catalog
+from hab_ray.catalog.models import SURELY_LIKE, Catalog, ModelEntry, load_catalog
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -150,18 +150,19 @@ def context_tokens(entry: ModelEntry) -> int | None:
 
 def no_price(entry: ModelEntry) -> str:
     """Return the message for a model without a price; it suggests similar names and the vendor's price list."""
+    key, catalog = f"providers.{entry.provider}.models.{entry.wire}.price", load_catalog()
+    near = catalog.near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
+    if near and not any(catalog.find(name).covers(entry.wire) for name in near):
+        cause = f"there is no {entry.provider}/{entry.wire}; did you mean {' or '.join(near)}?"
+        return f"{cause} For a model of your own, give {key}: {{input: ..., output: ...}}"
     return (
-        f"providers.{entry.provider}.models.{entry.wire}.price: no price is known for {entry.wire}; "
+        f"{key}: no price is known for {entry.wire}; "
         "give {input: ..., output: ...} in dollars per million tokens, or {input: 0, output: 0} if it costs nothing"
-        f"{_suggestion(entry)}"
+        f"{_own_prices(entry, catalog) if near else ''}"
     )
 
 
-def _suggestion(entry: ModelEntry) -> str:
-    catalog = load_catalog()
-    near = catalog.near(f"{entry.provider}/{entry.wire}", SURELY_LIKE)
-    if not any(catalog.find(name).covers(entry.wire) for name in near):
-        return f", or did you mean {' or '.join(near)}?" if near else ""
+def _own_prices(entry: ModelEntry, catalog: Catalog) -> str:
     vendor = catalog.providers.get(entry.provider)
     if vendor is None or vendor.priced_as is None or entry.priced_as is not None:
         return ""

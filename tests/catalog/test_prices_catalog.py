@@ -229,6 +229,16 @@ def test_a_model_without_a_price_is_named_with_the_remedy() -> None:
     assert rate(free, Mode.ONLINE) == FREE
 
 
+def test_a_misspelt_model_of_a_gateway_is_told_what_it_is_near_to() -> None:
+    catalog = load_catalog().extended({"gateway": ProviderEntry(kind="openai", url="http://localhost/v1")})
+    with pytest.raises(ConfigError) as told:
+        rate(catalog.find("gateway/gpt-6-lunaa"), Mode.ONLINE)
+    assert str(told.value) == (
+        "there is no gateway/gpt-6-lunaa; did you mean gpt-6-luna or gpt-5.6-luna? For a model of your own, give "
+        "providers.gateway.models.gpt-6-lunaa.price: {input: ..., output: ...}"
+    )
+
+
 def test_an_unlisted_name_gets_no_price_by_likeness() -> None:
     assert priced(load_catalog().find("openai/gpt-6-nano"), TODAY).price is None
 

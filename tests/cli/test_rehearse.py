@@ -8,17 +8,26 @@ import re
 import secrets
 import shlex
 import signal
+import socket
 import tempfile
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from hab_ray.analysis.evidence.making import fewer_tests
+from hab_ray.cli.commands.preparing import simulate
 from hab_ray.cli.commands.preparing.simulate import addresses
+from hab_ray.location import Location
+from hab_ray.results import open_run
+from hab_ray.rows import State, Validation
 from hab_ray.rubric import load_rubrics
+from hab_ray.stages.views import validations_file
+from hab_ray.storage.run import RunFolder
 from tests.conftest import Desk, Vendors, ended
 
 FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
@@ -62,7 +71,7 @@ def test_frontier(desk: Desk) -> None:
     done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
     assert f"{20 * 4} of {20 * 4} scores by dimension" in done
-    assert "the bills agree" in done and "80 calls sent; no call was billed twice" in done
+    assert "the bills agree" in done and "80 simulated calls sent; no call was billed twice" in done
     assert re.search(r"simulated bill: \$0\.0*[1-9]", done)
     assert done.splitlines()[-1] == f"passed; next: hab plan {path}"
     run = folder / "runs/rehearsal-frontier"
@@ -87,7 +96,13 @@ def test_generated_tests(desk: Desk) -> None:
     )
     done = desk.says("rehearse", path, "--seed", 3)
     assert "8 of 8 scores by dimension" in done
-    assert re.search(r"\d+ of 16 tests were made from 24 candidates: \d+ score below 980", done), done
+    made = r"\d+ of the 16 tests asked for were made from 24 candidates; dropped: \d+ with a score below 980"
+    assert re.search(made, done), done
+    run = open_run(Location.of(desk.folder / "runs/rehearsal-generated"))
+    file = validations_file("encourage_learning")
+    first, *others = RunFolder(run.location).read(Validation, file)
+    RunFolder(run.location).write(Validation, file, [replace(first, state=State.UNREADABLE, score=None), *others])
+    assert "24 candidates; dropped: 1 without a readable validation, " in fewer_tests(run)
 
 
 def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
@@ -158,7 +173,9 @@ def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
     figure = desk.folder / "runs/rehearsal-rated/figures/mine.svg"
     figure.parent.mkdir()
     figure.touch()
-    assert "2 ratings by 1 rater" in desk.says("rehearse", path) and figure.exists()
+    rehearsed = desk.says("rehearse", path)
+    assert "2 ratings by 1 rater" in rehearsed and figure.exists()
+    assert rehearsed.splitlines()[-1] == "passed; next: hab agreement runs/rehearsal-rated"
     assert "rehearsal's simulated replies" in desk.says("run", path, "--run", "runs/rehearsal-rated", status=2)
 
 
@@ -224,6 +241,13 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     assert f"--port {port}" in desk.says("simulate", "--port", port, status=2)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=10) == 0
+
+
+def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        monkeypatch.setattr(simulate, "PORT", held.getsockname()[1])
+        assert simulate.usual_port() == 0
+    assert simulate.usual_port() == simulate.usual_port() == simulate.PORT
 
 
 def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:

@@ -391,7 +391,7 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     rest = after.replace(table, "").replace('  <a href="#raters">Other raters</a>\n', "")
     rest = rest.replace(beside, "").replace('  <a href="#people">Agreement with people</a>\n', "")
     whence = rest[rest.index('<div class="notice">') : rest.index("<nav ")]
-    assert "comments by raters" in whence and "<script>" not in whence and 'class="notice"' not in before
+    assert "comments or reasons by raters" in whence and "<script>" not in whence and 'class="notice"' not in before
     rest = rest.replace(whence, "")
     start = 'id="transcripts"'
     assert before.split(start)[0].split() == rest.split(start)[0].split()

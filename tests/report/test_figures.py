@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from PIL import Image
 
@@ -137,6 +138,23 @@ def test_fields_are_where_their_names_are() -> None:
     field = matrix.images[0].get_array()
     assert field is not None and np.ma.filled(field, 0).tolist() == [[0, 0.25], [-0.25, 0]]
     assert [text.get_text() for text in matrix.texts] == ["+0.25", "\N{MINUS SIGN}0.25"] and len(matrix.lines) == 2
+
+
+def luminance(colour: Any) -> float:
+    channels = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    return 0.2126 * channels[0] + 0.7152 * channels[1] + 0.0722 * channels[2]
+
+
+def test_a_label_can_be_read_on_every_colour() -> None:
+    for difference in np.linspace(0, 0.3, 61):
+        axes = draw_pairs([Pair("a", "b", 0.3, False), Pair("a", "c", float(difference), True)]).axes[0]
+        field = axes.images[0].get_array()
+        assert field is not None
+        for text in axes.texts:
+            column, row = map(int, text.get_position())
+            below = axes.images[0].to_rgba(field)[row, column, :3]
+            low, high = sorted((luminance(below), luminance(text.get_color())))
+            assert (high + 0.05) / (low + 0.05) > 4.5, (text.get_text(), below, text.get_color())
 
 
 def test_small_differences_are_pale_and_a_legend_names_only_what_is_drawn() -> None:

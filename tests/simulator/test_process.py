@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
-from urllib.request import urlopen
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import psutil
 import pytest
@@ -39,6 +41,27 @@ def test_start_and_stop() -> None:
         assert psutil.pid_exists(running.pid)
     assert gone(running.pid)
     running.stop()
+
+
+def test_it_outlives_its_own_files(tmp_path: Path) -> None:
+    package, ready = tmp_path / "hab_simulator", tmp_path / "ready.json"
+    shutil.copytree(ROOT / "hab_simulator", package)
+    command = [sys.executable, "-P", "-m", "hab_simulator", "--ready", str(ready)]
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL) as process:
+        try:
+            url = wait_for(ready)["url"]
+            shutil.rmtree(package)
+            for path in ("openai/v1", "anthropic/v1", "google/v1beta", "xai/v1", "x/mine/v1"):
+                with pytest.raises(HTTPError) as refused:
+                    urlopen(f"{url}/{path}/models")
+                assert refused.value.code < 500, path
+            headers = {"Authorization": "Bearer any"}
+            body = json.dumps({"model": "gpt-6-luna", "messages": [{"role": "user", "content": "Hello"}]}).encode()
+            with urlopen(Request(f"{url}/openai/v1/chat/completions", body, headers)) as answer:
+                assert json.load(answer)["choices"]
+        finally:
+            process.terminate()
 
 
 def test_it_ends_with_the_process_that_started_it(tmp_path: Path) -> None:

@@ -49,15 +49,15 @@ def fewer_tests(run: Run) -> str:
         return ""
     with suppress(DamagedFile, OSError):
         asked, candidates = len(made) * sweep.select.tests, _views(run, Candidate, candidates_file)
-        lost = {"repeat another": sum(row.state is State.REJECTED for row in candidates)}
+        lost = {"as a repeat": sum(row.state is State.REJECTED for row in candidates)}
         if isinstance(sweep.validation, Validate):
             floor, scores = sweep.validation.floor, [row.score for row in _views(run, Validation, validations_file)]
-            lost["have no quality score"] = scores.count(None)
-            lost[f"score below {floor} (`floor`)"] = sum(score is not None and score < floor for score in scores)
+            lost["without a readable validation"] = scores.count(None)
+            lost[f"with a score below {floor} (`floor`)"] = sum(score is not None and score < floor for score in scores)
         told = ", ".join(f"{count:,} {why}" for why, count in lost.items() if count)
         if candidates:
-            tests = f"{sum(made.values()):,} of {asked:,} tests were made from {len(candidates):,} candidates"
-            return f"{tests}{': ' * bool(told)}{told}"
+            tests = f"{sum(made.values()):,} of the {asked:,} tests asked for were made"
+            return f"{tests} from {len(candidates):,} candidates{'; dropped: ' * bool(told)}{told}"
     return ""
 
 

@@ -6,7 +6,7 @@ Colours are distinguishable for colour-blind readers and in grey: cividis, and p
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import ceil
@@ -136,16 +136,17 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
         values[at, below], values[below, at] = row.difference, -row.difference
     reach = max(_PALE, float(np.nanmax(np.abs(values))))
     shown = axes.imshow(values, cmap="PuOr", vmin=-reach, vmax=reach, interpolation="nearest")
+    colours = shown.to_rgba(values)
     is_written = len(names) <= _MAX_WRITTEN
     for row in rows:
         for one, other in ((row.subject, row.other), (row.other, row.subject)):
             place = names.index(other), names.index(one)
             value = float(values[place[1], place[0]])
-            dark = "white" if abs(value) > 0.7 * reach else INK
+            ink = _readable_on(colours[place[1], place[0]])
             if row.differs:
-                axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=dark, markersize=2.5)
+                axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=ink, markersize=2.5)
             if is_written:
-                axes.text(*place, signed(value, 2), ha="center", va="center", fontsize=6.5, color=dark)
+                axes.text(*place, signed(value, 2), ha="center", va="center", fontsize=6.5, color=ink)
     axes.set_xticks(range(len(names)), [_short(name) for name in names], rotation=90, fontsize=7)
     axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
     axes.tick_params(length=0)
@@ -170,6 +171,12 @@ DRAWINGS: Mapping[str, Drawing[Any]] = {
     "agreement": Drawing(points, draw_agreement, "alpha of judges, and of people, by dimension, with 95 % intervals"),
     "pairs": Drawing(pairs, draw_pairs, "overall differences of all pairs; a dot marks a significant difference"),
 }
+
+
+def _readable_on(rgba: Iterable[float]) -> str:
+    """Return black or white, whichever has more contrast (WCAG 2) with an sRGB colour."""
+    luminance = sum(part * channel**2.2 for part, channel in zip((0.2126, 0.7152, 0.0722), rgba, strict=False))
+    return "black" if luminance > 0.18 else "white"
 
 
 def _axes(lines: int) -> tuple[Figure, Axes]:

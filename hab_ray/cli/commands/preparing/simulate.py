@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.visible import one_line
 from hab_simulator import Profile, Recorded, RecordingUnusable, parse_recording, replaying, simulator
 
+PORT = 8099
 _MAX_RECORDED_BYTES = 64 * MEBIBYTE
 
 _BASES = {
@@ -67,6 +69,14 @@ def _profile(path: Path | None) -> Profile:
         raise ConfigError("\n".join(lines)) from None
 
 
+def usual_port() -> int:
+    """Return the port at which a restarted simulator is found again, or 0 if another process listens there."""
+    with suppress(OSError), socket.create_server(("127.0.0.1", PORT)):
+        return PORT
+    say(f"port {PORT} is taken; using a free one")
+    return 0
+
+
 async def _serve(server: AbstractAsyncContextManager[str], lines: Callable[[str], Iterable[str]]) -> None:
     """Serve until SIGINT or SIGTERM, after printing `lines` of the server's URL."""
     stopped = asyncio.Event()
@@ -81,8 +91,9 @@ async def _serve(server: AbstractAsyncContextManager[str], lines: Callable[[str]
 @ends_with_status
 def command(
     port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="PORT", help="The port on 127.0.0.1; 0 takes a free one.")
-    ] = 0,
+        int | None,
+        typer.Option(min=0, max=65535, metavar="PORT", help=f"Port on 127.0.0.1, 0: any; by default {PORT} if free."),
+    ] = None,
     profile: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A YAML or JSON file of the simulator's settings.")
     ] = None,
@@ -96,6 +107,7 @@ def command(
     ] = None,
 ) -> Exit:
     """Serve the vendors' protocols on this machine until Ctrl-C, to try your own client against."""
+    port = usual_port() if port is None else port
     given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
     if replay is None:
         server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)

@@ -44,7 +44,7 @@ def _print_result(done: Rehearsal) -> None:
     twice = meter.billed_more_than_once.bodies
     billed = f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice"
     bill = f"simulated bill: {usd(meter.charged)}{'; the bills agree to the nano-dollar' * done.bills_agree}"
-    sent = f"{done.seconds:.0f} s, {counted(end.calls, 'call')} sent"
+    sent = f"{done.seconds:.0f} s, {counted(end.calls, 'simulated call')} sent"
     say("; ".join(filter(None, (sent, _by_batch(meter), _online(meter), billed, bill))))
     if meter.lost_after_billing:
         lost = f"lost: ${meter.lost_nanousd / NANO:.9f} in {meter.lost_after_billing:,} calls"
@@ -88,10 +88,10 @@ def _print_comparison(done: Rehearsal) -> None:
             say(f"  and {len(problems) - _SHOWN:,} more")
 
 
-def _verdict(done: Rehearsal, sweep: Path) -> Exit:
+def _verdict(done: Rehearsal, following: str) -> Exit:
     """Print last whether the rehearsal passed, on standard error if not; return its exit status."""
     if done.passed:
-        say(f"passed; next: hab plan {shlex.quote(str(sweep))}", "green")
+        say(f"passed; next: hab {following}", "green")
         return Exit.COMPLETE
     wrong = [f"{what} ({counted(len(found), 'problem')})" for what, found in done.comparison.problems.items() if found]
     if not done.bills_agree:
@@ -151,7 +151,8 @@ def command(
     refuse_errors(preflight(work, {}, now.date()))
     sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
-    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run {place.run}{f', store {store}' if store else ''}")
+    replies = f", replies in {store}" if store else ""
+    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run in {place.run}{replies}")
     if rehearsed.raters and not work.sweep.raters:
         warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {place.run}`)")
     view = View(console)
@@ -161,4 +162,5 @@ def command(
     show_board(done.summary, console)
     say(f"report: {report}")
     _print_result(done)
-    return _verdict(done, sweep)
+    following, of = ("agreement", place.run) if work.sweep.raters else ("plan", sweep)
+    return _verdict(done, f"{following} {shlex.quote(str(of))}")
