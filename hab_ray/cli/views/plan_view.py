@@ -61,7 +61,7 @@ def _print_summary(work: Work, plan: Plan, console: Console) -> None:
 
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
-        console.print("~ depends on earlier replies: fewer if tests are rejected", soft_wrap=True)
+        console.print("~ depends on earlier replies: fewer if some fail or are rejected", soft_wrap=True)
     measured = {(line.stage, line.name): 0 for line in plan.lines}
     for line in plan.lines:
         measured[line.stage, line.name] += line.measured
