@@ -26,7 +26,7 @@ endif
 
 $(VENV)/.local: pyproject.toml
 	$(CREATE)
-	$(INSTALL) $(NOT_COMPILED) -e '.[local]'
+	$(INSTALL) $(NOT_COMPILED) -e '.[local,figures]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml

@@ -30,7 +30,6 @@ ELSEWHERE = {
     "uv tool install '.[figures]'": "benchmarks/wheel.py",
     "python3 -m venv .venv && . .venv/bin/activate && pip install '.[figures]'": "benchmarks/wheel.py",
     "hab init first.yaml": "tests/cli/test_starting.py",
-    "hab init try.yaml": "tests/cli/test_rehearse.py",
     "hab rm": "tests/cli/test_runs.py",
     "hab run study.yaml": "tests/cli/test_people.py",
     "hab annotate": "tests/cli/test_people.py",

@@ -255,11 +255,11 @@ def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, v
     (command,) = [line for line in addresses(vendor().url) if "hab init" in line]
     chosen = ("--model", "gpt-6-luna", "--dimension", "encourage_learning", "--tests", "seeds", "--judge", "gpt-6-sol")
     made = desk.hab(*shlex.split(command.partition("hab ")[2]), *chosen)
-    assert made.returncode == 0 and "next: hab rehearse try.yaml, hab plan try.yaml" in made.stdout, made.stdout
-    assert "24 calls to pay" in desk.says("plan", "try.yaml")
-    written = desk.folder / "try.yaml"
+    assert made.returncode == 0 and "next: hab rehearse first.yaml, hab plan first.yaml" in made.stdout, made.stdout
+    assert "24 calls to pay" in desk.says("plan", "first.yaml")
+    written = desk.folder / "first.yaml"
     fewer = given_tests(desk.folder, ["encourage_learning"], 2)
     written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
-    assert "Simulated answers (" in desk.says("run", "try.yaml", "--yes")
-    removed = desk.hab("rm", "runs/try", "--yes")
-    assert removed.returncode == 0 and not (desk.folder / "runs/try").exists(), removed.stdout
+    assert "Simulated answers (" in desk.says("run", "first.yaml", "--yes")
+    removed = desk.hab("rm", "runs/first", "--yes")
+    assert removed.returncode == 0 and not (desk.folder / "runs/first").exists(), removed.stdout

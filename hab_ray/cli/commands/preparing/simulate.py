@@ -54,7 +54,7 @@ def addresses(url: str) -> Iterator[str]:
     for vendor, base in _BASES.items():
         yield f"  {vendor}: {url}{base}"
     yield f"  counters and truth: {url} + {_CONTROL_PATHS}"
-    yield f"to try a sweep against it: hab init try.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
+    yield f"to try a sweep against it: hab init first.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
 
 
 def _profile(path: Path | None) -> Profile:
