@@ -41,6 +41,11 @@ from typing import Any
 from hab_ray.visible import one_line
 
 
+def installing(extra: str) -> str:
+    """Return the remedy for a missing optional package, which comes with an extra of this one. No index has either."""
+    return f"in your clone: pip install '.[{extra}]'"
+
+
 class Exit(IntEnum):
     """Exit statuses of the command `hab`.
 

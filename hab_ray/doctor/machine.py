@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hab_ray.catalog.models import ModelEntry, Purpose
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, installing
 from hab_ray.local import LocalError, default_cache, embedding_weights, find
 from hab_ray.location import Location
 from hab_ray.storage.lease.takeover import held_notice
@@ -113,7 +113,7 @@ def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
         except LocalError as error:
             cause, _, _ = str(error).partition(". ")
             if is_embedding:
-                yield wrong(subject, cause, "in your clone: pip install '.[local]', and use its model wordllama")
+                yield wrong(subject, cause, f"{installing('local')}, and use its model wordllama")
             else:
                 yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
         else:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from hab_ray.errors import installing
 from hab_ray.local.errors import LocalError
 from hab_ray.local.weights import embedding_weights
 
@@ -39,7 +40,7 @@ class Embedder:
         try:
             from wordllama import WordLlama
         except ImportError as error:
-            raise LocalError(f"{name}: cannot be imported: {error}; in your clone: pip install '.[local]'") from error
+            raise LocalError(f"{name}: cannot be imported: {error}; {installing('local')}") from error
         self._model = WordLlama.load(cache_dir=package, disable_download=True)
 
     def embed(self, texts: Sequence[str], dimensions: int) -> Embedded:

@@ -17,6 +17,7 @@ import platformdirs
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from hab_ray.errors import installing
 from hab_ray.local.errors import LocalError
 
 WORDLLAMA = "wordllama"
@@ -172,7 +173,7 @@ def embedding_weights(name: str) -> Path:
         raise LocalError(f"{name}: the only local embedding model is {WORDLLAMA}")
     spec = importlib.util.find_spec(WORDLLAMA)
     if spec is None or spec.origin is None:
-        raise LocalError(f"{name}: the package is not installed; in your clone: pip install '.[local]'")
+        raise LocalError(f"{name}: the package is not installed; {installing('local')}")
     return Path(spec.origin).parent / "weights" / "l2_supercat_256.safetensors"
 
 

@@ -397,6 +397,22 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert before.split(start)[0].split() == rest.split(start)[0].split()
 
 
+def test_the_largest_difference_is_told_only_of_pairs_that_differ(make_run: MakeRun) -> None:
+    """A subject with one scored test has the largest difference, which is not significant."""
+    work = make_run(Shape(subjects=("low", "high", "middle"), tests=12))
+    means = {"low": 2.0, "high": 9.0, "middle": 5.0}
+    for dimension in work.rubrics:
+        for subject in means:
+            file = verdicts_file("strict", subject, dimension)
+            first, *others = [replace(row, score=means[subject], issues=()) for row in work.run.read(Verdict, file)]
+            if subject == "high":
+                others = [replace(row, state=State.UNREADABLE, score=None, issues=None) for row in others]
+            work.run.write(Verdict, file, [first, *others])
+    page = write_report(summarise(open_run(work.run_path))).path.read_text(encoding="utf-8")
+    overall = section(page, "differences").split("</table>")[0]
+    assert "<b>middle</b> is ahead of <b>low</b> by +0.300" in overall and "1 of 3 pairs" in overall
+
+
 def test_pairs_are_shown_by_their_difference_the_better_subject_first(make_run: MakeRun) -> None:
     """The file keeps the sweep's order and signs."""
     work = make_run(Shape(subjects=("low", "high", "middle"), tests=12))

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import anthropic
 import openai
+from anthropic.types import MessageParam
+from anthropic.types.message_create_params import MessageCreateParamsNonStreaming
 from anthropic.types.messages import MessageBatch
 from google import genai
 from google.genai import types
@@ -41,8 +43,9 @@ def chat(number: int, model: str = "gpt-4.1") -> dict[str, Any]:
     return {"model": model, "messages": [{"role": "user", "content": f"question {number}"}]}
 
 
-def params(number: int) -> dict[str, Any]:
-    return chat(number, "claude-sonnet-4-5") | {"max_tokens": 300}
+def params(number: int) -> MessageCreateParamsNonStreaming:
+    messages: list[MessageParam] = [{"role": "user", "content": f"question {number}"}]
+    return {"model": "claude-sonnet-4-5", "max_tokens": 300, "messages": messages}
 
 
 def contents(number: int) -> dict[str, Any]:
@@ -100,7 +103,7 @@ class AnthropicClient(anthropic.AsyncAnthropic):
 
     async def submit(self, count: int) -> MessageBatch:
         return await self.messages.batches.create(
-            requests=[{"custom_id": f"c{number}", "params": params(number)} for number in range(count)],  # type: ignore[typeddict-item]
+            requests=[{"custom_id": f"c{number}", "params": params(number)} for number in range(count)],
             extra_headers={"anthropic-version": "2023-06-01"},
         )
 

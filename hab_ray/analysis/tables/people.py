@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -78,7 +79,7 @@ class PeopleShown:
     """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small.
 
     Then no line about all people is reliable, and only those with few answers or few named issues are marked. `told`
-    says in words what the overall lines show. `has_marks` says whether any line is marked.
+    says in words what the overall lines show.
     """
 
     told: str
@@ -87,7 +88,12 @@ class PeopleShown:
     issues: Mapping[str, tuple[PeopleAgreed, ...]]
     single: tuple[PeopleAgreed, ...]
     few: int | None
-    has_marks: bool
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether any line is marked as unreliable."""
+        lines = chain(self.overall, self.by_dimension, *self.issues.values(), self.single)
+        return any(line.is_marked(self.few) for line in lines)
 
 
 def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
@@ -99,16 +105,13 @@ def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None
         for dimension in summary.settings.tests
     }
     scores = [row for row in together if row.issue is None]
-    single = [row for row in rows if row.rater is not None and row.issue is None]
-    few = few_raters(rows)
     return PeopleShown(
         told(rows),
         tuple(row for row in scores if row.dimension == rows[0].dimension),
         tuple(row for row in scores if row.dimension != rows[0].dimension),
         {dimension: found for dimension, found in issues.items() if found},
-        tuple(single),
-        few,
-        any(row.is_marked(few) for row in [*together, *single]),
+        tuple(row for row in rows if row.rater is not None and row.issue is None),
+        few_raters(rows),
     )
 
 

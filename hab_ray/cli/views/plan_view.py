@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -62,10 +63,10 @@ def _print_summary(work: Work, plan: Plan, console: Console) -> None:
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
         console.print("~ depends on earlier replies: fewer if some fail or are rejected", soft_wrap=True)
-    measured = {(line.stage, line.name): 0 for line in plan.lines}
+    measured: Counter[tuple[str, str]] = Counter()
     for line in plan.lines:
         measured[line.stage, line.name] += line.measured
-    if replies := sum(measured.values()):
+    if replies := measured.total():
         known = ", ".join(f"{stage} {name}" for (stage, name), count in measured.items() if count)
         rest = f" of {known}; the other rows are guesses" if plan.assumed else ""
         console.print(one_line(f"tokens are measured on {counted(replies, 'reply', 'replies')}{rest}"), soft_wrap=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.sources import Texts
 from hab_ray.catalog.models import folder_name
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, installing
 from hab_ray.exchange.card import Contents
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Answer, Run, Transcript
@@ -34,7 +34,7 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
     try:
         from inspect_ai.log import write_eval_log
     except ImportError:
-        raise ConfigError("--format inspect: inspect-ai is missing; in your clone: pip install '.[inspect]'") from None
+        raise ConfigError(f"--format inspect: inspect-ai is missing; {installing('inspect')}") from None
     counts = {}
     for subject in run.subjects:
         for dimension in run.dimensions:

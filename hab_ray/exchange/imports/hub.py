@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, installing
 from hab_ray.exchange.imports.checkout import canaries_in
 from hab_ray.exchange.imports.columns import PUBLISHED
 from hab_ray.inputs.files import BadInput, text_of
@@ -101,7 +101,7 @@ def _hub_errors(data_set: DataSet, revision: str) -> Iterator[None]:
         raise
     except ImportError:
         raise ConfigError(
-            "published: huggingface_hub is not installed; in your clone: pip install '.[hub]', or download "
+            f"published: huggingface_hub is not installed; {installing('hub')}, or download "
             f"{data_set.file or 'the file'} of {data_set.repo} yourself and name the file"
         ) from None
     except Exception as error:

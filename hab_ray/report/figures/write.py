@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.analysis.files import to_csv
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, installing
 from hab_ray.results import Run
 from hab_ray.rows import to_table
 from hab_ray.storage.folder import Folder
@@ -50,8 +50,8 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
         from hab_ray.report.figures.drawing import DRAWINGS, put_notice
     except ImportError:
         raise ConfigError(
-            "hab figures: matplotlib is not installed; in your clone: pip install '.[figures]' (or uv tool "
-            "install '.[figures]', if you installed it with uv)"
+            f"hab figures: matplotlib is not installed; {installing('figures')} (or uv tool install '.[figures]', if "
+            "you installed it with uv)"
         ) from None
     notice, written = simulated_notice(run.location), []
     with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):

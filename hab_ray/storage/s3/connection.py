@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, installing
 
 CONNECT_S = 10
 READ_S = 30
@@ -48,7 +48,7 @@ def _connection(_process: int, _variables: tuple[tuple[str, str], ...]) -> Conne
         import botocore.session
         from botocore.exceptions import BotoCoreError
     except ImportError:
-        raise ConfigError("s3:// addresses need boto3; in your clone: pip install '.[s3]'") from None
+        raise ConfigError(f"s3:// addresses need boto3; {installing('s3')}") from None
     try:
         core = botocore.session.get_session()
         session = boto3.session.Session(botocore_session=core)
