@@ -27,8 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hab_ray.errors import installing
-from hab_ray.local.errors import LocalError
+from hab_ray.local.errors import INSTALL, LocalError
 
 if TYPE_CHECKING:
     from xllamacpp import Server
@@ -87,4 +86,4 @@ def import_remedy(error: ImportError) -> str:
             "apt-get install libgomp1 (Debian, Ubuntu), dnf install libgomp (Fedora, RHEL), apk add libgomp (Alpine) "
             "or conda install -c conda-forge libgomp"
         )
-    return f"chat models need xllamacpp; {installing('local')} ({error})"
+    return f"chat models need xllamacpp; {INSTALL} ({error})"

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hab_ray.errors import installing
-from hab_ray.local.errors import LocalError
+from hab_ray.local.errors import INSTALL, LocalError
 from hab_ray.local.weights import embedding_weights
 
 Vector = npt.NDArray[np.float32]
@@ -40,7 +39,7 @@ class Embedder:
         try:
             from wordllama import WordLlama
         except ImportError as error:
-            raise LocalError(f"{name}: cannot be imported: {error}; {installing('local')}") from error
+            raise LocalError(f"{name}: cannot be imported: {error}; {INSTALL}") from error
         self._model = WordLlama.load(cache_dir=package, disable_download=True)
 
     def embed(self, texts: Sequence[str], dimensions: int) -> Embedded:

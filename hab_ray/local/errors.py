@@ -1,6 +1,8 @@
-"""The error of the local model server."""
+"""The error of the local model server, and the remedy for missing packages."""
 
 from __future__ import annotations
+
+INSTALL = "in your clone: pip install '.[local]'"
 
 
 class LocalError(Exception):

@@ -17,8 +17,7 @@ import platformdirs
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from hab_ray.errors import installing
-from hab_ray.local.errors import LocalError
+from hab_ray.local.errors import INSTALL, LocalError
 
 WORDLLAMA = "wordllama"
 
@@ -173,7 +172,7 @@ def embedding_weights(name: str) -> Path:
         raise LocalError(f"{name}: the only local embedding model is {WORDLLAMA}")
     spec = importlib.util.find_spec(WORDLLAMA)
     if spec is None or spec.origin is None:
-        raise LocalError(f"{name}: the package is not installed; {installing('local')}")
+        raise LocalError(f"{name}: the package is not installed; {INSTALL}")
     return Path(spec.origin).parent / "weights" / "l2_supercat_256.safetensors"
 
 
