@@ -106,8 +106,8 @@ class ModelIndex:
 
     def _costs(self, places: Mapping[str, RowPlace]) -> dict[str, int]:
         files = {place.file for place in places.values()}
-        costs = {file: entries_in(self._folder, self._files[file]).costs for file in files}
-        return {key: int(costs[place.file][place.row]) for key, place in places.items()}
+        costs = {file: entries_in(self._folder, self._files[file]).costs.tolist() for file in files}
+        return {key: costs[file][row] for key, (file, row) in places.items()}
 
 
 @dataclass(frozen=True)
