@@ -16,7 +16,7 @@ from hab_ray.engine.batch.states import (
     Sighting,
     Submitting,
 )
-from hab_ray.engine.jitter import jitter
+from hab_ray.engine.clock import jitter
 from hab_ray.engine.ledger import Batch, Submitted
 from hab_ray.errors import CallError
 from hab_ray.providers.batching import BatchStatus
