@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from hab_ray.cluster.nodes import alive_nodes, require_folders, require_keys
 from hab_ray.cluster.session import as_our_error, check_servers, ray_session
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import RunSetup, account_setup
 from hab_ray.executors.protocol import (
     Channel,
