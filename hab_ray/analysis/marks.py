@@ -86,6 +86,23 @@ class Judged(NamedTuple):
     replicate: int = 0
 
 
+class VerdictMark(NamedTuple):
+    """A verdict of any rater with its issues, without its texts."""
+
+    test_id: str
+    sample: int
+    judge: str
+    kind: str
+    state: str
+    score: float | None
+    issues: Sequence[str] | None
+
+    @property
+    def mark(self) -> float | None:
+        """The score (0..1), or None if the verdict failed."""
+        return self.score / SCORE_START if self.state == State.OK and self.score is not None else None
+
+
 ResponseRow = Response | Answered
 VerdictRow = Verdict | Judged
 

@@ -130,7 +130,7 @@ def first_judge_alone(summary: Summary, subject: str, dimension: str) -> dict[tu
     return dict(zip(answers, chain(*own.by_test), strict=True))
 
 
-@pytest.mark.parametrize(("attribute", "mutant"), [("panel_marks", first_judge_alone), ("SCORE_START", 11)])
+@pytest.mark.parametrize(("attribute", "mutant"), [("panel_marks", first_judge_alone), ("_mean", max)])
 def test_a_table_that_is_made_in_another_way(
     rated: Rehearsed, monkeypatch: Patch, attribute: str, mutant: object
 ) -> None:

@@ -10,12 +10,11 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.marks import PANEL, VerdictMark
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import rows_in
 from hab_ray.rows import Rater, State
-from hab_ray.rubric import SCORE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +54,6 @@ class Group:
     lines: tuple[RaterLine, ...]
 
 
-class _Rated(NamedTuple):
-    """A rater's verdict without its texts."""
-
-    test_id: str
-    sample: int
-    judge: str
-    kind: Rater
-    score: float | None
-
-
 class _Pair(NamedTuple):
     """A rater's and the panel's mark of a response, if any, and whether the response is an answer."""
 
@@ -82,23 +71,22 @@ def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
 def raters(summary: Summary) -> Sequence[RaterLine]:
     """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
-    for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
+    for subject, dimension, table in summary.run.further_verdicts(columns=VerdictMark._fields):
         for rated, pair in _pairs(summary, subject, dimension, table):
-            pairs[rated.kind, rated.judge, dimension].append(pair)
+            pairs[Rater(rated.kind), rated.judge, dimension].append(pair)
     places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
     lines = [_line(*key, found) for key, found in pairs.items()]
     lines.sort(key=lambda line: (line.rater, places[line.dimension]))
     return lines
 
 
-def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
+def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[VerdictMark, _Pair]]:
     marks = panel_marks(summary, subject, dimension)
     responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
     answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
-    for rated in map(_Rated._make, rows_in(table)):
+    for rated in map(VerdictMark._make, rows_in(table)):
         answer = rated.test_id, rated.sample
-        own = None if rated.score is None else rated.score / SCORE_START
-        yield rated._replace(kind=Rater(rated.kind)), _Pair(own, marks.get(answer), answer in answered)
+        yield rated, _Pair(rated.mark, marks.get(answer), answer in answered)
 
 
 def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float | None]:
