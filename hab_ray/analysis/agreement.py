@@ -42,13 +42,13 @@ def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array
     """Return each dimension's marks (judges x tests x answers, without the panel's) and each test's generation call."""
     found: dict[str, dict[str, list[ItemScores]]] = defaultdict(lambda: defaultdict(list))
     for one in marks:
-        if one.judge != PANEL and one.by_test:
+        if one.judge != PANEL and len(one.by_test):
             found[one.dimension][one.judge].append(one)
     joined = {}
     for dimension, by_judge in found.items():
-        arrays = [[np.array(one.by_test, dtype=np.float64) for one in scores] for scores in by_judge.values()]
+        arrays = [np.concatenate([one.by_test for one in scores], axis=1) for scores in by_judge.values()]
         first = next(iter(by_judge.values()))[0]
-        joined[dimension] = (np.stack([np.concatenate(each, axis=1) for each in arrays]), first.test_calls)
+        joined[dimension] = (np.stack(arrays), first.test_calls)
     return joined
 
 

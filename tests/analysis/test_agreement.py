@@ -6,6 +6,7 @@ from itertools import combinations, product
 from random import Random
 from statistics import fmean
 
+import numpy as np
 import pytest
 
 from hab_ray.analysis.agreement import agreement
@@ -15,7 +16,9 @@ from hab_ray.analysis.marks import PANEL, ItemScores
 def marks(dimension: str, *judges: list[float | None]) -> list[ItemScores]:
     """One subject's marks by each judge, a test each; and a panel's, which is no judge."""
     named = {f"j{number}": given for number, given in enumerate(judges)} | {PANEL: list(judges[0])}
-    return [ItemScores("s", dimension, judge, tuple((mark,) for mark in given), 0) for judge, given in named.items()]
+    return [
+        ItemScores("s", dimension, judge, np.array(given, dtype=float)[:, None], 0) for judge, given in named.items()
+    ]
 
 
 def by_definition(*judges: list[float | None]) -> float:

@@ -406,7 +406,7 @@ def in_calls(subject: str, spread: float, calls: int = 20) -> ItemScores:
     """A subject's marks of 25 tests of each call, the calls apart by an SD in logits."""
     random = Random(f"{subject} {calls}")
     levels = [1 / (1 + exp(1 - random.gauss(0, spread))) for _ in range(calls)]
-    marks = tuple((float(random.random() < level),) for level in levels for _ in range(25))
+    marks = np.array([[float(random.random() < level)] for level in levels for _ in range(25)])
     return ItemScores(subject, "d_one", PANEL, marks, 0, tuple(str(at // 25) for at in range(25 * calls)))
 
 
@@ -422,9 +422,9 @@ def test_calls_that_differ_much_are_named_where_they_are_few() -> None:
 
 def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
     """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
-    marks = tuple((0.0,) if at in (0, 1) else (1.0,) for at in range(30))
+    marks = np.array([[0.0] if at in (0, 1) else [1.0] for at in range(30)])
     rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
-    means = np.array([rare.test_means()], dtype=np.float64)
+    means = np.array([rare.test_means()])
     assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
     # The second of the two is in the first's call in 2 of 29 deals.
     assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)

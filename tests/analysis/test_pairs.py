@@ -21,7 +21,7 @@ from hab_ray.analysis.signflips import p_of_mean, p_value
 
 
 def marks(subject: str, dimension: str, given: list[float | None], calls: tuple[str, ...] = ()) -> ItemScores:
-    return ItemScores(subject, dimension, "panel", tuple((mark,) for mark in given), 0, calls)
+    return ItemScores(subject, dimension, "panel", np.array(given, dtype=float)[:, None], 0, calls)
 
 
 ONE = marks("a", "d1", [0.9, 0.8, None, 0.7, 0.2, 0.5, 1.0])
@@ -51,7 +51,7 @@ def test_signs_are_flipped_by_generation_call() -> None:
 
 
 def _of(found: ItemScores) -> list[float | None]:
-    return [test[0] for test in found.by_test]
+    return [None if np.isnan(mark) else float(mark) for (mark,) in found.by_test]
 
 
 def test_the_overall_p_flips_every_call_of_every_dimension() -> None:

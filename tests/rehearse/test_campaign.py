@@ -355,8 +355,8 @@ def any_judge(given: Any, seats: Sequence[str], row: Any) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def first_samples(self: ItemScores) -> list[float | None]:
-    return [test[0] for test in self.by_test]
+def first_samples(self: ItemScores) -> Any:
+    return self.by_test[:, 0]
 
 
 def first_replicates(verdicts: Any, replicates: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isnan, nan
 from statistics import fmean
 
 from hab_ray.analysis.marks import PANEL
@@ -44,29 +45,29 @@ def _subjects(summary: Summary, dimension: str) -> Iterator[Split]:
     marks = {m.subject: m for m in summary.marks["judge"] if (m.judge, m.dimension) == (PANEL, dimension)}
     columns = ["test_id", "sample", "state", "model_reported"]
     for subject in summary.settings.subjects:
-        found: dict[str, list[float | None]] = defaultdict(list)
+        found: dict[str, list[float]] = defaultdict(list)
         table = summary.run.responses(subject, dimension, columns=columns)
         for test_id, sample, state, reported in rows_in(table):
             if state == State.OK and reported and test_id in positions and sample < summary.settings.samples:
-                found[reported].append(marks[subject].by_test[positions[test_id]][sample])
+                found[reported].append(float(marks[subject].by_test[positions[test_id], sample]))
         yield from _split(subject, dimension, "answers", found)
 
 
 def _judges(summary: Summary, dimension: str) -> Iterator[Split]:
     for judge in summary.settings.panel:
-        found: dict[str, list[float | None]] = defaultdict(list)
+        found: dict[str, list[float]] = defaultdict(list)
         table = summary.run.verdicts(judge, dimension=dimension, columns=["state", "model_reported", "score"])
         for state, reported, score in rows_in(table):
             if state == State.OK and reported:
-                found[reported].append(None if score is None else score / SCORE_START)
+                found[reported].append(nan if score is None else score / SCORE_START)
         yield from _split(judge, dimension, "verdicts", found)
 
 
-def _split(name: str, dimension: str, of: str, found: Mapping[str, list[float | None]]) -> Iterator[Split]:
+def _split(name: str, dimension: str, of: str, found: Mapping[str, list[float]]) -> Iterator[Split]:
     if len(found) > 1:
         yield Split(name, dimension, of, {reported: _part(marks) for reported, marks in sorted(found.items())})
 
 
-def _part(marks: list[float | None]) -> Part:
-    known = [mark for mark in marks if mark is not None]
+def _part(marks: list[float]) -> Part:
+    known = [mark for mark in marks if not isnan(mark)]
     return Part(len(marks), fmean(known) if known else None)

@@ -65,7 +65,10 @@ def _dimension(
 
     panel, letters = summary.settings.panel, summary.rubrics[dimension].issue_letters()
     judges = (*panel, PANEL) if len(panel) > 1 else panel
-    marks = {judge: of_answers({each: summary.given[each, dimension, judge] for each in subjects}) for judge in judges}
+    marks = {
+        judge: of_answers({each: summary.cells[each, dimension, judge].by_test for each in subjects})
+        for judge in judges
+    }
     shares = {
         judge: of_answers({each: shares_naming(summary, each, judge, dimension) for each in subjects})
         for judge in panel

@@ -141,17 +141,15 @@ def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
     """Return two judges' marks of the answers that both scored, pooled over all subjects."""
-    sides: list[list[tuple[float | None, ...]]] = [[], []]
-    subjects = summary.settings.subjects
-    cells = [[summary.cells[subject, dimension, judge].by_test for judge in judges] for subject in subjects]
-    for at in range(len(summary.settings.tests[dimension])):
-        pairs = [pair for one, other in cells for pair in zip(one[at], other[at], strict=True)]
-        known = [pair if None not in pair else (None, None) for pair in pairs]
-        for side, given in zip(sides, zip(*known, strict=True), strict=True):
-            side.append(given)
-    calls = summary.settings.calls_of(dimension)
+    cells, calls = summary.cells, summary.settings.calls_of(dimension)
+    sides = [
+        np.concatenate([cells[subject, dimension, judge].by_test for subject in summary.settings.subjects], axis=1)
+        for judge in judges
+    ]
+    is_missing = np.isnan(sides).any(axis=0)
     one, other = (
-        ItemScores("", dimension, judge, tuple(own), 0, calls) for judge, own in zip(judges, sides, strict=True)
+        ItemScores("", dimension, judge, np.where(is_missing, np.nan, own), 0, calls)
+        for judge, own in zip(judges, sides, strict=True)
     )
     return one, other
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from hab_ray.analysis.marks import PANEL, VerdictMark
@@ -89,10 +90,10 @@ def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> I
         yield rated, _Pair(rated.mark, marks.get(answer), answer in answered)
 
 
-def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float | None]:
-    """Return the panel's mark of each of a subject's answers by test and sample; None if excluded from means."""
-    own = zip(summary.settings.tests[dimension], summary.cells[subject, dimension, PANEL].by_test, strict=True)
-    return {(test_id, sample): mark for test_id, marks in own for sample, mark in enumerate(marks)}
+def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float]:
+    """Return the panel's marks of a subject's answers by test and sample, without those excluded from means."""
+    by_test, ids = summary.cells[subject, dimension, PANEL].by_test, summary.settings.tests[dimension]
+    return {(ids[test], int(at)): float(by_test[test, at]) for test, at in np.argwhere(~np.isnan(by_test))}
 
 
 def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> RaterLine:

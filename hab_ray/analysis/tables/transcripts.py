@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isnan
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import section
@@ -67,8 +68,8 @@ def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Ite
     at: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for marks in summary.marks[summary.settings.truncated]:
         if marks.judge == PANEL and marks.dimension == dimension:
-            for test_id, (first, *_) in zip(ids, marks.by_test, strict=True):
-                if first is not None:
+            for test_id, first in zip(ids, marks.by_test[:, 0].tolist(), strict=True):
+                if not isnan(first):
                     at[min(int(first * QUARTERS), QUARTERS - 1)].append((test_id, marks.subject))
     for quarter, answers in sorted(at.items()):
         if not any(test_id in picked for test_id, _ in answers):

@@ -36,4 +36,4 @@ def compare(judged: Iterable[Score], excluded: Iterable[Score]) -> list[Truncati
 def truncation(summary: Summary) -> Sequence[Truncation]:
     """Return both means wherever they are over different answers."""
     judged, excluded = summary.marks["judge"], summary.marks["exclude"]
-    return compare(scores_of(judged), scores_of(excluded)) if judged != excluded else []
+    return compare(scores_of(judged), scores_of(excluded)) if any(each.truncated for each in judged) else []

@@ -79,8 +79,8 @@ def preferences(summary: Summary) -> Sequence[Preference]:
 
 def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
     """Return tests x samples: a judge's marks less the others' mean; nan if one of them has none."""
-    rest: _Array = np.mean([summary.given[subject, dimension, other] for other in others], axis=0)
-    return summary.given[subject, dimension, judge] - rest
+    rest: _Array = np.mean([summary.cells[subject, dimension, other].by_test for other in others], axis=0)
+    return summary.cells[subject, dimension, judge].by_test - rest
 
 
 def _kin(summary: Summary) -> Iterator[Preference]:
@@ -112,7 +112,7 @@ def _of_kind(
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        read = np.stack([summary.given[name, dimension, judge] for name in names])
+        read = np.stack([summary.cells[name, dimension, judge].by_test for name in names])
         marks.append(read[~np.isnan(read)])
         parts.append(part)
         rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
@@ -159,7 +159,13 @@ def _observed(
         known = ~np.isnan(ahead) & (texts.characters > 0)
         on = np.log2(np.maximum(texts.characters, 1.0)) if kind == LENGTH else texts.refuses.astype(np.float64)
         spread = np.repeat(np.array(calls, dtype=np.float64)[:, None], ahead.shape[1], axis=1)
-        cells = (ahead, on, summary.given[subject, dimension, judge], np.full(ahead.shape, float(group)), spread)
+        cells = (
+            ahead,
+            on,
+            summary.cells[subject, dimension, judge].by_test,
+            np.full(ahead.shape, float(group)),
+            spread,
+        )
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell[known])
     ahead_, on_, own, groups, clusters = (np.concatenate(column) for column in columns)
