@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
 from hab_ray.analysis.evidence.duplicates import near_duplicates
-from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
@@ -53,7 +52,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.without_overall(panel, awaited),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
             *rows.missing(bounds_of(marks)),
-            *signs.changed_models(list(splits(summary))),
+            *signs.changed_models(summary),
             *signs.shifted_judges(drift(summary)),
             *rows.settings_differ(summary.sent, _without_effect(summary)),
             *judging.partial_judges(preferences(summary)),
