@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from hab_ray.analysis.marks import PANEL, VerdictMark
 from hab_ray.analysis.registry import analysis
@@ -73,21 +72,17 @@ def raters(summary: Summary) -> Sequence[RaterLine]:
     """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
     for subject, dimension, table in summary.run.further_verdicts(columns=VerdictMark._fields):
-        for rated, pair in _pairs(summary, subject, dimension, table):
-            pairs[Rater(rated.kind), rated.judge, dimension].append(pair)
+        marks = panel_marks(summary, subject, dimension)
+        responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
+        answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
+        for row in map(VerdictMark._make, rows_in(table)):
+            answer = row.test_id, row.sample
+            pair = _Pair(row.mark, marks.get(answer), answer in answered)
+            pairs[Rater(row.kind), row.judge, dimension].append(pair)
     places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
     lines = [_line(*key, found) for key, found in pairs.items()]
     lines.sort(key=lambda line: (line.rater, places[line.dimension]))
     return lines
-
-
-def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[VerdictMark, _Pair]]:
-    marks = panel_marks(summary, subject, dimension)
-    responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
-    answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
-    for rated in map(VerdictMark._make, rows_in(table)):
-        answer = rated.test_id, rated.sample
-        yield rated, _Pair(rated.mark, marks.get(answer), answer in answered)
 
 
 def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float]:
