@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -61,30 +61,7 @@ class Agreed:
         return self.value is not None and self.low is not None and (self.low <= 0 or self.value < LOW_ALPHA)
 
 
-@dataclass(frozen=True)
-class ShownAgreement:
-    """Alpha of the scores overall and by dimension, and of each issue by dimension."""
-
-    overall: Agreed
-    scores: tuple[Agreed, ...]
-    issues: Mapping[str, tuple[Agreed, ...]]
-    little: float = LOW_ALPHA
-
-
-def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
-    if not rows:
-        return None
-    scores = tuple(row for row in rows if row.issue is None and row.dimension != OVERALL)
-    by_dimension = {
-        dimension: tuple(
-            row for row in rows if row.issue is not None and row.statistic == "alpha" and row.dimension == dimension
-        )
-        for dimension in summary.settings.tests
-    }
-    return ShownAgreement(rows[0], scores, by_dimension)
-
-
-@analysis(Agreed, order=28, heading="Agreement between judges", layout=_shown)
+@analysis(Agreed, order=28, heading="Agreement between judges")
 def agreed(summary: Summary) -> Sequence[Agreed]:
     """Return the agreement on scores overall, then on scores and issues by dimension; nothing for a panel of one."""
     settings = summary.settings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
@@ -53,16 +53,7 @@ def _bounds(dimension: str, over: Sequence[ItemScores]) -> Bounds:
     )
 
 
-def _by_judge(_: Summary, rows: Sequence[Bounds]) -> Mapping[str, Sequence[Bounds]]:
-    return {judge: [each for each in rows if each.judge == judge] for judge in dict.fromkeys(b.judge for b in rows)}
-
-
-@analysis(
-    Bounds,
-    order=40,
-    heading=f"Bounds where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
-    layout=_by_judge,
-)
+@analysis(Bounds, order=40, heading=f"Bounds where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing")
 def bounds(summary: Summary) -> Sequence[Bounds]:
     """Return the bounds by judge, the panel's first; a single judge is omitted."""
     found = bounds_of(summary.marks[summary.settings.truncated])

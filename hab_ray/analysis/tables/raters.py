@@ -45,15 +45,6 @@ class RaterLine:
         return None if self.own is None or self.panel is None else self.panel - self.own
 
 
-@dataclass(frozen=True)
-class Group:
-    """The raters of one kind, by name; their lines by dimension."""
-
-    kind: Rater
-    raters: int
-    lines: tuple[RaterLine, ...]
-
-
 class _Pair(NamedTuple):
     """A rater's and the panel's mark of a response, if any, and whether the response is an answer."""
 
@@ -62,12 +53,7 @@ class _Pair(NamedTuple):
     is_answer: bool
 
 
-def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
-    by_kind = {kind: tuple(line for line in rows if line.kind is kind) for kind in Rater}
-    return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
-
-
-@analysis(RaterLine, order=36, heading="Other raters", layout=_by_kind)
+@analysis(RaterLine, order=36, heading="Other raters")
 def raters(summary: Summary) -> Sequence[RaterLine]:
     """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)

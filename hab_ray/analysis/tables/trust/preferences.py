@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -52,26 +52,7 @@ class Preference:
         return excludes_zero(self.low, self.high)
 
 
-@dataclass(frozen=True)
-class ShownPreferences:
-    """Overall values by kind, those of single dimensions, and unknown ones."""
-
-    overall: Mapping[str, tuple[Preference, ...]]
-    dimensions: tuple[Preference, ...]
-    unknown: tuple[Preference, ...]
-
-
-def _shown(_: Summary, rows: Sequence[Preference]) -> ShownPreferences | None:
-    if not rows:
-        return None
-    known = [row for row in rows if row.value is not None]
-    kinds = dict.fromkeys(row.kind for row in known)
-    overall = {kind: tuple(r for r in known if r.kind == kind and r.dimension == OVERALL) for kind in kinds}
-    dimensions = tuple(row for row in known if row.dimension != OVERALL)
-    return ShownPreferences(overall, dimensions, tuple(row for row in rows if row.why))
-
-
-@analysis(Preference, order=31, heading="Judge bias", layout=_shown)
+@analysis(Preference, order=31, heading="Judge bias")
 def preferences(summary: Summary) -> Sequence[Preference]:
     """Return every judge's preferences, overall and by dimension; those of a panel of one are unknown."""
     return [*_kin(summary), *_slopes(summary), *_generator(summary)]
