@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, groupby
+from itertools import combinations
 
 import numpy as np
 from scipy.stats import ttest_ind
@@ -50,19 +50,15 @@ class DeclaredResult:
 
 @dataclass(frozen=True)
 class ShownPlan:
-    """The plan, its primary outcome by descending mean, and its families."""
+    """The plan and its results, those of the primary outcome by descending mean."""
 
     plan: AnalysisPlan
-    primary: tuple[DeclaredResult, ...]
-    families: Mapping[str, tuple[DeclaredResult, ...]]
+    rows: Sequence[DeclaredResult]
 
 
 def _shown(summary: Summary, rows: Sequence[DeclaredResult]) -> ShownPlan | None:
     plan = plan_of(summary.run.record)
-    if plan is None:
-        return None
-    families = {name: tuple(found) for name, found in groupby(rows, lambda row: row.family)}
-    return ShownPlan(plan, families.pop(PRIMARY, ()), families)
+    return ShownPlan(plan, rows) if plan else None
 
 
 @analysis(DeclaredResult, order=5, heading="Declared analysis", layout=_shown)
