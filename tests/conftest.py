@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -30,6 +30,10 @@ from tests.forking import Forks, ForkServer, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
+
+if TYPE_CHECKING:
+    from hab_ray.work import Work
+    from tests.small_runs import Shape
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -423,3 +427,11 @@ def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
     for name in set(sys.modules) - known:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
             del sys.modules[name]
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[[Shape], Work]:
+    """Writes a run folder of a shape and gives its work."""
+    from tests.small_runs import write_run
+
+    return lambda shape: write_run(tmp_path / "run", shape)

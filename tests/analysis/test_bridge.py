@@ -102,7 +102,7 @@ def test_kappa_is_of_the_issues_that_both_named(make_run: MakeRun) -> None:
     observed = Fraction(both + n - now - then + both, n)
     chance = Fraction(now * then + (n - now) * (n - then), n * n)
     assert (a.readings, a.now, a.then) == (n, now, then)
-    assert a.kappa == float((observed - chance) / (1 - chance))
+    assert a.kappa == pytest.approx(float((observed - chance) / (1 - chance)))
     assert found["B"].kappa is None and (found["B"].now, found["B"].then) == (0, 0)
 
 

@@ -355,8 +355,8 @@ def any_judge(given: Any, seats: Sequence[str], row: Any) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def first_samples(self: ItemScores) -> list[float | None]:
-    return [test[0] for test in self.by_test]
+def first_samples(self: ItemScores) -> Any:
+    return self.by_test[:, 0]
 
 
 def first_replicates(verdicts: Any, replicates: int) -> Any:
@@ -397,8 +397,8 @@ def mirrored_score(found: published.Evaluation) -> published.Evaluation:
 
 
 def sides_exchanged(found: Any) -> Any:
-    """Mutant of `difference_of`: whose difference it is is told the wrong way round."""
-    return replace(found, difference=-(found.difference or 0))
+    """Mutant of `_row`: whose difference it is is told the wrong way round."""
+    return replace(found, value=-(found.value or 0))
 
 
 def of_other_judge(summary: Any, plan: Any) -> Any:
@@ -444,9 +444,9 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
     "ends of a preference swapped": (then(preferences, "_row", ends_swapped), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
-    "sides of what is declared swapped": (then(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),
+    "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
-    "ends of what is declared swapped": (then(declared, "difference_of", ends_swapped), "has the interval"),
+    "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
     "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the interval of issue"),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),

@@ -43,10 +43,10 @@ def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         shares = {}
         for dimension in dict.fromkeys(each.dimension for each in marks):
             own = [each for each in marks if each.dimension == dimension and each.judge == PANEL]
-            given = [mark for each in own for test in each.by_test for mark in test if mark is not None]
-            share = sum(abs(mark - end) < _ROUNDING for mark in given) / len(given) if given else 0.0
-            if share > MAX_AT_END:
-                shares[dimension] = share
+            given = np.concatenate([each.by_test for each in own])
+            at_end, scored = np.count_nonzero(np.abs(given - end) < _ROUNDING), np.count_nonzero(~np.isnan(given))
+            if at_end > MAX_AT_END * scored:
+                shares[dimension] = at_end / scored
         if shares:
             listed = ", ".join(f"{spoken(dimension)} ({percent(share)})" for dimension, share in shares.items())
             yield Finding(
@@ -85,7 +85,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         own = [each for each in marks if each.dimension == dimension and each.judge == PANEL and each.scored]
         calls = own[0].calls if own else ()
         if 1 < len(set(calls)) < min(MANY_CALLS, len(calls)):
-            means = np.array([each.test_means() for each in own], dtype=np.float64)
+            means = np.array([each.test_means() for each in own])
             middle = float(np.nanmean(means))
             sd = between_calls(means, calls) / (middle * (1 - middle)) if 0 < middle < 1 else 0.0
             if sd > MAX_CALL_SD:
