@@ -322,8 +322,26 @@ def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) ->
 def test_near_duplicates_share_most_runs_of_three_words() -> None:
     long = "one two three four five six seven eight nine ten eleven twelve"
     texts = [long, f"{long} more", "ten nine eight seven six five four three two one", long.upper(), "", "?"]
-    assert near_duplicates(texts) == [(0, 1), (0, 3), (1, 3)]
-    assert near_duplicates([]) == near_duplicates(["", ""]) == []
+    assert near_duplicates(texts) == {0: 1, 1: 0, 3: 0}
+    assert near_duplicates([]) == near_duplicates(["", ""]) == {}
+
+
+def test_near_duplicates_are_those_that_a_comparison_of_all_finds() -> None:
+    random, words = Random(7), [f"w{number}" for number in range(6)]
+
+    def runs(text: str) -> set[str]:
+        own = text.split()
+        return {" ".join(own[at : at + 3]) for at in range(max(1, len(own) - 2))} if own else set()
+
+    for _ in range(40):
+        texts = [" ".join(random.choices(words, k=random.randint(0, 12))) for _ in range(20)]
+        texts += [f"{random.choice(texts)} {random.choice(words)}" for _ in range(10)]
+        sets = [runs(text) for text in texts]
+        alike = [
+            [at for at, other in enumerate(sets) if at != own and 10 * len(one & other) >= 7 * len(one | other) > 0]
+            for own, one in enumerate(sets)
+        ]
+        assert near_duplicates(texts) == {own: others[0] for own, others in enumerate(alike) if others}
 
 
 MANY = settings(tests={"d_one": 30})

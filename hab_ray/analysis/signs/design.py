@@ -104,13 +104,12 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         )
 
 
-def near_duplicates(alike: Mapping[str, Sequence[tuple[str, str]]], settings: ScoreSettings) -> Iterator[Finding]:
-    """Report dimensions with nearly equal tests; `alike` holds the pairs by dimension."""
-    found = {dimension: pairs for dimension, pairs in alike.items() if pairs}
-    if found:
-        tests = {dimension: len({test for pair in pairs for test in pair}) for dimension, pairs in found.items()}
+def near_duplicates(alike: Mapping[str, Mapping[str, str]], settings: ScoreSettings) -> Iterator[Finding]:
+    """Report dimensions with nearly equal tests; `alike` holds the tests that resemble another, by dimension."""
+    tests = {dimension: len(pairs) for dimension, pairs in alike.items() if pairs}
+    if tests:
         listed = (f"{spoken(name)} {count} of {len(settings.tests[name])}" for name, count in tests.items())
-        first, second = next(iter(found.values()))[0]
+        first, second = next(pair for pairs in alike.values() for pair in pairs.items())
         yield Finding(
             "near_duplicates",
             Severity.MEDIUM,

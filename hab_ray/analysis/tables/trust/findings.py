@@ -91,13 +91,14 @@ def _refused(summary: Summary) -> list[rows.Counted]:
     ]
 
 
-def _alike_tests(summary: Summary) -> Mapping[str, Sequence[tuple[str, str]]]:
+def _alike_tests(summary: Summary) -> Mapping[str, Mapping[str, str]]:
+    """Return, by dimension, the tests that resemble another, and the first that each resembles."""
     found = {}
     for dimension in summary.settings.tests:
         table = summary.run.tests(dimension, columns=["id", "prompt", "context"])
         texts = {id_: f"{prompt}\n{context}" for id_, prompt, context in rows_in(table)}
         ids = list(texts)
-        found[dimension] = [(ids[one], ids[other]) for one, other in near_duplicates(list(texts.values()))]
+        found[dimension] = {ids[one]: ids[other] for one, other in near_duplicates(list(texts.values())).items()}
     return found
 
 
