@@ -8,8 +8,7 @@ import pytest
 
 from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.errors import CallError, ProviderError, TransientError
-from tests.providers.conftest import KINDS, Connect, Script, candidate, chat_call, choice, entry, message, reader
-from tests.simulator.conftest import Start
+from tests.providers.conftest import KINDS, Hear, Play, candidate, chat_call, choice, entry, message, reader
 
 
 def blocked_prompt(reason: str) -> dict[str, Any]:
@@ -130,9 +129,8 @@ def test_usage_in_our_terms(kind: str, usage: object, expected: Usage) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_usage_adds_up_to_the_vendors_bill(kind: str, simulate: Start, provider_of: Connect) -> None:
-    line = await simulate(accounts={kind: {"models": {"m": {"thinking": "always", "cached": 1.0}}}})
-    provider = provider_of(kind, line.url)
+async def test_usage_adds_up_to_the_vendors_bill(kind: str, play: Play) -> None:
+    line, provider = await play(kind, {"models": {"m": {"thinking": "always", "cached": 1.0}}})
     entry_m = entry("m", thinking="always", output_limit_field="max_completion_tokens")
     wire = provider.chat(chat_call(system="You are brief. " * 500), entry_m)
     usage = provider.read_chat((await provider.send(wire)).body).usage
@@ -145,17 +143,6 @@ async def test_usage_adds_up_to_the_vendors_bill(kind: str, simulate: Start, pro
         reasoning=meter["reasoning_tokens"],
     )
     assert usage.reasoning > 0
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    ("fate", "finish"), [("refused", NO), ("empty", NONE), ("cut", CUT)], ids=["refused", "empty", "cut"]
-)
-async def test_the_simulated_fates(kind: str, fate: str, finish: Finish, simulate: Start, provider_of: Connect) -> None:
-    line = await simulate(accounts={kind: {"models": {"m": {fate: 1.0}}}})
-    provider = provider_of(kind, line.url)
-    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry("m")))).body)
-    assert answer.finish is finish
 
 
 def test_a_gateway_names_who_served() -> None:
@@ -180,12 +167,9 @@ def test_a_gateway_names_who_served() -> None:
     ],
 )
 async def test_blocked_content_is_a_refusal_of_the_row(
-    kind: str, status: int, body: object, words: str, script: Script, provider_of: Connect
+    kind: str, status: int, body: object, words: str, hear: Hear
 ) -> None:
-    script.says(status, body)
-    provider = provider_of(kind, script.url)
-    exchange = await provider.send(provider.chat(chat_call(), entry()))
-    assert provider.read_chat(exchange.body) == Answer(Finish.REFUSED, Usage(), "", text=words)
+    assert await hear(kind, status, body) == Answer(Finish.REFUSED, Usage(), "", text=words)
 
 
 @pytest.mark.parametrize(
@@ -196,20 +180,13 @@ async def test_blocked_content_is_a_refusal_of_the_row(
         ({"error": {"message": "Upstream"}}, TransientError),
     ],
 )
-async def test_an_error_under_http_200_is_an_error(
-    body: object, expected: type[CallError], script: Script, provider_of: Connect
-) -> None:
-    script.says(200, body)
-    provider = provider_of("openai", script.url)
+async def test_an_error_under_http_200_is_an_error(body: object, expected: type[CallError], hear: Hear) -> None:
     with pytest.raises(expected):
-        await provider.send(provider.chat(chat_call(), entry()))
+        await hear("openai", 200, body)
 
 
-async def test_an_empty_error_field_beside_an_answer_is_none(script: Script, provider_of: Connect) -> None:
-    script.says(200, choice() | {"error": None})
-    provider = provider_of("openai", script.url)
-    exchange = await provider.send(provider.chat(chat_call(), entry()))
-    assert provider.read_chat(exchange.body).text == "Hello."
+async def test_an_empty_error_field_beside_an_answer_is_none(hear: Hear) -> None:
+    assert (await hear("openai", 200, choice() | {"error": None})).text == "Hello."
 
 
 @pytest.mark.parametrize("reason", ["error", "abort"])

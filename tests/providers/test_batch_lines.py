@@ -15,17 +15,16 @@ from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import Line
 from tests.providers.batch_vendor import jsonl, vendor
-from tests.providers.conftest import KEY, Connect, entry
+from tests.providers.conftest import KEY, entry, reader
 from tests.providers.wire_cases import CASES, Case
 
-NOWHERE = "http://127.0.0.1:1"
-ENDPOINT = Endpoint("p", "openai", NOWHERE, KEY, 1.0)
+ENDPOINT = Endpoint("p", "openai", "http://127.0.0.1:1", KEY, 1.0)
 SPLITTERS = "a\u2028b\u2029c\u0085d\x0be\x1cf\rg"
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
-async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case, provider_of: Connect) -> None:
-    wire = provider_of(case.kind, NOWHERE).chat(case.call, case.model)
+async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case) -> None:
+    wire = reader(case.kind).chat(case.call, case.model)
     async with vendor(case.kind) as line:
         raw = line.api.line("row-1", wire)
     told = json.loads(raw)
@@ -40,11 +39,11 @@ async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case, 
     assert raw.isascii() and b"\n" not in raw
 
 
-async def test_an_embedding_line_is_a_request_of_one_text(provider_of: Connect) -> None:
+async def test_an_embedding_line_is_a_request_of_one_text() -> None:
     call = EmbedCall("p", "m", None, f"red {SPLITTERS}", dimensions=128)
     bodies = {}
     for kind in ("openai", "google"):
-        wire = provider_of(kind, NOWHERE).embed([call], entry("e"))
+        wire = reader(kind).embed([call], entry("e"))
         async with vendor(kind) as line:
             raw = line.api.line("row-1", wire)
         assert len(raw.decode().splitlines()) == 1

@@ -24,7 +24,7 @@ from hab_ray.errors import (
 )
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
 from tests.providers.batch_vendor import HANG, KINDS, RESET, Scripted, answered, jsonl, patience_s, sent_results, vendor
-from tests.providers.conftest import Connect, candidate, choice, message
+from tests.providers.conftest import candidate, choice, message, reader
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
@@ -45,12 +45,12 @@ async def results(kind: str, *records: object) -> list[Line]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str, provider_of: Connect) -> None:
+async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str) -> None:
     lines = await results(kind, *(answered(kind, custom_id, BODIES[kind]) for custom_id in ("b", "c", "a", "c")))
     assert [line.custom_id for line in lines] == ["b", "c", "a", "c"]
     assert all(line.body == BODIES[kind] and line.error is None for line in lines)
     assert lines[0].body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(lines[0].body)
+    answer = reader(kind).read_chat(lines[0].body)
     assert (answer.finish, answer.text) == (Finish.OK, TEXT)
 
 
@@ -153,12 +153,10 @@ async def test_an_error_line_means_what_it_would_online(
         (GOOGLE, answered(GOOGLE, "x", {"promptFeedback": {"blockReason": "SAFETY"}}), "prompt blocked: SAFETY"),
     ],
 )
-async def test_blocked_content_is_a_refusal_as_online(
-    kind: str, record: dict[str, Any], reason: str, provider_of: Connect
-) -> None:
+async def test_blocked_content_is_a_refusal_as_online(kind: str, record: dict[str, Any], reason: str) -> None:
     (line,) = await results(kind, record)
     assert line.error is None and line.body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(line.body)
+    answer = reader(kind).read_chat(line.body)
     assert answer.finish is Finish.REFUSED and answer.text.startswith(reason)
 
 
@@ -194,12 +192,10 @@ VECTOR = [0.25, -0.5, 1.0]
         (GOOGLE, {"embedding": {"values": VECTOR}}, 0),
     ],
 )
-async def test_embeddings_are_read_as_online(
-    kind: str, body: dict[str, Any], tokens: int, provider_of: Connect
-) -> None:
+async def test_embeddings_are_read_as_online(kind: str, body: dict[str, Any], tokens: int) -> None:
     (line,) = await results(kind, answered(kind, "e", body))
     assert line.body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_embeddings(line.body, 1)
+    answer = reader(kind).read_embeddings(line.body, 1)
     assert np.frombuffer(answer.vectors[0], "<f4").tolist() == VECTOR
     assert answer.usage.input == tokens
 
@@ -248,13 +244,10 @@ async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
     words = "You do not have permission to access the File out or it may not exist."
     async with vendor(GOOGLE) as line:
         line.says(line.at.one, line.at.ended)
-        found = await line.api.poll("batches/1")
-        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
-        with pytest.raises(ResultsGone):
-            await line.lines(found)
-        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
-        with pytest.raises(ProviderError):
-            await line.lines(found)
+        for said, error in ((words, ResultsGone), ("Bad key.", ProviderError)):
+            line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": said}}, 403))
+            with pytest.raises(error):
+                await line.lines()
 
 
 @pytest.mark.parametrize("kind", KINDS)

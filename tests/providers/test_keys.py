@@ -8,8 +8,7 @@ import traceback
 import pytest
 
 from hab_ray.errors import CallError
-from tests.providers.conftest import KEY, KINDS, Connect, Script, chat_call, entry
-from tests.simulator.conftest import Start
+from tests.providers.conftest import KEY, KINDS, Hear, Play, Script, send
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -26,13 +25,11 @@ from tests.simulator.conftest import Start
     ids=["in words", "at the cut", "as code", "in a page", "in a success", "under 200"],
 )
 async def test_a_key_echoed_by_the_vendor_is_scrubbed(
-    kind: str, status: int, body: object, script: Script, provider_of: Connect, caplog: pytest.LogCaptureFixture
+    kind: str, status: int, body: object, hear: Hear, script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    script.says(status, body)
-    provider = provider_of(kind, script.url)
     with pytest.raises(CallError) as caught:
-        provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+        await hear(kind, status, body)
     told = "".join(traceback.format_exception(caught.value)) + repr(caught.value) + str(caught.value)
     assert KEY[:20] not in told
     assert KEY in str(script.sent_headers)
@@ -41,17 +38,13 @@ async def test_a_key_echoed_by_the_vendor_is_scrubbed(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_working_and_broken_calls_log_no_key(
-    kind: str, simulate: Start, provider_of: Connect, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_working_and_broken_calls_log_no_key(kind: str, play: Play, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    line = await simulate(accounts={kind: {"models": {"m": {}}}})
-    provider = provider_of(kind, line.url)
-    wire = provider.chat(chat_call(), entry("m"))
-    await provider.send(wire)
+    line, provider = await play(kind, {"models": {"m": {}}})
+    await send(provider, "m")
     assert await line.control("/_faults", [{"kind": "reset", "probability": 1}]) == 200
     with pytest.raises(CallError) as caught:
-        await provider.send(wire)
+        await send(provider, "m")
     assert KEY not in "".join(traceback.format_exception(caught.value))
     assert KEY not in caplog.text
     assert KEY not in repr(provider)

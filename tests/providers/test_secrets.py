@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -15,22 +13,12 @@ from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.secrets import Secrets
+from tests.hostile import SPELLINGS
 from tests.providers.batch_vendor import KINDS as BATCH_KINDS
 from tests.providers.batch_vendor import Scripted, answered, job, sent_results, vendor
-from tests.providers.conftest import KEY, KINDS, Connect, Script, candidate, chat_call, choice, entry, message
+from tests.providers.conftest import KEY, KINDS, Connect, Script, candidate, choice, message, reader, send
 
 ODD = "sk/proj+Ab12cd34==&'\"x y"
-SPELLINGS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "JSON": lambda key: json.dumps(key)[1:-1],
-    "JSON twice": lambda key: json.dumps(json.dumps(key))[3:-3],
-    "JSON with escaped slashes": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
-    "JSON with codes": lambda key: "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in key),
-    "URL": lambda key: quote(key, safe=""),
-    "form": quote_plus,
-    "URL twice": lambda key: quote(quote(key, safe=""), safe=""),
-    "HTML": lambda key: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key),
-}
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
@@ -66,10 +54,9 @@ async def test_a_key_in_a_good_answer_is_not_stored(
     kind: str, bodies: dict[str, Callable[[str], dict[str, Any]]], script: Script, provider_of: Connect
 ) -> None:
     provider = provider_of(kind, script.url, key=ODD)
-    wire = provider.chat(chat_call(), entry())
     for spelling in (str, SPELLINGS["URL"], SPELLINGS["HTML"]):
         script.says(200, bodies[kind](spelling(ODD)))
-        answer = provider.read_chat((await provider.send(wire)).body)
+        answer = provider.read_chat((await send(provider)).body)
         assert "[key]" in answer.text and "Ab12cd34" not in repr(answer)
     assert "Ab12cd34" in str(script.sent_headers)
 
@@ -82,7 +69,7 @@ async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: str) -> None:
         line.says(line.at.results, sent_results(kind, answered(kind, "1", BODIES[spoken](KEY))))
         (found,) = await line.lines()
     assert found.body is not None
-    answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
+    answer = reader(kind).read_chat(found.body)
     assert answer.text == "It is [key]." and KEY not in repr(answer)
 
 
@@ -112,7 +99,7 @@ async def test_headers_from_the_environment_are_sent_online_and_masked(
     assert "team-token" not in repr(endpoint)
     provider = connect(endpoint)
     script.says(200, BODIES[kind]("team-token-0123456789"))
-    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+    answer = provider.read_chat((await send(provider)).body)
     await provider.close()
     assert [sent["x-team-token"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
     assert answer.text == "It is [key]."
@@ -124,7 +111,7 @@ async def test_an_authorization_of_ones_own_takes_the_place_of_the_keys(
 ) -> None:
     provider = connect(account("openai", monkeypatch, script.url, name=name))
     script.says(200, BODIES["openai"]("x"))
-    await provider.send(provider.chat(chat_call(), entry()))
+    await send(provider)
     await provider.close()
     assert [sent["authorization"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
     assert KEY not in str(script.sent_headers)
