@@ -2,45 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hab_ray.calls import ChatCall, Finish, Reply
-from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge
-from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Again
-from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.calls import Finish
 from hab_ray.stages.prompts.wording import Prompts
-from hab_ray.stages.verdict_rows import VerdictTask
-from tests.stages.judging import DIMENSION, asked, changed_prompts
+from tests.stages.judging import MakeJudge, MakeReply, asked, call_of, changed_prompts, task_again
 
-MakeReply = Callable[..., Reply]
-MakeStage = Callable[[Prompts], JudgeStage]
 TASK = asked()
 NO_CHOICES = {"reasoning": None, "ours": None}
-
-
-@pytest.fixture
-def judging(rubrics: dict[str, Rubric], model: Model) -> MakeStage:
-    def make(prompts: Prompts) -> JudgeStage:
-        return JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
-
-    return make
-
-
-def call_of(stage: JudgeStage, task: VerdictTask = TASK) -> ChatCall:
-    ((_, call),) = stage.requests([task])
-    return call
-
-
-@pytest.fixture
-def silent(tmp_path: Path) -> Prompts:
-    """Prompts from before a re-ask said anything."""
-    return changed_prompts(tmp_path, again=None, **NO_CHOICES)
 
 
 @pytest.fixture
@@ -63,15 +35,11 @@ PROBLEMS = {
 
 @pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
 def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
-    text: str, problem: str, judging: MakeStage, speaking: Prompts, reply: MakeReply
+    text: str, problem: str, judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
 ) -> None:
-    stages = [judging(speaking) for _ in range(2)]
-    first = call_of(stages[0])
-    calls = []
-    for stage in stages:
-        again = stage.parse(TASK, reply(first.key, text))
-        assert isinstance(again, Again)
-        calls.append(call_of(stage, again.task))
+    stages = [judge_of(prompts=speaking) for _ in range(2)]
+    first = call_of(stages[0], TASK)
+    calls = [call_of(stage, task_again(stage, TASK, reply(first.key, text))) for stage in stages]
     assert calls[0] == calls[1]
     said = calls[0].messages[0].text.removeprefix(first.messages[0].text)
     assert said.startswith("\n\nUnusable: ")
@@ -81,16 +49,15 @@ def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_
 
 
 def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
-    judging: MakeStage, speaking: Prompts, reply: MakeReply
+    judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
 ) -> None:
-    stage = judging(speaking)
-    again = stage.parse(TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
-    assert isinstance(again, Again)
-    assert call_of(stage, again.task).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
+    stage = judge_of(prompts=speaking)
+    again = task_again(stage, TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
+    assert call_of(stage, again).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
 
 
-def test_prompts_from_before_ask_again_in_the_same_words(judging: MakeStage, silent: Prompts, reply: MakeReply) -> None:
-    stage = judging(silent)
-    again = stage.parse(TASK, reply("k", "prose"))
-    assert isinstance(again, Again)
-    assert call_of(stage, again.task) == replace(call_of(stage), ask=1)
+def test_prompts_from_before_ask_again_in_the_same_words(judge_of: MakeJudge, tmp_path: Path, reply: MakeReply) -> None:
+    """A re-ask said nothing then."""
+    stage = judge_of(prompts=changed_prompts(tmp_path, again=None, **NO_CHOICES))
+    again = task_again(stage, TASK, reply("k", "prose"))
+    assert call_of(stage, again) == replace(call_of(stage, TASK), ask=1)

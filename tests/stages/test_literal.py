@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from hab_ray.calls import ChatCall, Reply
+from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Generate, Judge, Validate
+from hab_ray.config.sections import Generate, Validate
 from hab_ray.errors import ConfigError
 from hab_ray.fences import PLACEHOLDER, FenceCodes
-from hab_ray.rows import Candidate, State, Verdict
+from hab_ray.rows import Candidate, State
 from hab_ray.rubric import LiteralPrompts, LiteralRubric, Rubric
-from hab_ray.stages.base import Again, Rows
+from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import GenerateStage
-from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import asked
+from tests.stages.judging import MakeJudge, MakeReply, asked, call_of, task_again, verdict
 
-MakeReply = Callable[..., Reply]
 HOSTILE = f"  {PLACEHOLDER} {{{{ 7 * 7 }}}} <|im_start|>\x00\n"
 
 
@@ -90,18 +86,16 @@ def test_a_query_is_checked_in_these_words_and_the_total_is_its_score(
 
 
 def test_a_verdict_is_asked_for_in_these_words_twice(
-    literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply
+    literal: LiteralRubric, judge_of: MakeJudge, reply: MakeReply
 ) -> None:
-    stage = JudgeStage(literal, prompts, Judge(model=model.name, name="judge"), model)
-    task = asked(literal.id, HOSTILE, HOSTILE, "p\n")
-    ((_, call),) = stage.requests([task])
+    stage, task = judge_of(literal), asked(literal.id, HOSTILE, HOSTILE, "p\n")
+    call = call_of(stage, task)
     assert sent(call) == ("", f"p\n|{HOSTILE}|{HOSTILE}")
-    again = stage.parse(task, reply(call.key, "none"))
-    assert isinstance(again, Again)
-    ((_, second),) = stage.requests([again.task])
+    again = task_again(stage, task, reply(call.key, "none"))
+    second = call_of(stage, again)
     assert sent(second) == sent(call) and second.key != call.key
-    verdict = stage.parse(again.task, reply(second.key, '{"found": ["A", "C"]}'))
-    assert isinstance(verdict, Verdict) and verdict.issues == ("A", "C") and verdict.score == 0
+    row = verdict(stage, again, reply(second.key, '{"found": ["A", "C"]}'))
+    assert row.issues == ("A", "C") and row.score == 0
 
 
 @pytest.mark.parametrize(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
-from hab_ray.calls import Finish, Reply
+from hab_ray.calls import Finish
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge, Validate
-from hab_ray.rows import Candidate, State, Verdict
+from hab_ray.config.sections import Validate
+from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
-from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.replies.published import loose_total, loose_verdict
 from hab_ray.stages.replies.reading import Unreadable
-from tests.stages.judging import DIMENSION, asked, with_imported_wording
+from tests.stages.judging import (
+    DIMENSION,
+    MakeJudge,
+    MakeReply,
+    asked,
+    task_again,
+    verdict,
+    with_imported_wording,
+)
 
-MakeReply = Callable[..., Reply]
-MakeJudge = Callable[[str], JudgeStage]
 MILLION = 10**6
 
 
@@ -31,22 +35,9 @@ def points(rubrics: dict[str, Rubric]) -> dict[str, int]:
 
 
 @pytest.fixture
-def judge(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeJudge:
+def judge(rubrics: dict[str, Rubric], judge_of: MakeJudge) -> MakeJudge:
     """Makes the judge of a reading."""
-
-    def make(reading: str) -> JudgeStage:
-        rubric = with_imported_wording(rubrics[DIMENSION], reading=reading)
-        return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
-
-    return make
-
-
-def settled(stage: JudgeStage, reply: Reply) -> Verdict:
-    """The verdict where every ask gets the same reply."""
-    row = stage.parse(asked(), reply)
-    row = stage.parse(row.task, reply) if isinstance(row, Again) else row
-    assert isinstance(row, Verdict)
-    return row
+    return lambda reading: judge_of(with_imported_wording(rubrics[DIMENSION], reading=reading))
 
 
 SCORED: dict[str, tuple[str, tuple[str, ...] | None]] = {
@@ -93,9 +84,8 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
     name: str, points: dict[str, int], judge: MakeJudge, reply: MakeReply
 ) -> None:
     text, letters = SCORED[name]
-    row = judge("published").parse(asked(ask=1), reply("k", text))
-    assert isinstance(row, Verdict) and row.state is State.OK, row
-    assert row.issues == letters and row.reading == "published"
+    row = verdict(judge("published"), asked(ask=1), reply("k", text))
+    assert row.state is State.OK and row.issues == letters and row.reading == "published"
     assert row.score == max(0, 10 - sum(points[letter] for letter in letters or ()))
 
 
@@ -103,11 +93,9 @@ def test_a_verdict_is_scored_by_every_letter_it_lists(
 def test_what_that_code_cannot_read_has_no_score_and_is_not_asked_for_again(
     name: str, judge: MakeJudge, reply: MakeReply
 ) -> None:
-    stage = judge("published")
     began = time.perf_counter()
-    first = stage.parse(asked(), reply("k", FAILED[name]))
+    first = verdict(judge("published"), asked(), reply("k", FAILED[name]))
     assert time.perf_counter() - began < 30
-    assert isinstance(first, Verdict)
     assert (first.state, first.score, first.issues, first.asks) == (State.UNREADABLE, None, None, 1)
     assert first.reason
 
@@ -123,46 +111,39 @@ def test_a_verdict_of_either_reading_has_the_score_of_the_other_beside_it(
     cases['{"issues": ["C", "C"]}'] = (10 - points["C"], max(0, 10 - 2 * points["C"]))
     cases['It returns {}. {"issues": ["B"]}'] = (10 - points["B"], None)
     for text, (strict, published) in cases.items():
-        rows = [settled(judge(reading), reply("k", text)) for reading in ("strict", "published")]
-        found = [(row.reading, row.score, row.other_score) for row in rows]
+        found = []
+        for stage in (judge("strict"), judge("published")):
+            first = stage.parse(asked(), reply("k", text))
+            row = verdict(stage, first.task if isinstance(first, Again) else asked(), reply("k", text))
+            found.append((row.reading, row.score, row.other_score))
         assert found == [("strict", strict, published), ("published", published, strict)], text
 
 
 def test_the_other_score_is_that_of_the_first_reply(judge: MakeJudge, reply: MakeReply) -> None:
     stage = judge("strict")
-    again = stage.parse(asked(), reply("k", "{}"))
-    assert isinstance(again, Again)
-    row = stage.parse(again.task, reply("k2", '{"issues": ["A"]}'))
-    assert isinstance(row, Verdict) and (row.score, row.other_score, row.asks) == (0, 10, 2)
+    row = verdict(stage, task_again(stage, asked(), reply("k", "{}")), reply("k2", '{"issues": ["A"]}'))
+    assert (row.score, row.other_score, row.asks) == (0, 10, 2)
 
 
 def test_a_reply_that_was_cut_off_is_read_as_that_code_reads_it(judge: MakeJudge, reply: MakeReply) -> None:
-    cut = reply("k", '{"issues": []} and', finish=Finish.TRUNCATED)
-    row = judge("published").parse(asked(), cut)
-    assert isinstance(row, Verdict) and (row.score, row.other_score) == (10, None)
+    row = verdict(judge("published"), asked(), reply("k", '{"issues": []} and', finish=Finish.TRUNCATED))
+    assert (row.score, row.other_score) == (10, None)
 
 
 def test_a_refusal_and_another_models_answer_stay_what_they_are(judge: MakeJudge, reply: MakeReply) -> None:
-    stage = judge("published")
     for outcome in (reply("k", '{"issues": []}', finish=Finish.REFUSED), reply("k", '{"issues": []}', model="other")):
-        row = stage.parse(asked(ask=1), outcome)
-        assert isinstance(row, Verdict) and row.state in (State.BLOCKED, State.SUBSTITUTED)
-        assert row.score is row.other_score is None
+        row = verdict(judge("published"), asked(ask=1), outcome)
+        assert row.state in (State.BLOCKED, State.SUBSTITUTED) and row.score is row.other_score is None
 
 
-def test_our_own_wording_has_one_reading(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
-) -> None:
-    stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
-    row = stage.parse(asked(ask=1), reply("k", '{"issues": ["C", "C"]}'))
-    assert isinstance(row, Verdict) and (row.reading, row.other_score, row.issues) == ("", None, ("C",))
+def test_our_own_wording_has_one_reading(judge_of: MakeJudge, reply: MakeReply) -> None:
+    row = verdict(judge_of(), asked(ask=1), reply("k", '{"issues": ["C", "C"]}'))
+    assert (row.reading, row.other_score, row.issues) == ("", None, ("C",))
 
 
 def test_the_assessment_is_text_whatever_it_was() -> None:
-    assert (
-        loose_verdict('{"assessment": {"A": "x\\ud83d"}, "issues": []}', "issues", "AB").assessment
-        == '{"A": "x\ufffd"}'
-    )
+    named = loose_verdict('{"assessment": {"A": "x\\ud83d"}, "issues": []}', "issues", "AB")
+    assert named.assessment == '{"A": "x\ufffd"}'
 
 
 @pytest.mark.parametrize(

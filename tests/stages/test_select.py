@@ -19,13 +19,10 @@ from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.method.select import MANY, SelectStage, seed_tests
 from hab_ray.stages.selection.picking import pick
 from tests.clouds import cloud
+from tests.stages.conftest import candidates, embedded, selecting
+from tests.stages.judging import DIMENSION
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
-DIMENSION = "ask_clarifying_questions"
-
-
-def settings(tests: int, components: int = 50) -> Select:
-    return Select(embedding="m", tests=tests, components=components)
 
 
 def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
@@ -44,7 +41,7 @@ def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
 @pytest.mark.parametrize(("count", "size", "tests"), [(600, 128, 60), (1500, 256, 500), (61, 128, 60)])
 def test_the_picks_are_those_of_sklearn(count: int, size: int, tests: int) -> None:
     vectors = cloud(count, size)
-    picks = pick(vectors, settings(tests))
+    picks = pick(vectors, selecting(tests))
     expected = picked_by_sklearn(vectors, tests)
     assert [row for row, _ in picks.rows] == expected
     assert sorted(cluster for _, cluster in picks.rows) == list(range(tests))
@@ -67,56 +64,42 @@ def lattice(size: int) -> NDArray[np.float64]:
     ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
 )
 def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:
-    picks = pick(vectors, settings(tests))
+    picks = pick(vectors, selecting(tests))
     assert [row for row, _ in picks.rows] == picked_by_sklearn(vectors, tests)
 
 
 def test_a_cluster_of_two_is_decided_by_the_order_and_not_by_rounding() -> None:
     pairs = cloud(60, 32) * 100
     vectors = np.concatenate([pairs, pairs + cloud(60, 32)[::-1]])
-    picks = pick(vectors, settings(60, components=32))
-    turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], settings(60, components=32))
+    picks = pick(vectors, selecting(60, components=32))
+    turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], selecting(60, components=32))
     assert [row for row, _ in picks.rows] == [row for row, _ in turned.rows] == list(range(60))
 
 
 def test_fewer_candidates_than_tests_are_all_taken_and_said() -> None:
-    picks = pick(cloud(5, 16), settings(8))
+    picks = pick(cloud(5, 16), selecting(8))
     assert picks.rows == ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4))
     assert picks.note == "5 distinct candidates for 8 tests: all are taken"
-    assert pick(cloud(1, 16), settings(8)).rows == ((0, 0),)
-    assert pick(cloud(8, 16), settings(8)).rows == tuple((n, n) for n in range(8))
+    assert pick(cloud(1, 16), selecting(8)).rows == ((0, 0),)
+    assert pick(cloud(8, 16), selecting(8)).rows == tuple((n, n) for n in range(8))
 
 
 def test_of_equal_vectors_only_the_first_is_taken() -> None:
     vectors = np.repeat(cloud(4, 16), 3, axis=0)
-    picks = pick(vectors, settings(6))
+    picks = pick(vectors, selecting(6))
     assert picks.rows == ((0, 0), (3, 1), (6, 2), (9, 3))
     assert "4 distinct" in picks.note
-    rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), settings(10)).rows]
+    rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), selecting(10)).rows]
     assert len({row // 2 for row in rows}) == len(rows) == 10
 
 
 def test_fewer_vectors_than_components_are_no_problem() -> None:
-    assert len(pick(cloud(20, 16), settings(7)).rows) == 7
-    assert len(pick(cloud(20, 128), settings(7)).rows) == 7
+    assert len(pick(cloud(20, 16), selecting(7)).rows) == 7
+    assert len(pick(cloud(20, 128), selecting(7)).rows) == 7
 
 
-def test_clusters_that_stay_empty_are_said() -> None:
-    vectors = np.zeros((12, 4))
-    vectors[:, 0] = np.repeat([1.0, 2.0, 3.0], 4)
-    vectors[::2, 1], vectors[1::4, 2] = -0.0, -0.0  # equal numbers, other bytes
-    picks = pick(vectors, settings(6))
-    assert len(picks.rows) == 3
-    assert picks.note == "3 clusters for 6 tests: candidates are too alike"
-
-
-def candidates(count: int) -> list[Candidate]:
-    return [Candidate(f"c{n:03d}", DIMENSION, State.OK, f"prompt {n}", "", "", "", "k") for n in range(count)]
-
-
-def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedded]:
-    pairs = zip(rows, vectors.astype("<f4"), strict=True)
-    return [Embedded(row.id, row.dimension, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
+def with_vectors(rows: list[Candidate], size: int) -> list[Embedded]:
+    return [embedded(row.id, vector) for row, vector in zip(rows, cloud(len(rows), size), strict=True)]
 
 
 def numbers(tests: Sequence[ChosenTest]) -> list[int]:
@@ -130,9 +113,9 @@ def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], setti
 
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(80)
-    vectors = embedded(rows, cloud(80, 32))
-    chosen = choose(rubrics[DIMENSION], rows, vectors, settings(9))
-    again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
+    vectors = with_vectors(rows, 32)
+    chosen = choose(rubrics[DIMENSION], rows, vectors, selecting(9))
+    again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], selecting(9))
     assert chosen == again
     assert chosen.note == ""
     tests = chosen.rows
@@ -143,12 +126,12 @@ def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> Non
 
 def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(3)
-    vectors = embedded(rows, cloud(3, 8))
+    vectors = with_vectors(rows, 8)
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
-    tests = choose(rubrics[DIMENSION], rows, vectors, settings(9)).rows
+    tests = choose(rubrics[DIMENSION], rows, vectors, selecting(9)).rows
     assert numbers(tests) == [0, 2]
-    assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9)).rows[0].cluster == 0
-    assert choose(rubrics[DIMENSION], rows, [], settings(9)) == Computed(
+    assert choose(rubrics[DIMENSION], rows[:1], vectors, selecting(9)).rows[0].cluster == 0
+    assert choose(rubrics[DIMENSION], rows, [], selecting(9)) == Computed(
         [],
         f"no candidate of {DIMENSION} passed generation, validation and embedding",
     )
@@ -158,23 +141,21 @@ def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -
     """Below the threshold the picks are scikit-learn's own; there and above they are those of the blocks."""
     assert MANY == 50_000
     rows = candidates(200)
-    vectors = cloud(200, 64)
-    source = Rows({Candidate: rows[::-1], Embedded: embedded(rows, vectors)})
+    source = Rows({Candidate: rows[::-1], Embedded: with_vectors(rows, 64)})
     tests = {
-        many: SelectStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source).rows
+        many: SelectStage(rubrics[DIMENSION], selecting(20), many, block_rows=64).compute(source).rows
         for many in (199, 200, 201)
     }
-    exact = picked_by_sklearn(vectors, 20)
-    assert numbers(tests[201]) == exact
+    assert numbers(tests[201]) == picked_by_sklearn(cloud(200, 64), 20)
     assert tests[199] == tests[200] != tests[201]
     assert [test.id for test in tests[200]] == sorted({test.id for test in tests[200]}) and len(tests[200]) == 20
 
 
 def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(40)
-    vectors = embedded(rows, cloud(40, 8))
+    vectors = with_vectors(rows, 8)
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
-    stage = SelectStage(rubrics[DIMENSION], settings(45), 10, block_rows=7)
+    stage = SelectStage(rubrics[DIMENSION], selecting(45), 10, block_rows=7)
     chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}))
     assert numbers(chosen.rows) == [n for n in range(30) if n != 1]
     assert "29 distinct" in chosen.note
