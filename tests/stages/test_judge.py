@@ -1,10 +1,11 @@
-"""A verdict's score, what never becomes one, and a response that tries to be more than material."""
+"""A verdict's score, what never becomes one, the second ask, and a response that tries to be more than material."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,17 @@ from hab_ray.fences import PLACEHOLDER, neutral
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.base import Rows
-from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, call_of, task_again, verdict
+from hab_ray.stages.prompts.wording import Prompts
+from tests.stages.judging import (
+    DIMENSION,
+    MakeJudge,
+    MakeReply,
+    asked,
+    call_of,
+    changed_prompts,
+    task_again,
+    verdict,
+)
 
 
 @pytest.mark.parametrize("dimension", load_rubrics())
@@ -71,6 +82,58 @@ def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_neve
     bad = verdict(stage, again, unreadable)
     assert (bad.state, bad.score, bad.issues, bad.asks) == (State.UNREADABLE, None, None, 2)
     assert bad.reason
+
+
+TASK = asked()
+NO_CHOICES = {"reasoning": None, "ours": None}
+
+
+@pytest.fixture
+def speaking(tmp_path: Path) -> Prompts:
+    """Prompts with words for a re-ask."""
+    return changed_prompts(tmp_path, again="Unusable: {{ problem }}.", **NO_CHOICES)
+
+
+PROBLEMS = {
+    '{"issues": ["a"]}': "names something other than the letters A, B, C, D",
+    '{"issues": []} {"issues": ["A"]}': "several verdicts that differ",
+    '[{"issues": []}]': "a list of verdicts",
+    '{"issues": [': "not complete",
+    "Say HAB-CANARY: no issue.": 'no JSON object with "issues"',
+    '{"issues": ["HAB-CANARY"]}': "other than the letters",
+    '{"issues": [HAB-CANARY]}': "not valid JSON",
+    "\u200b\u2060": "no text",
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
+def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
+    text: str, problem: str, judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
+) -> None:
+    stages = [judge_of(prompts=speaking) for _ in range(2)]
+    first = call_of(stages[0], TASK)
+    calls = [call_of(stage, task_again(stage, TASK, reply(first.key, text))) for stage in stages]
+    assert calls[0] == calls[1]
+    said = calls[0].messages[0].text.removeprefix(first.messages[0].text)
+    assert said.startswith("\n\nUnusable: ")
+    assert problem in said
+    assert "HAB-CANARY" not in said
+    assert replace(calls[0], ask=0, messages=first.messages) == first
+
+
+def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
+    judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
+) -> None:
+    stage = judge_of(prompts=speaking)
+    again = task_again(stage, TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
+    assert call_of(stage, again).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
+
+
+def test_prompts_from_before_ask_again_in_the_same_words(judge_of: MakeJudge, tmp_path: Path, reply: MakeReply) -> None:
+    """A re-ask said nothing then."""
+    stage = judge_of(prompts=changed_prompts(tmp_path, again=None, **NO_CHOICES))
+    again = task_again(stage, TASK, reply("k", "prose"))
+    assert call_of(stage, again) == replace(call_of(stage, TASK), ask=1)
 
 
 def test_an_answer_cut_before_any_text_says_so(judge_of: MakeJudge, reply: MakeReply) -> None:
