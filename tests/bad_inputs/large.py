@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from tests.bad_inputs.cases import GOOD_SWEEP, RUBRIC, BadInput, writing
+from tests.bad_inputs.cases import GOOD_SWEEP, RUBRIC, BadInput, both, sweep_with, writing
 
 MEGABYTE = 1_000_000
 MEGABYTES = 20
@@ -177,42 +177,21 @@ FILES: dict[str, tuple[Callable[[str], Callable[[Path], object]], str, str]] = {
 }
 
 
-def _sweep_of(key: str, name: str) -> str:
-    sweep = dict(GOOD_SWEEP)
-    match key:
-        case "raters":
-            sweep |= {"raters": [name]}
-        case "variants":
-            sweep |= {"variants": {"subjects": [{"name": "other", "tests": name}]}}
-        case "responses":
-            sweep |= {"responses": name}
-            del sweep["subjects"]
-        case _:
-            sweep |= {key: name}
-    return yaml.safe_dump(sweep)
-
-
-def _with_sweep(make: Callable[[Path], object], sweep: str) -> Callable[[Path], object]:
-    def made(folder: Path) -> None:
-        make(folder)
-        (folder / "sweep.yaml").write_text(sweep, "utf-8")
-
-    return made
-
-
 def large_cases() -> Iterator[BadInput]:
     """Each file as it is imported; a file of tests also as a sweep names it."""
     for what, (make, kind, says) in FILES.items():
         name = f"given.{kind}"
         yield BadInput(f"import: {what}", make(name), ("import", "tests", name), (name, says))
         if kind != "json" and says != "UTF-8":
-            yield BadInput(
-                f"tests: {what}", _with_sweep(make(name), _sweep_of("tests", name)), TESTS, ("tests: ", name)
-            )
+            yield BadInput(f"tests: {what}", both(make(name), sweep_with(tests=name)), TESTS, ("tests: ", name))
     lines, bomb = _filled("given.jsonl", _GOOD + ', "x": "', "xy", tail='"}'), writing("given.parquet", zstd_bomb(100))
-    for key in ("responses", "raters", "variants"):
-        for huge, name in ((lines, "given.jsonl"), (bomb, "given.parquet")):
-            yield BadInput(f"{key}: {name}", _with_sweep(huge, _sweep_of(key, name)), TESTS, (name,))
+    for huge, name in ((lines, "given.jsonl"), (bomb, "given.parquet")):
+        for keys in (
+            {"responses": name, "subjects": None},
+            {"raters": [name]},
+            {"variants": {"subjects": [{"name": "other", "tests": name}]}},
+        ):
+            yield BadInput(f"{next(iter(keys))}: {name}", both(huge, sweep_with(**keys)), TESTS, (name,))
     for command in ("responses", "verdicts", "ratings"):
         yield BadInput(f"import {command}: a bomb", bomb, ("import", command, "given.parquet"), ("given.parquet",))
     yield from _sweep_cases()
@@ -233,6 +212,6 @@ def _sweep_cases() -> Iterator[BadInput]:
     def beside(folder: Path) -> None:
         source(folder)
         writing("given.jsonl", _GOOD + "}\n" + _GOOD.replace("prime", "odd") + "}")(folder)
-        writing("sweep.yaml", _sweep_of("tests", "given.jsonl"))(folder)
+        sweep_with(tests="given.jsonl")(folder)
 
     yield BadInput("a source record of 20 MB", beside, TESTS, ("given.jsonl.source.yaml", "at most"))
