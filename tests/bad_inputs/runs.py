@@ -92,12 +92,12 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
     return replace_it
 
 
-def _good_record(folder: Path) -> dict[str, Any]:
-    return dict(yaml.load((folder / RECORD).read_text("utf-8"), yaml.CSafeLoader))
-
-
 def _record(key: str, value: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / RECORD).write_text(with_value(_good_record(folder), key, value), "utf-8")
+    def edit(folder: Path) -> None:
+        good = yaml.load((folder / RECORD).read_text("utf-8"), yaml.CSafeLoader)
+        (folder / RECORD).write_text(with_value(good, key, value), "utf-8")
+
+    return edit
 
 
 def record_cases() -> Iterator[BadInput]:

@@ -7,7 +7,6 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
-from hab_simulator.accounts import SimulatedModel, SimulatedPrice
 from tests.simulator.batches import (
     PRICES,
     SOON,
@@ -125,14 +124,6 @@ async def test_batch_prices_of_a_model_and_of_an_account(start: Start) -> None:
     assert (await line.get("/_meter"))["batch"]["nanousd"] == (
         output * 3000 + other.usage.input_tokens * 500 + other.usage.output_tokens * 2000
     )
-
-
-def test_a_share_of_a_price_keeps_what_is_not_given() -> None:
-    price = SimulatedPrice(input=Decimal("0.1"), output=Decimal(3), cached=Decimal("0.01"))
-    assert price.times(Decimal("0.5")) == SimulatedPrice(
-        input=Decimal("0.05"), output=Decimal("1.5"), cached=Decimal("0.005")
-    )
-    assert SimulatedModel().price.times(Decimal("0.5")) == SimulatedPrice()
 
 
 async def test_a_body_sent_online_and_in_a_batch_has_one_label(start: Start) -> None:
