@@ -73,61 +73,6 @@ def test_every_way_to_end(kind: str, body: dict[str, Any], finish: Finish, text:
     assert answer.usage.input == 9
 
 
-@pytest.mark.parametrize(
-    ("kind", "usage", "expected"),
-    [
-        (
-            "openai",
-            {
-                "prompt_tokens": 2000,
-                "completion_tokens": 700,
-                "prompt_tokens_details": {"cached_tokens": 1024, "cache_write_tokens": 256},
-                "completion_tokens_details": {"reasoning_tokens": 600},
-            },
-            Usage(input=2000, cached=1024, cache_written=256, output=700, reasoning=600),
-        ),
-        (
-            "openai",
-            {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None},
-            Usage(3, output=4),
-        ),
-        ("openai", None, Usage()),
-        (
-            "anthropic",
-            {
-                "input_tokens": 50,
-                "cache_creation_input_tokens": 300,
-                "cache_read_input_tokens": 1000,
-                "output_tokens": 700,
-                "output_tokens_details": {"thinking_tokens": 600},
-            },
-            Usage(input=1350, cached=1000, cache_written=300, output=700, reasoning=600),
-        ),
-        (
-            "anthropic",
-            {"input_tokens": 3, "cache_read_input_tokens": None, "output_tokens": 4, "output_tokens_details": None},
-            Usage(3, output=4),
-        ),
-        (
-            "google",
-            {
-                "promptTokenCount": 2000,
-                "cachedContentTokenCount": 1024,
-                "candidatesTokenCount": 100,
-                "thoughtsTokenCount": 600,
-            },
-            Usage(input=2000, cached=1024, output=700, reasoning=600),
-        ),
-        ("google", {"promptTokenCount": 3, "candidatesTokenCount": 4}, Usage(3, output=4)),
-        ("google", None, Usage()),
-    ],
-)
-def test_usage_in_our_terms(kind: str, usage: object, expected: Usage) -> None:
-    body = {"openai": choice(), "anthropic": message(), "google": candidate()}[kind]
-    field = "usageMetadata" if kind == "google" else "usage"
-    assert reader(kind).read_chat({**body, field: usage}).usage == expected
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_usage_adds_up_to_the_vendors_bill(kind: str, play: Play) -> None:
     line, provider = await play(kind, {"models": {"m": {"thinking": "always", "cached": 1.0}}})

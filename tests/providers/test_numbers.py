@@ -32,6 +32,10 @@ def chat(prompt: int, completion: int, reasoning: int, total: int | None, **more
     return told | {"completion_tokens_details": {"reasoning_tokens": reasoning}} | more
 
 
+def gemini(prompt: int, candidates: int, **more: int) -> dict[str, int]:
+    return {"promptTokenCount": prompt, "candidatesTokenCount": candidates, **more}
+
+
 @pytest.mark.parametrize(
     ("kind", "usage", "output"),
     [
@@ -49,6 +53,44 @@ def test_reasoning_is_billed_beside_the_completion_where_the_vendor_or_the_sums_
     kind: str, usage: Any, output: int
 ) -> None:
     assert read(kind, usage).usage == Usage(input=12, output=output, reasoning=228)
+
+
+@pytest.mark.parametrize(
+    ("kind", "usage", "expected"),
+    [
+        (
+            OPENAI,
+            chat(2000, 700, 600, None, prompt_tokens_details={"cached_tokens": 1024, "cache_write_tokens": 256}),
+            Usage(input=2000, cached=1024, cache_written=256, output=700, reasoning=600),
+        ),
+        (
+            ANTHROPIC,
+            {
+                "input_tokens": 50,
+                "cache_creation_input_tokens": 300,
+                "cache_read_input_tokens": 1000,
+                "output_tokens": 700,
+                "output_tokens_details": {"thinking_tokens": 600},
+            },
+            Usage(input=1350, cached=1000, cache_written=300, output=700, reasoning=600),
+        ),
+        (
+            ANTHROPIC,
+            {"input_tokens": 3, "cache_read_input_tokens": None, "output_tokens": 4, "output_tokens_details": None},
+            Usage(3, output=4),
+        ),
+        (
+            GOOGLE,
+            gemini(2000, 100, cachedContentTokenCount=1024, thoughtsTokenCount=600),
+            Usage(2000, 1024, 0, 700, 600),
+        ),
+        (GOOGLE, gemini(3, 4), Usage(3, output=4)),
+        (OPENAI, {"prompt_tokens": 3, "completion_tokens": 4, "prompt_tokens_details": None}, Usage(3, output=4)),
+        *((kind, None, Usage()) for kind in (OPENAI, GOOGLE)),
+    ],
+)
+def test_usage_in_our_terms(kind: str, usage: Any, expected: Usage) -> None:
+    assert read(kind, usage).usage == expected
 
 
 def test_a_live_row_of_xais_batches_costs_what_xai_says() -> None:

@@ -157,6 +157,7 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
 @pytest.mark.parametrize(
     ("variants", "said"),
     [
+        ({"subjects": [{"name": "taken", "system": "x"}]}, "subjects: 'lab/a (taken)' appears 2 times"),
         ({"subjects": [{**TERSE, "sytem": "x"}]}, "variants.subjects.0.sytem: unknown key; did you mean 'system'?"),
         ({"judges": [{"name": "x"}]}, "variants.judges.0: changes nothing; give it `issues: reversed`"),
         ({"judges": [{"name": "x", "issues": "shuffled"}]}, "variants.judges.0.issues: Input should be"),
@@ -168,12 +169,8 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
     ],
 )
 def test_a_variant_that_cannot_be_is_refused_by_its_key(variants: dict[str, Any], said: str, resolved: Resolve) -> None:
-    assert said in refusal(resolved, variants)
-
-
-def test_a_variant_may_not_take_the_name_of_a_subject(resolved: Resolve) -> None:
-    taken = ["lab/a", {"model": "lab/b", "name": "lab/a (terse)"}]
-    assert "subjects: 'lab/a (terse)' appears 2 times" in refusal(resolved, {"subjects": [TERSE]}, subjects=taken)
+    subjects = ["lab/a", {"model": "lab/b", "name": "lab/a (taken)"}]
+    assert said in refusal(resolved, variants, subjects=subjects)
 
 
 @pytest.mark.parametrize(
