@@ -1,4 +1,4 @@
-"""Secrets: where they are read and sent; none reaches an error, an answer, a log or a URL, even where a vendor echoes it."""
+"""Secrets: where they are read and sent; none reaches an error, an answer, a log or a URL, even echoed by a vendor."""
 
 from __future__ import annotations
 
