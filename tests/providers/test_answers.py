@@ -9,7 +9,7 @@ import pytest
 
 from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.catalog.prices import Price
-from hab_ray.errors import BadUsage, CallError, ProviderError, RowError, TransientError
+from hab_ray.errors import BadUsage, ProviderError, RowError, TransientError
 from hab_ray.providers.http import json_object
 from hab_ray.providers.numbers import counters
 from tests.providers.conftest import KEY, KINDS, Hear, Play, candidate, chat_call, choice, entry, message, reader, send
@@ -98,40 +98,6 @@ def test_a_gateway_names_who_served() -> None:
     provider = reader("openai")
     assert provider.read_chat(choice() | {"provider": "Novita", "system_fingerprint": "fp"}).served_by == "Novita"
     assert provider.read_chat(choice() | {"system_fingerprint": "fp"}).served_by == "fp"
-
-
-@pytest.mark.parametrize(
-    ("kind", "status", "body", "words"),
-    [
-        ("openai", 400, {"error": {"message": "Flagged.", "code": "content_filter"}}, "Flagged."),
-        ("openai", 400, {"error": {"message": "Policy.", "code": "invalid_prompt"}}, "Policy."),
-        ("openai", 403, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
-        ("openai", 200, {"error": {"message": "Moderated", "metadata": {"reasons": ["x"]}}}, "Moderated"),
-        (
-            "anthropic",
-            400,
-            {"type": "error", "error": {"message": "Output blocked by content filtering policy"}},
-            "Output blocked by content filtering policy",
-        ),
-    ],
-)
-async def test_blocked_content_is_a_refusal_of_the_row(
-    kind: str, status: int, body: object, words: str, hear: Hear
-) -> None:
-    assert await hear(kind, status, body) == Answer(Finish.REFUSED, Usage(), "", text=words)
-
-
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        ({"error": {"message": "No credits", "code": 402}}, ProviderError),
-        ({"error": {"message": "Upstream", "code": 502}, "choices": []}, TransientError),
-        ({"error": {"message": "Upstream"}}, TransientError),
-    ],
-)
-async def test_an_error_under_http_200_is_an_error(body: object, expected: type[CallError], hear: Hear) -> None:
-    with pytest.raises(expected):
-        await hear("openai", 200, body)
 
 
 async def test_an_empty_error_field_beside_an_answer_is_none(hear: Hear) -> None:

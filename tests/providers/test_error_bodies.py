@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import Finish, Usage
+from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.errors import (
     CallError,
     FailureKind,
@@ -95,6 +95,7 @@ ACCOUNTS = [
         openai("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings", 403, None),
     ),
     (OPENAI, 402, openai("This request requires more credits, or fewer max_tokens.", 402, None)),
+    (OPENAI, 200, openai("No credits", 402, None)),
     (OPENAI, 429, openai("Over quota", None, "insufficient_quota")),
     (OPENAI, 400, openai("Billing hard limit", "billing_hard_limit_reached")),
     (ANTHROPIC, 402, anthropic("words", "billing_error")),
@@ -249,6 +250,8 @@ OF_THE_MODEL = [
     (GOOGLE, 429, exhausted("limit: 0, model: m", quota(PER_MINUTE))),
 ]
 FAULTS = [
+    (OPENAI, 200, openai("Upstream", 502) | {"choices": []}, TransientError, Kind.SERVER),
+    (OPENAI, 200, {"error": {"message": "Upstream"}}, TransientError, Kind.SERVER),
     (OPENAI, 408, openai("Timeout"), TransientError, Kind.TIMEOUT),
     (OPENAI, 409, openai("Locked"), TransientError, Kind.SERVER),
     (OPENAI, 500, openai("The model `m` does not exist here", None, "server_error"), TransientError, Kind.SERVER),
@@ -314,13 +317,17 @@ BLOCKS = [
     (OPENAI, 400, openai("This content was flagged for possible biology risk", "bio_policy")),
     (OPENAI, 400, openai("The request was rejected by a safety policy", "cyber_policy")),
     (OPENAI, 400, openai("Blocked by the safety systems", "misalignment_policy_violation")),
+    (OPENAI, 400, openai("Flagged.", "content_filter")),
+    (OPENAI, 400, openai("Policy.", "invalid_prompt")),
+    *((OPENAI, status, openai("Moderated", metadata={"reasons": ["x"]})) for status in (403, 200)),
+    (ANTHROPIC, 400, anthropic("Output blocked by content filtering policy")),
 ]
 
 
 @pytest.mark.parametrize(("kind", "status", "body"), BLOCKS)
-async def test_one_rows_safety_block_is_an_answer(kind: str, status: int, body: object, hear: Hear) -> None:
-    answer = await hear(kind, status, body)
-    assert (answer.finish, answer.usage) == (Finish.REFUSED, Usage()) and answer.text
+async def test_one_rows_safety_block_is_an_answer(kind: str, status: int, body: Any, hear: Hear) -> None:
+    said = body["error"] if kind == XAI else body["error"]["message"]
+    assert await hear(kind, status, body) == Answer(Finish.REFUSED, Usage(), "", text=said)
 
 
 async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_known(hear: Hear) -> None:
