@@ -19,6 +19,7 @@ def blocked_prompt(reason: str) -> dict[str, Any]:
     return {"promptFeedback": {"blockReason": reason}, "usageMetadata": {"promptTokenCount": 9}, "modelVersion": "m-1"}
 
 
+OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 OK, CUT, NO, NONE = Finish.OK, Finish.TRUNCATED, Finish.REFUSED, Finish.EMPTY
 STOPS = {
     "openai": [
@@ -104,15 +105,12 @@ async def test_an_empty_error_field_beside_an_answer_is_none(hear: Hear) -> None
     assert (await hear("openai", 200, choice() | {"error": None})).text == "Hello."
 
 
-@pytest.mark.parametrize("reason", ["error", "abort"])
-def test_an_answer_broken_off_by_the_server_is_no_answer(reason: str) -> None:
-    with pytest.raises(TransientError):
-        reader("openai").read_chat(choice(reason=reason))
-
-
-def test_an_account_closed_in_the_answer_stops_the_provider() -> None:
+def test_what_the_server_broke_off_or_closed_is_no_answer() -> None:
+    for reason in ("error", "abort"):
+        with pytest.raises(TransientError):
+            reader(OPENAI).read_chat(choice(reason=reason))
     with pytest.raises(ProviderError):
-        reader("google").read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
+        reader(GOOGLE).read_chat(candidate(None, "PUP_LIMITED_DISABLED"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -151,10 +149,6 @@ def test_vectors_of_servers_that_ignore_the_encoding() -> None:
     data = [{"index": 1, "embedding": [0.0, 2.0]}, {"index": 0, "embedding": "AACAPwAAAAA="}]
     answer = reader("openai").read_embeddings({"data": data, "model": "m-1"}, 2)
     assert answer.vectors == (b"\0\0\x80\x3f\0\0\0\0", b"\0\0\0\0\0\0\0\x40")
-
-
-OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
-HUGE = 10**30
 
 
 def body(kind: str, usage: Any) -> dict[str, Any]:
@@ -258,6 +252,7 @@ def test_a_price_that_the_vendor_states_is_carried(more: Any, nanousd: int | Non
     assert read(OPENAI, chat(9, 5, 0, 14) | more).stated_nanousd == nanousd
 
 
+HUGE = 10**30
 BAD = [-1, HUGE, 1e30, 2.5, True, False, "5", "1" * 50, [3], {"n": 1}, float("nan"), float("inf"), -float("inf")]
 FIELDS: list[tuple[str, str, dict[str, Any]]] = [
     (OPENAI, "prompt_tokens", {}),
