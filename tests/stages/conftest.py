@@ -13,10 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog.models import Model, ModelEntry
-from hab_ray.config.sections import Judge, Select
+from hab_ray.config.sections import Judge, Select, Validate
 from hab_ray.rows import Candidate, Embedded, State
 from hab_ray.rubric import Rubric, load_rubrics, read_library
 from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from tests.stages.judging import DIMENSION, MakeJudge
 
@@ -56,6 +57,17 @@ def judge_of(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> Make
 
 
 @pytest.fixture
+def validator_of(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeValidator:
+    """Makes a validator: `validator_of(rubric or dimension, prompts=...)`."""
+
+    def make(rubric: Rubric | str = DIMENSION, prompts: Prompts = prompts) -> ValidateStage:
+        own = rubrics[rubric] if isinstance(rubric, str) else rubric
+        return ValidateStage(own, prompts, model, Validate(model=model.name, keep=1000))
+
+    return make
+
+
+@pytest.fixture
 def one_blas_thread() -> Iterator[None]:
     """As executors compute."""
     with threadpool_limits(limits=1):
@@ -75,8 +87,15 @@ def reply() -> Callable[..., Reply]:
     return make
 
 
+MakeValidator = Callable[..., ValidateStage]
+
+
+def candidate(number: int = 0, prompt: str = "What shall I do?", context: str = "") -> Candidate:
+    return Candidate(f"c{number:03d}", DIMENSION, State.OK, prompt, context, "theme", "", "k")
+
+
 def candidates(count: int) -> list[Candidate]:
-    return [Candidate(f"c{n:03d}", DIMENSION, State.OK, f"prompt {n}", "", "", "", "k") for n in range(count)]
+    return [candidate(n, f"prompt {n}") for n in range(count)]
 
 
 def embedded(id: str, vector: ArrayLike, state: State = State.OK) -> Embedded:

@@ -7,13 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Validate
 from hab_ray.fences import FENCE_VERSION
-from hab_ray.rows import Candidate, State, Verdict
+from hab_ray.rows import State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
-from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from tests.stages.conftest import MakeValidator, candidate
 from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, verdict
 
 Read = Callable[[Rubric, Prompts, object], Verdict]
@@ -103,12 +101,12 @@ def test_imported_wording_is_no_assessment_either(rubrics: dict[str, Rubric], pr
 
 
 def test_a_validation_that_repeats_the_request_has_no_score(
-    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+    rubrics: dict[str, Rubric], versioned: Prompts, validator_of: MakeValidator, reply: MakeReply
 ) -> None:
-    rubric = rubrics[DIMENSION]
-    stage = ValidateStage(rubric, versioned, model, Validate(model="m", keep=1))
-    candidate = Candidate("c", DIMENSION, State.OK, "What shall I do?", "", "theme", "", "k")
-    examples = rubric.validation.examples if rubric.validation else ()
+    validation = rubrics[DIMENSION].validation
+    examples = validation.examples if validation else ()
     for said in ("one or two sentences", *(example.assessment for example in examples)):
-        row = stage.parse(candidate, reply("k", json.dumps({"assessment": said, "deductions": []})))
+        row = validator_of(prompts=versioned).parse(
+            candidate(), reply("k", json.dumps({"assessment": said, "deductions": []}))
+        )
         assert (row.state, row.score) == (State.UNREADABLE, None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
+from hab_ray.calls import ChatCall, Failure, Finish, Outcome
 from hab_ray.catalog.models import Model, Sampling
 from hab_ray.config.sections import Generate
 from hab_ray.errors import FailureKind
@@ -19,8 +19,8 @@ from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import CandidateTask, GenerateStage
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.selection.duplicates import without_duplicates
+from tests.stages.judging import MakeReply
 
-MakeReply = Callable[..., Reply]
 MakeStage = Callable[..., GenerateStage]
 PLAIN, IN_PROMPT = "ask_clarifying_questions", "correct_misinformation"
 

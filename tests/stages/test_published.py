@@ -7,15 +7,12 @@ import time
 import pytest
 
 from hab_ray.calls import Finish
-from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Validate
-from hab_ray.rows import Candidate, State
+from hab_ray.rows import State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Again
-from hab_ray.stages.method.validate import ValidateStage
-from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.replies.published import loose_total, loose_verdict, numbered_queries, tagged_score
 from hab_ray.stages.replies.reading import Unreadable
+from tests.stages.conftest import MakeValidator, candidate
 from tests.stages.judging import (
     DIMENSION,
     MakeJudge,
@@ -171,15 +168,13 @@ def test_a_total_of_another_kind_is_no_score(inside: str) -> None:
 
 
 def test_a_validation_is_read_by_the_rubrics_reading(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: MakeReply
+    rubrics: dict[str, Rubric], validator_of: MakeValidator, reply: MakeReply
 ) -> None:
     found = []
     for reading in ("strict", "published"):
         user = {"user": ["Rate ", {"value": "prompt"}]}
         rubric = with_imported_wording(rubrics[DIMENSION], reading=reading, validation=user)
-        stage = ValidateStage(rubric, prompts, model, Validate(model=model.name, keep=1))
-        candidate = Candidate("c", DIMENSION, State.OK, "p", "", "theme", "", "k")
-        row = stage.parse(candidate, reply("k", "<score>900</score> or <score>100</score>"))
+        row = validator_of(rubric).parse(candidate(), reply("k", "<score>900</score> or <score>100</score>"))
         found.append((row.state, row.score))
     assert found == [(State.UNREADABLE, None), (State.OK, 900)]
 
