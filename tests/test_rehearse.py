@@ -30,7 +30,7 @@ from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import RehearsalPlace, rehearsing
 from hab_ray.rehearse.profile import Play, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
-from hab_ray.rehearse.trouble import Trouble, load_trouble
+from hab_ray.rehearse.trouble import Trouble, load_settings
 from hab_ray.rehearse.truth import Truth
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
@@ -441,7 +441,7 @@ def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypa
     assert len(work.sweep.subjects) == 20
     assert {work.models[s.model].entry.provider for s in work.sweep.subjects} == {"openai", "anthropic", "google"}
     assert all(wants_batch(work, shard, together=1) for shard in work.shards())
-    trouble = load_trouble(JOBS / "nightmare.yaml")
+    trouble = load_settings(Trouble, "--faults", JOBS / "nightmare.yaml")
     profile = profile_of(work, Play(trouble=trouble))
     assert profile.batch_faults == trouble.batches and profile.batch.lines.failed == 0.03
     assert profile.accounts["openai"].models["gpt-6-luna"].batch_queue_tokens == 400_000

@@ -13,6 +13,7 @@ import typer
 from hab_ray.catalog.addresses import checked_url
 from hab_ray.cli.ending import is_interactive
 from hab_ray.drafting.answers import (
+    NONE,
     Answers,
     OwnEndpoint,
     catalogue_models,
@@ -27,7 +28,6 @@ from hab_ray.drafting.examples import Examples
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
-_NONE = "-"
 _AT_ENDPOINT = "Which models at this endpoint (by its own names, separated by commas)"
 _HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
@@ -88,15 +88,15 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
     if url is None:
         return catalogue_models(given), None
     if options.models and options.endpoint:
-        like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
+        like, key_env = vendor_like(options.like or NONE), variable(options.key_env or NONE)
     else:
         like = _given_or_asked(
             options.like,
             "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)",
-            _vendor,
-            _NONE,
+            vendor_like,
+            NONE,
         )
-        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable, _NONE)
+        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", variable, NONE)
     if like is not None and options.price is None:  # the vendor's prices apply
         endpoint = OwnEndpoint(url, like, key_env)
         return _behind(endpoint, given, bool(options.models), examples), endpoint
@@ -168,14 +168,6 @@ def _names(text: str, example: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"type at least one, such as {example}")
     return names
-
-
-def _vendor(text: str) -> str | None:
-    return None if text.strip() == _NONE else vendor_like(text.strip())
-
-
-def _variable(text: str) -> str | None:
-    return None if text.strip() == _NONE else variable(text.strip())
 
 
 def _given_or_asked(

@@ -10,12 +10,13 @@ from datetime import date
 from pydantic import ValidationError
 
 from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import Catalog, Purpose, folder_name, load_catalog
+from hab_ray.catalog.models import Catalog, Purpose, load_catalog
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import causes_of
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 MAX_TESTS = 100_000
+NONE = "-"
 _PRICE = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 # Pairs of a chat model that writes and scores candidates, and an embedding model. The first chat model is the paper's
 # and accepts its temperature of 1.4.
@@ -147,8 +148,10 @@ def number_of_tests(given: str) -> int | None:
     return int(digits)
 
 
-def variable(given: str) -> str:
-    """Check the name of an environment variable. The ConfigError does not repeat it: it may be the key itself."""
+def variable(given: str) -> str | None:
+    """Read the name of an environment variable, "-" for none. The ConfigError does not repeat it: it may be the key."""
+    if (given := given.strip()) == NONE:
+        return None
     if not _VARIABLE.fullmatch(given):
         raise ConfigError(
             "key: this is not the name of an environment variable (capital letters, digits and _). Keys never go into "
@@ -168,19 +171,11 @@ def price_of(given: str) -> UsdPrice:
         raise ConfigError(f"price: {causes_of(error)}") from None
 
 
-def vendor_like(given: str) -> str:
-    """Check that the catalogue has a vendor of this name; return it."""
+def vendor_like(given: str) -> str | None:
+    """Read the name of a vendor of the catalogue, "-" for none."""
+    if (given := given.strip()) == NONE:
+        return None
     vendors = load_catalog().vendors
     if given not in vendors:
         raise ConfigError(f"like: the catalogue has no vendor {given!r}; it has {', '.join(vendors)}")
     return given
-
-
-def sweep_name(stem: str) -> str:
-    """Return the name of the sweep in a file with this stem."""
-    return folder_name(stem.lower())
-
-
-def key_variables() -> dict[str, str]:
-    """Return the key variable of each provider of the catalogue that needs a key."""
-    return {name: entry.key_env for name, entry in load_catalog().providers.items() if entry.key_env}

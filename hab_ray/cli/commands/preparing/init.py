@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
+from hab_ray.catalog.models import folder_name, load_catalog
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.answers import key_variables, sweep_name
 from hab_ray.drafting.examples import Examples
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
@@ -42,10 +42,10 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     if path.exists():
         raise ConfigError(f"{path}: the file exists; give another name, such as {path.stem}-2.yaml")
     now = datetime.now(UTC)
-    keys = key_variables()
+    keys = {name: entry.key_env for name, entry in load_catalog().providers.items() if entry.key_env}
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     examples = Examples(with_key, now.date())
-    answers = collect_answers(sweep_name(path.stem), options, list(load_rubrics()), examples)
+    answers = collect_answers(folder_name(path.stem.lower()), options, list(load_rubrics()), examples)
     makers = answers.makers(with_key, now.date()) if answers.tests else None
     file = shell_path(path)
     work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)

@@ -23,7 +23,7 @@ from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
-from hab_ray.rehearse.trouble import Trouble, load_trouble
+from hab_ray.rehearse.trouble import Trouble, load_settings
 from hab_ray.report import write_report
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.sweep.options import Options
@@ -141,7 +141,7 @@ def command(
         seed=seed,
         latency=LognormalLatency(mean_s=latency) if latency > 0 else NoLatency(),
         turnaround_s=turnaround,
-        trouble=load_trouble(faults) if faults else Trouble(),
+        trouble=load_settings(Trouble, "--faults", faults),
         judge_error=judge_error,
     )
     now = datetime.now(UTC)
