@@ -2,7 +2,7 @@
 
 A format is a module of `hab_ray.exchange.formats` with the format's name (_ for -), or an entry point of the group
 `hab_ray.formats` in another distribution. Each has a function `write(run, sharing, folder)`, which writes files into
-the folder and returns their `Contents`. `hab_ray.exchange.tidy` provides the rows as tables.
+the folder and returns the number of rows in each. `hab_ray.exchange.tidy` provides the rows as tables.
 """
 
 from __future__ import annotations
@@ -39,6 +39,6 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     write = FORMATS.load(form, FunctionType)
     refuse_full(folder)
     with new_folder(folder, ".hab-export-") as unfinished:
-        contents = write(run, sharing, unfinished)
-        (unfinished / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
+        rows = write(run, sharing, unfinished)
+        (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
