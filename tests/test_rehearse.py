@@ -24,11 +24,10 @@ from hab_ray.location import Location
 from hab_ray.planning.preflight import preflight
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
-from hab_ray.rehearse.deductions import PAPER, deductions_of
 from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.place import RehearsalPlace, rehearsing
-from hab_ray.rehearse.profile import Play, played_as, profile_of
+from hab_ray.rehearse.profile import PAPER, Play, deductions_of, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
 from hab_ray.rehearse.trouble import Trouble, load_settings
 from hab_ray.rehearse.truth import Truth

@@ -15,6 +15,7 @@ from hab_ray.cli.ending import is_interactive
 from hab_ray.drafting.answers import (
     NONE,
     Answers,
+    Examples,
     OwnEndpoint,
     catalogue_models,
     dimensions_of,
@@ -24,7 +25,6 @@ from hab_ray.drafting.answers import (
     variable,
     vendor_like,
 )
-from hab_ray.drafting.examples import Examples
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")

@@ -20,9 +20,8 @@ from hab_ray.analysis import shifts
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
-from hab_ray.rehearse.deductions import PAPER
 from hab_ray.rehearse.perform import perform
-from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.profile import PAPER, Play
 from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.resources import bundled
 from hab_ray.results import open_run

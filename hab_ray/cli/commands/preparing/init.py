@@ -16,7 +16,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.examples import Examples
+from hab_ray.drafting.answers import Examples
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -46,7 +46,7 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     examples = Examples(with_key, now.date())
     answers = collect_answers(folder_name(path.stem.lower()), options, list(load_rubrics()), examples)
-    makers = answers.makers(with_key, now.date()) if answers.tests else None
+    makers = examples.makers(answers) if answers.tests else None
     file = shell_path(path)
     work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)
     cost = _cost(make_plan(work))
