@@ -276,7 +276,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def choose_anew(stage: Stage) -> None:
     """Write candidates and tests anew, from the replies that are in the store."""
-    work, replies = stage.work, Store(open_folder(stage.place.store))
+    work, replies = stage.work, Store(open_folder(stage.work.sweep.store))
     for shard in work.shards():
         if shard.stage == "generate":
             work.write(shard, work.settled(shard, work.tasks(shard), replies).rows)
