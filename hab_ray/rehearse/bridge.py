@@ -1,7 +1,7 @@
 """Checks the comparison of judges with an earlier study's, recomputed from planted verdicts and rating files.
 
-It checks shifts with their intervals, shares of equal scores, kappas and score maps in the run's table and files. The
-intervals of maps come from random draws, so only their presence is checked.
+It checks shifts with their intervals, shares of equal scores, kappas and score maps. The intervals of maps come from
+random draws, so only their presence is checked.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
-from itertools import groupby, product
+from itertools import product
 from statistics import mean
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.bridge import bridge
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, all_same, figures_of, mean_of
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
-from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State
-from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
+from hab_ray.rows import Rater, Response, State
 from hab_ray.work import Work, given_ratings, given_rows
 from hab_simulator import TrueAnswer
 
@@ -83,18 +81,7 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
         expected = {key: line for judges, own in cells.items() for key, line in compute(*judges, own)}
         lines += len(expected)
         wrong += _unequal(name, shown, expected)
-    return Checked(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
-
-
-def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
-    found = summary.bridge
-    for row, file, rows in (
-        (Shift, SHIFTS, found.shifts),
-        (IssueShift, ISSUE_SHIFTS, found.issues),
-        (ScoreMap, SCORE_MAPS, found.maps),
-    ):
-        if list(work.run.read(row, file)) != list(rows):
-            yield f"{file} holds other lines than the table of judges now and then"
+    return Checked(lines, tuple(wrong))
 
 
 def _unequal(name: str, found: _Lines, expected: _Lines) -> Iterator[str]:
@@ -226,19 +213,3 @@ def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]
 
 def _level(score: float | None) -> str:
     return "mean" if score is None else f"{score:.6f}"
-
-
-def _wrong_table(summary: Summary) -> Iterator[str]:
-    """Check that the report's table has each line under its earlier judge, and each figure under its judge."""
-    links = {link.rater: link for link in bridge(summary)}
-    by_rater = groupby(summary.bridge.shifts, lambda shift: shift.rater)
-    if any(list(links[rater].shifts) != list(own) if rater in links else True for rater, own in by_rater):
-        yield "the table of judges now and then has other shifts than were found"
-    issues = {(each.rater, each.dimension, each.issue, each.judge): each for each in summary.bridge.issues}
-    for link in links.values():
-        for (cell, shown), (place, judge) in product(link.kappas.items(), enumerate(link.judges)):
-            if shown[place] != issues.get((link.rater, *cell, judge)):
-                yield f"the table of judges now and then has another kappa for {judge}, {', '.join(cell)}"
-        for line in link.maps:
-            if any(level.judge != line.judge for level in (*line.levels, line.mean)) or line.mean.score is not None:
-                yield f"the table of judges now and then has another map for {line.judge}"

@@ -33,19 +33,15 @@ from hab_ray.analysis.tables.robustness import (
 from hab_ray.catalog.prices import NANO
 from hab_ray.rehearse.figures import all_same, same
 from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
-from hab_ray.results import Run
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.records import RecordKind, read_table
 
 _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
-_TWICE = "twice the tests"
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
 Components = Mapping[str, Fraction | None]
 CompleteMarks = Mapping[tuple[str, str, str], Fraction]
 # Factor on the tests, number of judges, and added replicates.
 _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
     GIVEN: lambda judges: (1, judges, 0),
-    _TWICE: lambda judges: (2, judges, 0),
+    "twice the tests": lambda judges: (2, judges, 0),
     "four times the tests": lambda judges: (4, judges, 0),
     "one judge more": lambda judges: (1, judges + 1, 0),
     "twice the judges": lambda judges: (1, 2 * judges, 0),
@@ -173,8 +169,6 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
             if not same(row.usd, dollars := _dollars(summary, row, row.making_usd)):
                 yield f"{row.name} in {dimension} costs {row.usd}, expected {dollars and float(dollars)}"
-    if len(dimensions) == len(summary.run.dimensions):
-        yield from _wrong_making(summary, [designs[dimension, _TWICE].making_usd for dimension in dimensions])
     for name in (name for dimension, name in designs if dimension == OVERALL):
         parts = [designs[dimension, name] for dimension in dimensions]
         whole, usd = designs[OVERALL, name], [part.usd for part in parts if part.usd is not None]
@@ -183,30 +177,6 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
         wanted_usd = sum(usd) if len(usd) == len(parts) else None
         if not all_same((whole.difference_error, whole.usd), (wanted_error, wanted_usd)):
             yield f"{name} overall does not follow from {name} in each dimension"
-
-
-def _wrong_making(summary: Summary, found: Sequence[float | None]) -> Iterator[str]:
-    """Yield a problem unless the tests of all dimensions cost what the store has for calls before the first answer."""
-    run = summary.run
-    wanted = None if run.record.sweep.gives_tests else Fraction(_paid_for_tests(run), NANO)
-    total = None if None in found else sum(each or 0.0 for each in found)
-    if not same(total, wanted):
-        yield f"making as many tests again costs {total}, expected {wanted and float(wanted)}"
-
-
-def _paid_for_tests(run: Run) -> int:
-    """Return the cost of all calls that candidates and validations name, and of all embeddings in the store."""
-    views = [f"{view}/{dimension}.parquet" for view in ("candidates", "validations") for dimension in run.dimensions]
-    folder, store = open_folder(run.location), open_folder(run.location.follow(run.record.store or "store"))
-    tables = (read_table(view, folder.get(view), ["reply_key"]) for view in views if folder.exists(view))
-    keys = {key for table in tables for key in table["reply_key"].to_pylist()}
-    costs: dict[str, int] = {}
-    for kind in RecordKind:
-        for name in store.list(kind):
-            table = read_table(name, store.get(name), ["key", "cost_nanousd"])
-            of = zip(table["key"].to_pylist(), table["cost_nanousd"].to_pylist(), strict=True)
-            costs |= {key: cost for key, cost in of if kind is RecordKind.EMBEDDINGS or key in keys}
-    return sum(costs.values())
 
 
 def _dollars(summary: Summary, row: Generalised, making: float | None) -> Fraction | None:
