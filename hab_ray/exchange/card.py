@@ -30,6 +30,7 @@ def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> s
     head: dict[str, Any] = {"license": stated, "pretty_name": title, "tags": ["hab_ray"]}
     if tables := [name for name in rows if name.endswith(".parquet")]:
         head["configs"] = [{"config_name": name.removesuffix(".parquet"), "data_files": name} for name in tables]
+    others = [rater for rater in run.raters if rater not in run.panel]
     lines = [
         f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n",
         f"# {_text(title)}\n",
@@ -39,7 +40,7 @@ def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> s
         *(f"| {name} | {count:,} |" for name, count in rows.items()),
         "\n## Who was asked\n",
         f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
-        *_further_raters(run),
+        *([f"- further raters, in no score: {_names(others)}"] if others else []),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
         f"- {standing_of(run.record).summary}",
         *(f"- {_text(note)}" for note in [sample_told(run.record.sweep.responses, run.record.drawn)] if note),
@@ -71,12 +72,6 @@ def _names(names: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
-
-
-def _further_raters(run: Run) -> Iterator[str]:
-    others = [rater for rater in run.raters if rater not in run.panel]
-    if others:
-        yield f"- further raters, in no score: {_names(others)}"
 
 
 def warnings(run: Run) -> Iterator[str]:

@@ -167,7 +167,7 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
             wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
             if any(error is not None and not same(error, w) for error, w in zip(errors, wanted_errors, strict=True)):
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
-            if not same(row.usd, dollars := _dollars(summary, row, row.making_usd)):
+            if not same(row.usd, dollars := _dollars(summary, row)):
                 yield f"{row.name} in {dimension} costs {row.usd}, expected {dollars and float(dollars)}"
     for name in (name for dimension, name in designs if dimension == OVERALL):
         parts = [designs[dimension, name] for dimension in dimensions]
@@ -179,8 +179,8 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
             yield f"{name} overall does not follow from {name} in each dimension"
 
 
-def _dollars(summary: Summary, row: Generalised, making: float | None) -> Fraction | None:
-    """Return the cost of a design's answers and verdicts beyond the run's, at the run's mean costs, and of `making`."""
+def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
+    """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests."""
     run, asked = summary.run, summary.settings
     tables = (table(dimension=row.dimension, columns=["cost_nanousd"]) for table in (run.responses, run.verdicts))
     bills = [[cost for cost in table["cost_nanousd"].to_pylist() if cost is not None] for table in tables]
@@ -190,7 +190,7 @@ def _dollars(summary: Summary, row: Generalised, making: float | None) -> Fracti
     answers = len(run.subjects) * len(asked.tests[row.dimension]) * asked.samples
     verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
     answer, verdict = (Fraction(sum(own), len(own)) for own in bills)
-    return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(making or 0.0)
+    return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(row.making_usd or 0.0)
 
 
 def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:

@@ -169,7 +169,13 @@ def as_csv(table: PaperTable) -> str:
 def as_json(table: PaperTable) -> str:
     """Return an object with the unit, the column titles by key, the notes, and one object per row."""
     keys = [column.key for column in table.columns]
-    rows = [{key: _json_value(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
+    rows = [
+        {
+            key: cell._asdict() if isinstance(cell, Estimate | Span) else cell
+            for key, cell in zip(keys, row, strict=True)
+        }
+        for row in table.rows
+    ]
     whole = {
         "table": table.name,
         "caption": table.caption,
@@ -280,7 +286,3 @@ def _csv_values(cell: Cell, width: int) -> Iterator[str | int | float]:
         case _:
             values = (cell, *[None] * (width - 1))
     return ("" if value is None else value for value in values)
-
-
-def _json_value(cell: Cell) -> object:
-    return cell._asdict() if isinstance(cell, Estimate | Span) else cell

@@ -55,7 +55,12 @@ class _LogBuilder:
         from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
 
         transcripts = list(self.run.transcripts(self.dimension, self.subject))
-        samples = [sample for transcript in transcripts for sample in self._samples(transcript)]
+        samples = [
+            self._sample(transcript.test, answer, answer.response)
+            for transcript in transcripts
+            for answer in transcript.answers
+            if answer.response is not None
+        ]
         spec = EvalSpec(
             created=self.run.record.started.isoformat(),
             task=f"hab_ray/{self.dimension}",
@@ -82,11 +87,6 @@ class _LogBuilder:
             if row["mean"] is not None:
                 metric = EvalMetric(name=METRIC, value=row["mean"])
                 yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
-
-    def _samples(self, transcript: Transcript) -> Iterator[EvalSample]:
-        for answer in transcript.answers:
-            if answer.response is not None:
-                yield self._sample(transcript.test, answer, answer.response)
 
     def _sample(self, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
         """Return a sample. Texts that are not shared are empty (Inspect allows no null) and named in the metadata."""

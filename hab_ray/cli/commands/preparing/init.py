@@ -47,7 +47,7 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     examples = Examples(with_key, now.date())
     answers = collect_answers(folder_name(path.stem.lower()), options, list(load_rubrics()), examples)
     makers = examples.makers(answers) if answers.tests else None
-    file = shell_path(path)
+    file = shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))  # no option of a shell command
     work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)
     cost = _cost(make_plan(work))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,11 +61,6 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
         say(str(problem), "yellow")
     say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
-
-
-def shell_path(path: Path) -> str:
-    """Return a path as an argument of a shell command: quoted, and not mistaken for an option."""
-    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def _work(text: str, path: Path, now: datetime) -> Work:
