@@ -233,20 +233,13 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
         }
         for letter in points:
             rates = by_test({answer: each[letter] for answer, each in named.items()})
-            rate = float(mean(rates.values())) if rates else None
+            figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
             lost = float(costs[letter] / total) if (total := sum(costs.values(), Fraction(0))) else None
             row = found.get((subject, dimension, judge, letter))
-            if row is None or not all_same((row.rate, row.lost), (rate, lost)):
-                shown = None if row is None else (row.rate, row.lost)
-                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {(rate, lost)}"
-                continue
-            figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
-            if not all_same((row.low, row.high), (figures.low, figures.high)):
-                ends = (figures.low, figures.high)
-                shown = (row.low, row.high)
-                yield (
-                    f"the interval of issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {ends}"
-                )
+            shown = row and (row.rate, row.low, row.high, row.lost)
+            wanted = (figures.mean, figures.low, figures.high, lost)
+            if not all_same(shown or (), wanted):
+                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {wanted}"
     for dimension in run.dimensions:
         by_panel = {subject: reader.named(subject, dimension, run.panel) for subject in run.subjects}
         for letter in summary.rubrics[dimension].issue_letters():

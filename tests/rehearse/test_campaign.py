@@ -447,7 +447,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "sides of what is declared swapped": (then(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
     "ends of what is declared swapped": (then(declared, "difference_of", ends_swapped), "has the interval"),
-    "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the interval of issue"),
+    "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), ", by first is ("),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
     "rates that are not corrected": (put(issues, "false_discovery_control", lambda given: given), "q of issue"),
