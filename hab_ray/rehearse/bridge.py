@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
-from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, all_same, figures_of, mean_of
+from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
 from hab_ray.rows import Rater, Response, State
@@ -57,9 +57,7 @@ class _Cell:
         return {test: pairs for test, pairs in both.items() if pairs}
 
 
-_Figures = Sequence[float | None]
-_Line = tuple[tuple[str, ...], _Figures]
-_Lines = dict[tuple[str, ...], _Figures]
+_Line = tuple[tuple[str, ...], Numbers]
 _Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
 
 
@@ -69,26 +67,19 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
         return NOTHING
     cells = _cells(work, truth)
     found = summary.bridge
-    shifts: _Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
-    issues: _Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
-    maps: _Lines = {
+    shifts: Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
+    issues: Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
+    maps: Lines = {
         (each.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
         for each in found.maps
     }
-    checks = (("judges now and then", shifts, _shifts), ("kappa", issues, _kappas), ("map", maps, _maps))
+    checks = (("the shift", shifts, _shifts), ("kappa", issues, _kappas), ("the map", maps, _maps))
     lines, wrong = 0, list[str]()
     for name, shown, compute in checks:
         expected = {key: line for judges, own in cells.items() for key, line in compute(*judges, own)}
         lines += len(expected)
-        wrong += _unequal(name, shown, expected)
+        wrong += unequal(name, shown, expected, _ROUNDING)
     return Checked(lines, tuple(wrong))
-
-
-def _unequal(name: str, found: _Lines, expected: _Lines) -> Iterator[str]:
-    for key in sorted(found.keys() | expected.keys()):
-        shown = found.get(key)
-        if shown is None or key not in expected or not all_same(shown, expected[key], _ROUNDING):
-            yield f"{name}: {', '.join(key)}: {shown}, expected {expected.get(key)}"
 
 
 def _cells(work: Work, truth: Truth) -> _Cells:
@@ -163,7 +154,7 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
         yield (rater, judge, OVERALL), _line(list(cells.values()), mean_of(parts), both)
 
 
-def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> _Figures:
+def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> Numbers:
     """Return the figures of a line in the order of `Shift`."""
     now, then = (float(side) for side in sides) if sides else (None, None)
     readings = sum(cell.readings for cell in cells)

@@ -31,7 +31,7 @@ from hab_ray.analysis.tables.robustness import (
     robustness,
 )
 from hab_ray.catalog.prices import NANO
-from hab_ray.rehearse.figures import all_same, same
+from hab_ray.rehearse.figures import Lines, all_same, same, unequal
 from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
 
 _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
@@ -51,7 +51,8 @@ _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
 
 def wrong_robustness(reader: RunReader) -> Iterator[str]:
     """Yield wrong means and ranks under each alternative."""
-    run, found = reader.run, {(r.name, r.subject): r for r in robustness(reader.summary) if r.kind == RANK}
+    run, rows = reader.run, robustness(reader.summary)
+    found: Lines = {(row.name, row.subject or ""): (row.value, row.rank) for row in rows if row.kind == RANK}
 
     @cache
     def named(subject: str, dimension: str) -> Sequence[Named]:
@@ -62,19 +63,16 @@ def wrong_robustness(reader: RunReader) -> Iterator[str]:
         **{f"without {judge}": _without(reader, judge) for judge in run.panel if len(run.panel) > 1},
         **{name: _by_points(reader, name, named) for name in (NO_FLOOR, ONE_POINT, ANY_ISSUE)},
     }
-    known = {subject for _, subject in found}
+    wanted: Lines = {}
     for name, marks in ways.items():
         means = {}
-        for subject in known:
-            parts = [list(by_test(marks(subject or "", dimension)).values()) for dimension in run.dimensions]
+        for subject in {subject for _, subject in found}:
+            parts = [list(by_test(marks(subject, dimension)).values()) for dimension in run.dimensions]
             means[subject] = mean([mean(part) for part in parts]) if all(parts) else None
-        for subject, wanted in means.items():
-            row = found.pop((name, subject), None)
-            rank = None if wanted is None else 1 + sum(o is not None and o > wanted for o in means.values())
-            if row is None or not same(row.value, wanted) or row.rank != rank:
-                shown = row and (row.value, row.rank)
-                yield f"{subject} {name} is {shown}, expected {wanted and float(wanted)}, {rank}"
-    yield from (f"there is an unexpected alternative {key}" for key in found)
+        for subject, own in means.items():
+            rank = None if own is None else 1 + sum(other is not None and other > own for other in means.values())
+            wanted[name, subject] = own, rank
+    yield from unequal("score and rank", found, wanted)
 
 
 def _without(reader: RunReader, judge: str) -> Callable[[str, str], Marks]:

@@ -328,8 +328,8 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
     "a one-sided p": (then(pairs_table, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
-    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "by first is"),
-    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "issue A of plain"),
+    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "first, B is"),
+    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "the issue of kind"),
 }
 
 
