@@ -33,8 +33,8 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
     rows = {(row.dimension, row.issue or "", row.judges, row.statistic): row for row in agreed(summary)}
     found: Lines = {key: (row.value,) for key, row in rows.items()}
     wanted: Lines = {}
-    panel = ", ".join(run.panel)
-    scored = {name: _scores(reader, name) for name, tests in summary.settings.tests.items() if tests}
+    panel, tests = ", ".join(run.panel), summary.settings.tests if len(run.panel) > 1 else {}
+    scored = {name: _scores(reader, name) for name, asked in tests.items() if asked}
     if len(scored) > 1:
         wanted[OVERALL, "", panel, "alpha"] = (_alpha(*scored.values()),)
     for dimension, scores in scored.items():
@@ -47,7 +47,7 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
                 both = [(own[pair[0]], own[pair[1]]) for own in own if pair[0] in own and pair[1] in own]
                 for statistic, value in (("kappa", _kappa(both)), ("ac1", _ac1(both))):
                     wanted[dimension, letter, ", ".join(pair), statistic] = (value,)
-    yield from unequal("agreement", found, wanted if len(run.panel) > 1 else {})
+    yield from unequal("agreement", found, wanted)
     for key, row in rows.items():
         if row.low is not None and row.high is not None and row.low > row.high:
             yield f"agreement of {key} has the interval {row.low} to {row.high}"
