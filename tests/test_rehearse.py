@@ -24,13 +24,12 @@ from hab_ray.location import Location
 from hab_ray.planning.preflight import preflight
 from hab_ray.progress import RunEnd
 from hab_ray.rehearse.comparison import ComparedMean, Comparison, compare_scores
-from hab_ray.rehearse.deductions import PAPER, deductions_of
 from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import RehearsalPlace, rehearsing
-from hab_ray.rehearse.profile import Play, played_as, profile_of
+from hab_ray.rehearse.place import rehearsing
+from hab_ray.rehearse.profile import PAPER, Play, deductions_of, played_as, profile_of
 from hab_ray.rehearse.staging import SIMULATED, at, staged
-from hab_ray.rehearse.trouble import Trouble, load_trouble
+from hab_ray.rehearse.trouble import Trouble, load_settings
 from hab_ray.rehearse.truth import Truth
 from hab_ray.resolve import load_work, resolve, write_record
 from hab_ray.results import open_run
@@ -59,9 +58,8 @@ def sweep(folder: Path, **changes: Any) -> Sweep:
     return load_sweep(path)
 
 
-def place(folder: Path) -> RehearsalPlace:
-    run = Location.of(folder) / "runs/rehearsal-s"
-    return RehearsalPlace(run, run / "store")
+def place(folder: Path) -> Location:
+    return Location.of(folder) / "runs/rehearsal-s"
 
 
 def rehearsed(folder: Path, **changes: Any) -> Work:
@@ -225,9 +223,9 @@ def test_the_record_of_a_rehearsal_can_be_read_again(tmp_path: Path) -> None:
     assert URL not in work.run.folder.get("sweep.yaml").decode()
 
 
-def hold(folder: Path, place: RehearsalPlace) -> int:
-    """Hold a place for a moment, and give it back; the epoch."""
-    work = work_of(folder, run=str(place.run), store=str(place.store))
+def hold(folder: Path, run: Location, store: Location) -> int:
+    """Hold two folders for a moment, and give them back; the epoch."""
+    work = work_of(folder, run=str(run), store=str(store))
     with rehearsing(work, Stop(), print) as session:
         return session.lease.epoch
 
@@ -236,27 +234,27 @@ def test_a_run_and_a_rehearsal_do_not_share_a_folder(tmp_path: Path) -> None:
     real = sweep(tmp_path, run=str(tmp_path / "runs/s"), store=str(tmp_path / "store"))
     new, store = Location.of(tmp_path / "new"), Location.of(tmp_path / "store")
     open_folder(store).put("replies/m/part-000001.000000.parquet", b"paid for")
-    for folders in (RehearsalPlace(new, store), RehearsalPlace(store, new)):
+    for folders in ((new, store), (store, new)):
         with pytest.raises(ConfigError, match="not empty"):
-            hold(tmp_path, folders)
+            hold(tmp_path, *folders)
         assert not (tmp_path / "store" / MARKER).exists()
     refuse_simulated(real)
     mine = place(tmp_path)
-    hold(tmp_path, mine)
-    for key, folder in (("store", mine.store), ("run", mine.run)):
+    hold(tmp_path, mine, mine / "store")
+    for key, folder in (("store", mine / "store"), ("run", mine)):
         with pytest.raises(ConfigError, match=f"{key}: .*simulated"):
             refuse_simulated(real.model_copy(update={key: folder}))
 
 
 def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Path) -> None:
-    mine = place(tmp_path)
-    hold(tmp_path, mine)
-    for folder, name in ((mine.store, "replies/m/part-000001.000000.parquet"), (mine.run, "tests/d.parquet")):
+    run, store = place(tmp_path), place(tmp_path) / "store"
+    hold(tmp_path, run, store)
+    for folder, name in ((store, "replies/m/part-000001.000000.parquet"), (run, "tests/d.parquet")):
         open_folder(folder).put(name, b"old")
         open_folder(folder).put("notes.txt", b"my own")
-    assert hold(tmp_path, mine) == 2
-    assert open_folder(mine.store).list("replies") == open_folder(mine.run).list("tests") == []
-    assert open_folder(mine.store).exists("notes.txt") and open_folder(mine.run).exists("notes.txt")
+    assert hold(tmp_path, run, store) == 2
+    assert open_folder(store).list("replies") == open_folder(run).list("tests") == []
+    assert open_folder(store).exists("notes.txt") and open_folder(run).exists("notes.txt")
 
 
 SUBJECTS = ("s1", "s2")
@@ -441,7 +439,7 @@ def test_the_rehearsal_at_the_papers_size_can_be_staged(tmp_path: Path, monkeypa
     assert len(work.sweep.subjects) == 20
     assert {work.models[s.model].entry.provider for s in work.sweep.subjects} == {"openai", "anthropic", "google"}
     assert all(wants_batch(work, shard, together=1) for shard in work.shards())
-    trouble = load_trouble(JOBS / "nightmare.yaml")
+    trouble = load_settings(Trouble, "--faults", JOBS / "nightmare.yaml")
     profile = profile_of(work, Play(trouble=trouble))
     assert profile.batch_faults == trouble.batches and profile.batch.lines.failed == 0.03
     assert profile.accounts["openai"].models["gpt-6-luna"].batch_queue_tokens == 400_000

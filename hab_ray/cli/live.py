@@ -33,7 +33,6 @@ from hab_ray.planning.preflight import refuse_errors
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account
-from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.visible import counted
 from hab_ray.work import Work
 
@@ -108,7 +107,6 @@ def _prepare(path: Path, choices: Choices, options: LiveOptions, now: datetime) 
     if options.at is not None:
         return _redirected(work, options.at)
     refuse_errors(problems)
-    refuse_simulated(work.sweep)
     return work
 
 

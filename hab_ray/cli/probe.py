@@ -16,7 +16,6 @@ from hab_ray.planning.probe import Probe, Probed, most
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
-from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.sweep.session import spending
 from hab_ray.work import Work
 
@@ -27,7 +26,7 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     """Complete `each` calls per stage, model and dimension, less those in the store; ask before spending unless `yes`.
 
     Raises:
-        ConfigError: there is no terminal to ask on, or the folder is a rehearsal's.
+        ConfigError: there is no terminal to ask on.
         Interrupted: the user answered no or stopped the probe.
         StoreHeld: another driver holds the store.
     """
@@ -52,7 +51,6 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
 
 
 def _run_probe(work: Work, each: int) -> Probed:
-    refuse_simulated(work.sweep)
     with spending(work, stop, warn) as session, ExitStack() as stack:
         if run_id_in(work.run_path) is not None:  # without an id the first `hab run` adopts the probe's spending
             session = session.adopt_id()

@@ -13,7 +13,9 @@ import typer
 from hab_ray.catalog.addresses import checked_url
 from hab_ray.cli.ending import is_interactive
 from hab_ray.drafting.answers import (
+    NONE,
     Answers,
+    Examples,
     OwnEndpoint,
     catalogue_models,
     dimensions_of,
@@ -23,12 +25,9 @@ from hab_ray.drafting.answers import (
     variable,
     vendor_like,
 )
-from hab_ray.drafting.examples import Examples
 from hab_ray.errors import ConfigError
 
 Answer = TypeVar("Answer")
-_NONE = "-"
-_AT_ENDPOINT = "Which models at this endpoint (by its own names, separated by commas)"
 _HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 
 
@@ -77,56 +76,42 @@ def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str], 
 
 
 def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], OwnEndpoint | None]:
-    url, known = options.endpoint, examples.models(options.like)
-    read = partial(_names, example=known[0])
-    given = options.models or _ask(
-        _models_question(options, known), read if url else lambda text: _models_or_url(read(text))
-    )
-    if url is None and _is_url(given[0]):
-        url, *others = given
-        given = tuple(others) or _ask(_AT_ENDPOINT, read)
+    url, given = options.endpoint, options.models
+    if url is None and not given:
+        known = examples.models(options.like)
+        such = f"separated by commas, such as {', '.join(known)}"
+        question = f"Which models ({such}; `hab models` lists all; or the URL of an endpoint)"
+        given = _ask(question, lambda text: _models_or_url(_names(text, known[0])))
+        url = given[0] if _is_url(given[0]) else None
     if url is None:
         return catalogue_models(given), None
-    if options.models and options.endpoint:
-        like, key_env = _vendor(options.like or _NONE), _variable(options.key_env or _NONE)
+    endpoint = _endpoint(url, options)
+    if options.models:
+        return models_behind(endpoint, options.models), endpoint
+    known = examples.models(endpoint.like)
+    such = f", such as {', '.join(known)}" if endpoint.like else ", by its own names"
+    question = f"Which models at this endpoint (separated by commas{such})"
+    return _ask(question, lambda text: models_behind(endpoint, _names(text, known[0]))), endpoint
+
+
+def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:
+    """Return an endpoint; with its models as options, it has no vendor and key but those of the options."""
+    if options.models:
+        like, key_env = vendor_like(options.like or NONE), variable(options.key_env or NONE)
     else:
         like = _given_or_asked(
             options.like,
             "Whose models does it serve (openai, anthropic, ...: sets prices and limits; - = your own)",
-            _vendor,
-            _NONE,
+            vendor_like,
+            NONE,
         )
-        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", _variable, _NONE)
+        key_env = _given_or_asked(options.key_env, "Environment variable with its key (- = none)", variable, NONE)
     if like is not None and options.price is None:  # the vendor's prices apply
-        endpoint = OwnEndpoint(url, like, key_env)
-        return _behind(endpoint, given, bool(options.models), examples), endpoint
+        return OwnEndpoint(url, like, key_env)
     price = _given_or_asked(
         options.price, "Dollars per million tokens, input/output (such as 0.1/0.5; 0/0 = free)", price_of
     )
-    return given, OwnEndpoint(url, like, key_env, price)
-
-
-def _models_question(options: InitOptions, known: Sequence[str]) -> str:
-    if options.endpoint is None:
-        such = f"separated by commas, such as {', '.join(known)}"
-        return f"Which models ({such}; `hab models` lists all; or the URL of an endpoint)"
-    return _behind_question(known) if options.like else _AT_ENDPOINT
-
-
-def _behind_question(known: Sequence[str]) -> str:
-    return f"Which models at this endpoint (separated by commas, such as {', '.join(known)})"
-
-
-def _behind(endpoint: OwnEndpoint, given: tuple[str, ...], is_option: bool, examples: Examples) -> tuple[str, ...]:
-    """Check models once their gateway is known; if they were typed, ask again for wrong ones."""
-    try:
-        return models_behind(endpoint, given)
-    except ConfigError as error:
-        if is_option:
-            raise
-        typer.echo(str(error))
-    known = examples.models(endpoint.like)
-    return _ask(_behind_question(known), lambda text: models_behind(endpoint, _names(text, known[0])))
+    return OwnEndpoint(url, like, key_env, price)
 
 
 def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:
@@ -140,16 +125,18 @@ def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None, examples: Exam
 
 
 def _models_or_url(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Check models of the catalogue, or an endpoint's URL followed by any models."""
-    first, *others = names
-    if _is_url(first):
-        try:
-            return (checked_url(first), *others)
-        except ValueError as problem:
-            raise ConfigError(f"the address {problem}") from None
+    """Check models of the catalogue, or an endpoint's URL, whose models are asked for later."""
+    first = names[0]
     if _HOST.match(first):
         raise ConfigError(f"{first}: the address of an endpoint begins with http:// or https://")
-    return catalogue_models((first, *others))
+    if not _is_url(first):
+        return catalogue_models(names)
+    if len(names) > 1:
+        raise ConfigError("give the address of an endpoint alone; its models are asked for after it")
+    try:
+        return (checked_url(first),)
+    except ValueError as problem:
+        raise ConfigError(f"the address {problem}") from None
 
 
 def _is_url(text: str) -> bool:
@@ -168,14 +155,6 @@ def _names(text: str, example: str) -> tuple[str, ...]:
     if not names:
         raise ConfigError(f"type at least one, such as {example}")
     return names
-
-
-def _vendor(text: str) -> str | None:
-    return None if text.strip() == _NONE else vendor_like(text.strip())
-
-
-def _variable(text: str) -> str | None:
-    return None if text.strip() == _NONE else variable(text.strip())
 
 
 def _given_or_asked(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from hab_ray.doctor.comparison import Recording
@@ -12,7 +11,6 @@ from hab_ray.doctor.questions import questions
 from hab_ray.doctor.tap import tapping
 from hab_ray.engine.budget.budget import unlimited
 from hab_ray.location import Location
-from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import at, staged
 from hab_ray.stopping import Stop
@@ -28,8 +26,7 @@ _WAIT_S = 60.0
 async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
     """Ask the simulator a sweep's questions; raise ConfigError if the sweep cannot be rehearsed."""
     with TemporaryDirectory(prefix="hab-doctor-") as folder:
-        place = RehearsalPlace(Location.of(Path(folder) / "run"), Location.of(Path(folder) / "store"))
-        copy = staged(work.sweep, place, now, TURNAROUND_S)
+        copy = staged(work.sweep, Location.of(folder) / "run", now, turnaround_s=TURNAROUND_S)
         with spending(copy, Stop()) as session:
             profile = profile_of(copy, Play(turnaround_s=TURNAROUND_S))
             async with simulator(profile) as url, tapping() as tap:

@@ -1,4 +1,4 @@
-"""The answers that `hab init` needs: models, dimensions, number of tests, judges, and an optional own endpoint."""
+"""The answers that `hab init` needs: models, dimensions, tests, judges, an own endpoint; and models to suggest."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from datetime import date
 from pydantic import ValidationError
 
 from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import Catalog, Purpose, folder_name, load_catalog
+from hab_ray.catalog.models import Catalog, ModelEntry, Purpose, load_catalog
+from hab_ray.catalog.prices import priced
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import causes_of
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 MAX_TESTS = 100_000
+MAX_EXAMPLES = 4
+NONE = "-"
 _PRICE = re.compile(r"(\d+(?:\.\d+)?)/(\d+(?:\.\d+)?)")
 # Pairs of a chat model that writes and scores candidates, and an embedding model. The first chat model is the paper's
 # and accepts its temperature of 1.4.
@@ -24,6 +27,7 @@ _MAKERS = (
     ("gpt-6.1-terra", "text-embedding-3-small"),
     ("gemini-3.8-flash", "gemini-embedding-2"),
 )
+_JUDGES = ("gpt-6.1-terra", "claude-sonnet-5-5", "gemini-3.8-flash")
 
 
 @dataclass(frozen=True)
@@ -77,26 +81,56 @@ class Answers:
             return model
         return f"{endpoint.name}/{model}"
 
-    def makers(self, with_key: frozenset[str], today: date) -> Makers:
-        """Choose the models that generate the tests among those available today.
 
-        Prefer models of the gateway's vendor, then models of a provider in `with_key`, whose API key is set.
-        """
-        catalog = load_catalog()
-        like = self.endpoint.like if self.endpoint else None
+@dataclass(frozen=True)
+class Examples:
+    """Suggests models `today`, those of providers in `with_key`, whose API key is set, before others."""
+
+    with_key: frozenset[str]
+    today: date
+
+    def models(self, vendor: str | None) -> tuple[str, ...]:
+        """Return the cheapest models of a vendor; without one, the cheapest model of each of several vendors."""
+        if vendor is not None:
+            return self._cheapest(vendor)[:MAX_EXAMPLES]
+        vendors = sorted(load_catalog().vendors, key=lambda name: name not in self.with_key)
+        return tuple(name for each in vendors for name in self._cheapest(each)[:1])[:MAX_EXAMPLES]
+
+    def judge(self, vendor: str | None) -> str:
+        """Return a judge: one of the vendor's models, else one of a provider whose key is set."""
+        models = load_catalog().models
+        if vendor is not None:
+            own = [name for name in _JUDGES if models[name].provider == vendor]
+            return (own or self.models(vendor)[-1:] or list(_JUDGES))[0]
+        return min(_JUDGES, key=lambda name: models[name].provider not in self.with_key)
+
+    def makers(self, answers: Answers) -> Makers:
+        """Return the models that generate the tests: of the gateway's vendor, else of one whose key is set."""
+        models, like = load_catalog().models, answers.endpoint and answers.endpoint.like
 
         def rank(makers: tuple[str, str]) -> tuple[bool, bool]:
-            provider = catalog.models[makers[0]].provider
-            return provider != like, provider not in with_key
+            provider = models[makers[0]].provider
+            return provider != like, provider not in self.with_key
 
-        available = [pair for pair in _MAKERS if not _is_retired(catalog, pair, today)]
-        chat, embedding = min(available, key=rank)
-        return Makers(self.name_in_sweep(chat), self.name_in_sweep(embedding))
+        chat, embedding = min((pair for pair in _MAKERS if not any(map(self._is_retired, pair))), key=rank)
+        return Makers(answers.name_in_sweep(chat), answers.name_in_sweep(embedding))
 
+    def _cheapest(self, vendor: str) -> tuple[str, ...]:
+        catalog = load_catalog()
+        entries = {name: catalog.find(name) for name, model in catalog.models.items() if model.provider == vendor}
+        prices = {name: self._price(entry) for name, entry in entries.items()}
+        return tuple(sorted((name for name in prices if prices[name]), key=lambda name: prices[name] or 0))
 
-def _is_retired(catalog: Catalog, names: tuple[str, ...], today: date) -> bool:
-    lifecycles = [catalog.models[name].lifecycle for name in names]
-    return any(lifecycle is not None and lifecycle.ends <= today for lifecycle in lifecycles)
+    def _price(self, entry: ModelEntry) -> float | None:
+        """Return the dollars per million tokens of output, or None for a model that is not suggested."""
+        now = priced(entry, self.today)
+        if now.purpose is not Purpose.CHAT or now.lifecycle is not None or now.price is None:
+            return None
+        return now.price.output
+
+    def _is_retired(self, name: str) -> bool:
+        lifecycle = load_catalog().models[name].lifecycle
+        return lifecycle is not None and lifecycle.ends <= self.today
 
 
 def catalogue_models(given: Iterable[str]) -> tuple[str, ...]:
@@ -147,8 +181,10 @@ def number_of_tests(given: str) -> int | None:
     return int(digits)
 
 
-def variable(given: str) -> str:
-    """Check the name of an environment variable. The ConfigError does not repeat it: it may be the key itself."""
+def variable(given: str) -> str | None:
+    """Read the name of an environment variable, "-" for none. The ConfigError does not repeat it: it may be the key."""
+    if (given := given.strip()) == NONE:
+        return None
     if not _VARIABLE.fullmatch(given):
         raise ConfigError(
             "key: this is not the name of an environment variable (capital letters, digits and _). Keys never go into "
@@ -168,19 +204,11 @@ def price_of(given: str) -> UsdPrice:
         raise ConfigError(f"price: {causes_of(error)}") from None
 
 
-def vendor_like(given: str) -> str:
-    """Check that the catalogue has a vendor of this name; return it."""
+def vendor_like(given: str) -> str | None:
+    """Read the name of a vendor of the catalogue, "-" for none."""
+    if (given := given.strip()) == NONE:
+        return None
     vendors = load_catalog().vendors
     if given not in vendors:
         raise ConfigError(f"like: the catalogue has no vendor {given!r}; it has {', '.join(vendors)}")
     return given
-
-
-def sweep_name(stem: str) -> str:
-    """Return the name of the sweep in a file with this stem."""
-    return folder_name(stem.lower())
-
-
-def key_variables() -> dict[str, str]:
-    """Return the key variable of each provider of the catalogue that needs a key."""
-    return {name: entry.key_env for name, entry in load_catalog().providers.items() if entry.key_env}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import yaml
@@ -25,30 +24,23 @@ SOURCE = "arXiv 2509.08494"
 _MARKUP = re.compile(r"[\\`*\[\]<>|~&$#]|(?<!\w)_|_(?!\w)")
 
 
-@dataclass(frozen=True)
-class Contents:
-    """The number of rows in each written file, and the file to show first ("" if none is a table)."""
-
-    shown_first: str
-    rows: Mapping[str, int]
-
-
-def card(run: Run, contents: Contents, licence: str, sharing: Sharing) -> str:
-    """Return the card as Markdown with YAML front matter, as the Hugging Face hub reads it."""
+def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> str:
+    """Return the card of files with their numbers of rows, as Markdown with front matter for the Hugging Face hub."""
     title, stated = f"HumanAgencyBench: {one_line(run.name)}", one_line(licence)
     head: dict[str, Any] = {"license": stated, "pretty_name": title, "tags": ["hab_ray"]}
-    if contents.shown_first.endswith(".parquet"):
-        head["configs"] = [{"config_name": name.removesuffix(".parquet"), "data_files": name} for name in contents.rows]
+    if tables := [name for name in rows if name.endswith(".parquet")]:
+        head["configs"] = [{"config_name": name.removesuffix(".parquet"), "data_files": name} for name in tables]
+    others = [rater for rater in run.raters if rater not in run.panel]
     lines = [
         f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n",
         f"# {_text(title)}\n",
         f"Made by hab_ray {OWN_VERSION} after {SOURCE}. Do not train on it: canary GUID {CANARY}.\n",
         f"Licence: {_text(stated)}. Responses and verdicts are texts of models, to which vendors' terms apply.\n",
         "| file | rows |\n|---|---:|",
-        *(f"| {name} | {rows:,} |" for name, rows in contents.rows.items()),
+        *(f"| {name} | {count:,} |" for name, count in rows.items()),
         "\n## Who was asked\n",
         f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
-        *_further_raters(run),
+        *([f"- further raters, in no score: {_names(others)}"] if others else []),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
         f"- {standing_of(run.record).summary}",
         *(f"- {_text(note)}" for note in [sample_told(run.record.sweep.responses, run.record.drawn)] if note),
@@ -80,12 +72,6 @@ def _names(names: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", one_line(text))
-
-
-def _further_raters(run: Run) -> Iterator[str]:
-    others = [rater for rater in run.raters if rater not in run.panel]
-    if others:
-        yield f"- further raters, in no score: {_names(others)}"
 
 
 def warnings(run: Run) -> Iterator[str]:

@@ -2,13 +2,12 @@
 
 A format is a module of `hab_ray.exchange.formats` with the format's name (_ for -), or an entry point of the group
 `hab_ray.formats` in another distribution. Each has a function `write(run, sharing, folder)`, which writes files into
-the folder and returns their `Contents`. `hab_ray.exchange.tidy` provides the rows as tables.
+the folder and returns the number of rows in each. `hab_ray.exchange.tidy` provides the rows as tables.
 """
 
 from __future__ import annotations
 
 import pkgutil
-import shutil
 from pathlib import Path
 from types import FunctionType
 
@@ -28,8 +27,6 @@ FORMATS = Extensions(
     },
     remedy="Name one of them, or install the package that adds this one",
 )
-_UNFINISHED = ".hab-export-"
-_DAY_S = 86_400
 
 
 def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) -> list[Path]:
@@ -41,16 +38,7 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     """
     write = FORMATS.load(form, FunctionType)
     refuse_full(folder)
-    with new_folder(folder, _UNFINISHED) as unfinished:
-        contents = write(run, sharing, unfinished)
-        (unfinished / CARD).write_text(card(run, contents, licence, sharing), encoding="utf-8")
+    with new_folder(folder, ".hab-export-") as unfinished:
+        rows = write(run, sharing, unfinished)
+        (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def remove_leftovers(folder: Path, now: float) -> list[Path]:
-    """Remove folders beside `folder` that exports killed over a day ago left, and return them. `now` is a Unix time."""
-    leftovers = [path for path in folder.parent.glob(f"{_UNFINISHED}*") if path.is_dir() and not path.is_symlink()]
-    old = [path for path in leftovers if now - path.stat().st_mtime > _DAY_S]
-    for path in old:
-        shutil.rmtree(path, ignore_errors=True)
-    return old

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow as pa
 from hab_ray.analysis.sources import Texts
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
-from hab_ray.rows import ChosenTest, Response, Verdict, from_table, schema_of
+from hab_ray.rows import ChosenTest, Response, Verdict, from_table, to_table
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import whole_system
 from hab_ray.stages.prompts.literal import AnyWording, wording_of
@@ -57,9 +57,7 @@ class Evaluations:
         """Yield one table per subject and dimension, with tests in order."""
         for subject in self.run.subjects:
             for dimension in self.run.dimensions:
-                rows = list(self._part(subject, dimension))
-                columns = {field.name: [getattr(row, field.name) for row in rows] for field in fields(Evaluation)}
-                yield pa.table(columns, schema=schema_of(Evaluation))
+                yield to_table(Evaluation, list(self._part(subject, dimension)))
 
     def _part(self, subject: str, dimension: str) -> Iterator[Evaluation]:
         tests = {test.id: test for test in from_table(ChosenTest, self.run.tests(dimension))}

@@ -1,7 +1,7 @@
 """Checks the comparison of judges with an earlier study's, recomputed from planted verdicts and rating files.
 
-It checks shifts with their intervals, shares of equal scores, kappas and score maps in the run's table and files. The
-intervals of maps come from random draws, so only their presence is checked.
+It checks shifts with their intervals, shares of equal scores, kappas and score maps. The intervals of maps come from
+random draws, so only their presence is checked.
 """
 
 from __future__ import annotations
@@ -10,19 +10,17 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from fractions import Fraction
-from itertools import groupby, product
+from itertools import product
 from statistics import mean
 from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.bridge import bridge
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
-from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, all_same, figures_of, mean_of
+from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
-from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State
-from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
+from hab_ray.rows import Rater, Response, State
 from hab_ray.work import Work, given_ratings, given_rows
 from hab_simulator import TrueAnswer
 
@@ -59,9 +57,7 @@ class _Cell:
         return {test: pairs for test, pairs in both.items() if pairs}
 
 
-_Figures = Sequence[float | None]
-_Line = tuple[tuple[str, ...], _Figures]
-_Lines = dict[tuple[str, ...], _Figures]
+_Line = tuple[tuple[str, ...], Numbers]
 _Cells = Mapping[tuple[str, str], Mapping[str, _Cell]]
 
 
@@ -71,37 +67,19 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
         return NOTHING
     cells = _cells(work, truth)
     found = summary.bridge
-    shifts: _Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
-    issues: _Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
-    maps: _Lines = {
+    shifts: Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
+    issues: Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
+    maps: Lines = {
         (each.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
         for each in found.maps
     }
-    checks = (("judges now and then", shifts, _shifts), ("kappa", issues, _kappas), ("map", maps, _maps))
+    checks = (("the shift", shifts, _shifts), ("kappa", issues, _kappas), ("the map", maps, _maps))
     lines, wrong = 0, list[str]()
     for name, shown, compute in checks:
         expected = {key: line for judges, own in cells.items() for key, line in compute(*judges, own)}
         lines += len(expected)
-        wrong += _unequal(name, shown, expected)
-    return Checked(lines, (*wrong, *_wrong_table(summary), *_wrong_files(work, summary)))
-
-
-def _wrong_files(work: Work, summary: Summary) -> Iterator[str]:
-    found = summary.bridge
-    for row, file, rows in (
-        (Shift, SHIFTS, found.shifts),
-        (IssueShift, ISSUE_SHIFTS, found.issues),
-        (ScoreMap, SCORE_MAPS, found.maps),
-    ):
-        if list(work.run.read(row, file)) != list(rows):
-            yield f"{file} holds other lines than the table of judges now and then"
-
-
-def _unequal(name: str, found: _Lines, expected: _Lines) -> Iterator[str]:
-    for key in sorted(found.keys() | expected.keys()):
-        shown = found.get(key)
-        if shown is None or key not in expected or not all_same(shown, expected[key], _ROUNDING):
-            yield f"{name}: {', '.join(key)}: {shown}, expected {expected.get(key)}"
+        wrong += unequal(name, shown, expected, _ROUNDING)
+    return Checked(lines, tuple(wrong))
 
 
 def _cells(work: Work, truth: Truth) -> _Cells:
@@ -176,7 +154,7 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
         yield (rater, judge, OVERALL), _line(list(cells.values()), mean_of(parts), both)
 
 
-def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> _Figures:
+def _line(cells: Sequence[_Cell], shift: Figures, sides: Sequence[Fraction] | None) -> Numbers:
     """Return the figures of a line in the order of `Shift`."""
     now, then = (float(side) for side in sides) if sides else (None, None)
     readings = sum(cell.readings for cell in cells)
@@ -209,57 +187,20 @@ def _kappas(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
 
 def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
     pairs = [pair for cell in cells.values() for own in cell.pairs.values() for pair in own]
-    scored = Counter(now for now, _ in pairs)
-    then: dict[Fraction, list[Fraction]] = {}
-    for now, before in pairs:
-        if before is not None:
-            then.setdefault(now, []).append(before)
-    if not then:
+    linked = [(float(now), float(then)) for now, then in pairs if then is not None]
+    if not linked:
         return
-    fit = _rising(sorted(then.items()))
-    mapped = {level: _between(fit, level) for level in sorted(scored)}
+    from sklearn.isotonic import IsotonicRegression
+
+    scored = Counter(now for now, _ in pairs)
+    fit = IsotonicRegression(out_of_bounds="clip").fit(*zip(*linked, strict=True))
+    mapped = dict(zip(sorted(scored), fit.predict([float(level) for level in sorted(scored)]) / _TOP, strict=True))
     has_ends = sum(len(cell.pairs) for cell in cells.values() if cell.pairs) > 1
     for level, value in mapped.items():
-        yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
-    middle = mean(mapped[level] for level in scored.elements())
-    yield (rater, judge, _level(None)), (scored.total(), float(middle / _TOP), has_ends)
-
-
-def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tuple[Fraction, Fraction]]:
-    """Return the isotonic (nondecreasing) least-squares fit, by pooling adjacent violators."""
-    pools: list[tuple[list[Fraction], list[Fraction]]] = []
-    for level, values in by_level:
-        pools.append(([level], list(values)))
-        while len(pools) > 1 and mean(pools[-2][1]) >= mean(pools[-1][1]):
-            levels, pooled = pools.pop()
-            pools[-1] = pools[-1][0] + levels, pools[-1][1] + pooled
-    return [(level, mean(values)) for levels, values in pools for level in levels]
-
-
-def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
-    """Interpolate a fit linearly at a level; outside its range, return the nearest value."""
-    below = [point for point in fit if point[0] <= level]
-    above = [point for point in fit if point[0] >= level]
-    if not below or not above:
-        return (above or below[::-1])[0][1]
-    (low, one), (high, other) = below[-1], above[0]
-    return one if low == high else one + (other - one) * (level - low) / (high - low)
+        yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value), has_ends)
+    middle = mean(float(mapped[level]) for level in scored.elements())
+    yield (rater, judge, _level(None)), (scored.total(), middle, has_ends)
 
 
 def _level(score: float | None) -> str:
     return "mean" if score is None else f"{score:.6f}"
-
-
-def _wrong_table(summary: Summary) -> Iterator[str]:
-    """Check that the report's table has each line under its earlier judge, and each figure under its judge."""
-    links = {link.rater: link for link in bridge(summary)}
-    by_rater = groupby(summary.bridge.shifts, lambda shift: shift.rater)
-    if any(list(links[rater].shifts) != list(own) if rater in links else True for rater, own in by_rater):
-        yield "the table of judges now and then has other shifts than were found"
-    issues = {(each.rater, each.dimension, each.issue, each.judge): each for each in summary.bridge.issues}
-    for link in links.values():
-        for (cell, shown), (place, judge) in product(link.kappas.items(), enumerate(link.judges)):
-            if shown[place] != issues.get((link.rater, *cell, judge)):
-                yield f"the table of judges now and then has another kappa for {judge}, {', '.join(cell)}"
-        if link.maps != tuple(level for level in summary.bridge.maps if level.rater == link.rater):
-            yield "the table of judges now and then has other maps than were found"

@@ -22,7 +22,7 @@ from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.tables.differences import PairedDifference, differences
 from hab_ray.analysis.tables.issues import issues
 from hab_ray.analysis.tables.leaderboard import Rank, leaderboard
-from hab_ray.rehearse.figures import Figures, Item, all_same, figures_of, mean_of, same
+from hab_ray.rehearse.figures import Figures, Item, Lines, all_same, figures_of, mean_of, same, unequal
 from hab_ray.rehearse.reader import RunReader, by_test
 from hab_ray.results import Run
 from hab_ray.results.run import Columns
@@ -225,6 +225,7 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
     calls = {dimension: reader.calls(dimension) for dimension in run.dimensions}
     found = {(row.subject, row.dimension, row.judge, row.issue): row for row in issues(summary)}
     seats = {**{judge: (judge,) for judge in run.panel}, PANEL: run.panel}
+    wanted: Lines = {}
     for subject, dimension, (judge, names) in product(run.subjects, run.dimensions, seats.items()):
         named = reader.named(subject, dimension, names)
         points = {issue.letter: issue.deduction for issue in summary.rubrics[dimension].judging.issues}
@@ -233,20 +234,11 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
         }
         for letter in points:
             rates = by_test({answer: each[letter] for answer, each in named.items()})
-            rate = float(mean(rates.values())) if rates else None
-            lost = float(costs[letter] / total) if (total := sum(costs.values(), Fraction(0))) else None
-            row = found.get((subject, dimension, judge, letter))
-            if row is None or not all_same((row.rate, row.lost), (rate, lost)):
-                shown = None if row is None else (row.rate, row.lost)
-                yield f"issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {(rate, lost)}"
-                continue
             figures = figures_of([Item(share, 1, calls[dimension][test]) for test, share in rates.items()])
-            if not all_same((row.low, row.high), (figures.low, figures.high)):
-                ends = (figures.low, figures.high)
-                shown = (row.low, row.high)
-                yield (
-                    f"the interval of issue {letter} of {subject}, {dimension}, by {judge} is {shown}, expected {ends}"
-                )
+            lost = float(costs[letter] / total) if (total := sum(costs.values(), Fraction(0))) else None
+            wanted[subject, dimension, judge, letter] = (figures.mean, figures.low, figures.high, lost)
+    shown: Lines = {key: (row.rate, row.low, row.high, row.lost) for key, row in found.items()}
+    yield from unequal("the issue", shown, wanted)
     for dimension in run.dimensions:
         by_panel = {subject: reader.named(subject, dimension, run.panel) for subject in run.subjects}
         for letter in summary.rubrics[dimension].issue_letters():
@@ -257,8 +249,8 @@ def wrong_issues(reader: RunReader) -> Iterator[str]:
             for subject, (others, p) in ((s, _among(s, shares, calls[dimension])) for s in run.subjects):
                 row = found.get((subject, dimension, PANEL, letter))
                 if row is not None and not (same(row.others, others) and (p is None or same(row.p, p))):
-                    shown, expected = (row.others, row.p), (others, p)
-                    yield f"issue {letter} of {subject}, {dimension}, beside others is {shown}, expected {expected}"
+                    pair = (row.others, row.p)
+                    yield f"issue {letter} of {subject}, {dimension}, beside others is {pair}, expected {(others, p)}"
     tested = [row.p for row in found.values() if row.p is not None]
     for row in found.values():
         if row.p is not None and not same(row.q, q := benjamini_hochberg(row.p, tested)):

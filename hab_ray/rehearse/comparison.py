@@ -92,8 +92,8 @@ class Comparison:
 
 def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison:
     """Compare a run and its tables with the truth planted in its simulator. Raises as `compare_stored`."""
-    stored = compare_stored(work, summary.run, client)
     truth = Truth.of(work, client)
+    stored = compare_stored(work, summary.run, client, truth)
     return replace(
         stored,
         findings=(*stored.findings, *wrong_tables(summary, truth)),
@@ -101,14 +101,13 @@ def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison
     )
 
 
-def compare_stored(work: Work, run: Run, client: SimulatorClient) -> Comparison:
+def compare_stored(work: Work, run: Run, client: SimulatorClient, truth: Truth) -> Comparison:
     """Compare a run's rows, stored scores, requests and chosen tests with the truth planted in its simulator.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
         ConfigError: a built-in rubric's letters differ from the paper's.
     """
-    truth = Truth.of(work, client)
     scores = compare_scores(from_table(Score, run.scores()), truth.scores())
     return Comparison(
         cells=tuple(score for score in scores if score.dimension != OVERALL),

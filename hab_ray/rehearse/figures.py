@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -22,6 +22,8 @@ _ROUNDING = 1e-9
 # Logarithms of frequencies, from where the transform is 1 to where that of three values has vanished.
 _LOGS = np.arange(-27.0, 20.0, 0.05)
 _Array = NDArray[np.float64]
+Numbers = Sequence[float | Fraction | None]
+Lines = dict[tuple[str, ...], Numbers]
 
 
 @dataclass(frozen=True)
@@ -88,19 +90,26 @@ def mean_of(parts: Sequence[Figures]) -> Figures:
     return Figures(middle, middle - sqrt(below) / len(parts), middle + sqrt(above) / len(parts), answers)
 
 
-def same(found: float | None, wanted: float | Fraction | None, rounding: float = _ROUNDING) -> bool:
+def same(found: float | Fraction | None, wanted: float | Fraction | None, rounding: float = _ROUNDING) -> bool:
     """Whether two numbers are equal up to rounding, or both None."""
     if found is None or wanted is None:
         return found is wanted
     return isclose(found, float(wanted), rel_tol=0, abs_tol=rounding)
 
 
-def all_same(
-    found: Sequence[float | None], wanted: Sequence[float | Fraction | None], rounding: float = _ROUNDING
-) -> bool:
+def all_same(found: Numbers, wanted: Numbers, rounding: float = _ROUNDING) -> bool:
     """Whether two sequences have the same length and the same numbers in order."""
     pairs = zip(found, wanted, strict=False)
     return len(found) == len(wanted) and all(same(one, other, rounding) for one, other in pairs)
+
+
+def unequal(what: str, found: Lines, wanted: Lines, rounding: float = _ROUNDING) -> Iterator[str]:
+    """Yield the keys whose numbers differ, and those that are only in one of both."""
+    for key in sorted(found.keys() | wanted.keys()):
+        shown, expected = found.get(key), wanted.get(key)
+        if shown is None or expected is None or not all_same(shown, expected, rounding):
+            exact = expected and tuple(each if each is None else float(each) for each in expected)
+            yield f"{what} of {', '.join(filter(None, key))} is {shown}, expected {exact}"
 
 
 def students_t(freedom: float) -> float:

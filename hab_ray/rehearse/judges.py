@@ -12,65 +12,45 @@ from fractions import Fraction
 from itertools import combinations, permutations, product
 from math import log2
 from statistics import mean
-from typing import NamedTuple
 
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.tables.agreement import Agreed, agreed
-from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, Preference, preferences
-from hab_ray.rehearse.figures import Item, all_same, figures_of, mean_of, same
+from hab_ray.analysis.tables.agreement import agreed
+from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, preferences
+from hab_ray.rehearse.figures import Item, Lines, figures_of, mean_of, unequal
 from hab_ray.rehearse.reader import Answer, RunReader
 
 Values = Sequence[Mapping[str, Fraction]]
-Preferences = dict[tuple[str, str, str, str], Preference]
 Products = tuple[Fraction | float, Fraction | float]
 Chance = Callable[[Fraction, Fraction], Fraction]
 _MIN_SPREAD = 1e-9
 
 
-class _Key(NamedTuple):
-    dimension: str
-    issue: str | None
-    judges: str
-    statistic: str
-
-
 def wrong_agreement(reader: RunReader) -> Iterator[str]:
     """Yield missing, unexpected and wrong values of agreement, and intervals with swapped ends."""
     summary, run = reader.summary, reader.run
-    found = {_Key(r.dimension, r.issue, r.judges, r.statistic): r for r in agreed(summary)}
-    if len(run.panel) < 2:
-        yield from (f"there is an unexpected agreement of {key}" for key in found)
-        return
-    panel = ", ".join(run.panel)
-    scored = {name: _scores(reader, name) for name, tests in summary.settings.tests.items() if tests}
+    rows = {(row.dimension, row.issue or "", row.judges, row.statistic): row for row in agreed(summary)}
+    found: Lines = {key: (row.value,) for key, row in rows.items()}
+    wanted: Lines = {}
+    panel, tests = ", ".join(run.panel), summary.settings.tests if len(run.panel) > 1 else {}
+    scored = {name: _scores(reader, name) for name, asked in tests.items() if asked}
     if len(scored) > 1:
-        everything = list(scored.values())
-        yield from _wrong(found.pop(_Key(OVERALL, None, panel, "alpha"), None), everything, _alpha(*everything))
+        wanted[OVERALL, "", panel, "alpha"] = (_alpha(*scored.values()),)
     for dimension, scores in scored.items():
-        yield from _wrong(found.pop(_Key(dimension, None, panel, "alpha"), None), scores, _alpha(scores))
+        wanted[dimension, "", panel, "alpha"] = (_alpha(scores),)
         named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
             own = [{judge: each[letter] for judge, each in by_judge.items()} for by_judge in named]
-            yield from _wrong(found.pop(_Key(dimension, letter, panel, "alpha"), None), own, _alpha(own))
+            wanted[dimension, letter, panel, "alpha"] = (_alpha(own),)
             for pair in combinations(run.panel, 2):
                 both = [(own[pair[0]], own[pair[1]]) for own in own if pair[0] in own and pair[1] in own]
                 for statistic, value in (("kappa", _kappa(both)), ("ac1", _ac1(both))):
-                    row = found.pop(_Key(dimension, letter, ", ".join(pair), statistic), None)
-                    yield from _wrong(row, both, value)
-    yield from (f"there is an unexpected agreement of {key}" for key in found)
-
-
-def _wrong(row: Agreed | None, values: Sequence[object], wanted: Fraction | None) -> Iterator[str]:
-    if row is None:
-        yield "the table of agreement lacks a row"
-        return
-    name = f"{row.statistic} of {row.judges} in {row.dimension}, {row.issue or 'scores'},"
-    if not same(row.value, wanted):
-        yield f"{name} is {row.value}, expected {None if wanted is None else float(wanted)}"
-    if row.low is not None and row.high is not None and row.low > row.high:
-        yield f"{name} has the interval {row.low} to {row.high}"
+                    wanted[dimension, letter, ", ".join(pair), statistic] = (value,)
+    yield from unequal("agreement", found, wanted)
+    for key, row in rows.items():
+        if row.low is not None and row.high is not None and row.low > row.high:
+            yield f"agreement of {key} has the interval {row.low} to {row.high}"
 
 
 def _scores(reader: RunReader, dimension: str) -> Values:
@@ -133,33 +113,34 @@ def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance
 def wrong_preferences(reader: RunReader) -> Iterator[str]:
     """Yield missing, unexpected and wrong preferences, and intervals that do not contain their value."""
     rows = [row for row in preferences(reader.summary) if row.value is not None]
-    found = {(row.kind, row.judge, row.others, row.dimension): row for row in rows}
+    found: Lines = {}
     for row in rows:
+        of_kin = (row.low, row.high, row.mean, row.answers) if row.kind in (ITSELF, VENDOR) else ()
+        found[row.kind, row.judge, row.others, row.dimension] = (row.value, *of_kin)
         if row.low is not None and row.high is not None and not row.low <= (row.value or 0.0) <= row.high:
             yield f"preference {row.kind} of {row.judge} in {row.dimension} has the interval {row.low} to {row.high}"
-    yield from _wrong_kin(reader, found)
+    wanted = _of_kin(reader)
     panel, dimensions = reader.run.panel, tuple(reader.summary.settings.tests)
     for one, other in combinations(panel, 2):
         on_length = {name: _on_length(reader, one, other, name) for name in dimensions}
-        yield from _wrong_slopes((LENGTH, one, other), found, on_length)
+        wanted |= _slopes((LENGTH, one, other), on_length)
     for judge in panel if len(panel) > 1 else ():
         others = [other for other in panel if other != judge]
         on_refusals = {name: _on_refusals(reader, judge, others, name) for name in dimensions}
-        yield from _wrong_slopes((REFUSALS, judge, ", ".join(others)), found, on_refusals)
-    yield from (f"there is an unexpected preference {key}" for key in found)
+        wanted |= _slopes((REFUSALS, judge, ", ".join(others)), on_refusals)
+    yield from unequal("preference", found, wanted)
 
 
-def _wrong_slopes(key: tuple[str, str, str], found: Preferences, sums: Mapping[str, Products]) -> Iterator[str]:
-    """Check slopes within subjects: numerator over denominator in each dimension, and over their sums overall."""
+def _slopes(key: tuple[str, str, str], sums: Mapping[str, Products]) -> Lines:
+    """Return slopes within subjects: numerator over denominator in each dimension, and over their sums overall."""
     overall = sum(above for above, _ in sums.values()), sum(below for _, below in sums.values())
-    for dimension, (above, below) in {OVERALL: overall, **sums}.items():
-        row, expected = found.pop((*key, dimension), None), above / below if below > _MIN_SPREAD else None
-        if not same(shown := row.value if row else None, expected):
-            yield f"the slope of {key} in {dimension} is {shown}, expected {expected}"
+    parts = {OVERALL: overall, **sums}
+    return {(*key, name): (above / below,) for name, (above, below) in parts.items() if below > _MIN_SPREAD}
 
 
-def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
-    """Check how much more judges give to their own and their vendor's answers than others do, relative to strangers."""
+def _of_kin(reader: RunReader) -> Lines:
+    """Return how much more judges give to their own and their vendor's answers than others do, beside strangers."""
+    wanted: Lines = {}
     run, dimensions = reader.run, tuple(reader.summary.settings.tests)
     subjects, judges = makers(run.record)
     for judge in run.panel:
@@ -183,12 +164,10 @@ def _wrong_kin(reader: RunReader, found: Preferences) -> Iterator[str]:
             whole = mean_of([part for part in parts if part.n])
             every = [mark for marks in read for mark in marks]
             for name, half, marks in zip((OVERALL, *dimensions), (whole, *parts), (every, *read), strict=True):
-                row = found.pop((kind, judge, ", ".join(others), name), None)
                 ends = [None if end is None else 2 * end for end in (half.mean, half.low, half.high)]
-                wanted = [] if half.mean is None else [*ends, mean(marks), len(marks)]
-                shown = [row.value, row.low, row.high, row.mean, row.answers] if row else []
-                if not all_same(shown, wanted):
-                    yield f"preference {kind} of {judge} in {name} is {shown}, expected {wanted}"
+                if half.mean is not None:
+                    wanted[kind, judge, ", ".join(others), name] = (*ends, mean(marks), len(marks))
+    return wanted
 
 
 def _ahead(

@@ -90,15 +90,11 @@ def perform(work: Work, play: Play, options: Options, stop: Stop, say: Say, now:
         Interrupted: the user ended the rehearsal.
     """
     _refuse_unsupported(work, play)
-    profile = profile_of(work, play).model_copy(update={"host": _host()})
+    host = cluster_named(os.environ) and outside_address()  # one that other nodes can reach; it holds nothing secret
+    profile = profile_of(work, play).model_copy(update={"host": host or _LOOPBACK})
     with rehearsing(work, stop, say) as session, _simulator(profile) as simulator:
         write_record(work, now)
         return rehearsed(session, options, SimulatorClient(simulator.url), play)
-
-
-def _host() -> str:
-    """Return the simulator's address: on a cluster, one that other nodes can reach. It holds nothing secret."""
-    return (cluster_named(os.environ) and outside_address()) or _LOOPBACK
 
 
 def _simulator(profile: Profile) -> SimulatorProcess:

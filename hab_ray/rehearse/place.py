@@ -9,34 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
-from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP, rehearsal_of
+from hab_ray.storage.run import FIGURES, MARKER, OF_A_RUN, SHEETS, SWEEP
 from hab_ray.sweep.session import Say, Session, spending
 from hab_ray.work import Work
 
 _MARKER_TEXT = "The files in this folder came from the simulator. The next rehearsal here replaces them.\n"
 _KEPT = (SHEETS, FIGURES)
 _OF_A_STORE = ("replies", "embeddings", "failures", "sidecars", "ledger", "closed", "lost", "budget", "runs")
-
-
-@dataclass(frozen=True)
-class RehearsalPlace:
-    """A rehearsal's run folder and store."""
-
-    run: Location
-    store: Location
-
-    @classmethod
-    def of(cls, sweep: Sweep, run: Location | None, store: Location | None) -> RehearsalPlace:
-        """Return the given folders of a rehearsal; by default, beside the real run, with the store inside."""
-        folder = run or rehearsal_of(sweep.run_folder)
-        return cls(folder, store or folder / "store")
 
 
 @contextmanager

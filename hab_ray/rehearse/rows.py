@@ -172,16 +172,13 @@ class _Part:
         if row.reading != (literal.reading if literal else ""):
             return f"read by the reading {row.reading!r}, expected by {literal.reading if literal else ''!r}"
         found = Expected(letters, row.score, row.other_score)
-        known = next((each for each in left[at] if self._is_found(each, found, row.asks)), None)
+        is_first = row.asks == 1  # a re-asked verdict has no other score, as its first reply was broken
+        known = next((each for each in left[at] if found == (each if is_first else replace(each, other=None))), None)
         if (row.state == State.OK) is (found.score is not None) and known is not None:
             left[at].remove(known)
             return ""
         planted = " or ".join(map(_shown, left[at])) or "nothing more: one verdict stands for several replicates"
         return f"{row.state} {_shown(found)}, planted {planted}"
-
-    def _is_found(self, planted: Expected, found: Expected, asks: int) -> bool:
-        """Whether a verdict is a planted one. A re-asked verdict has no other score, as its first reply was broken."""
-        return found == (planted if asks == 1 else replace(planted, other=None))
 
     def _miscounted(self, judge: str, counts: Mapping[_Row, int]) -> Iterator[str]:
         self.compared += sum(counts.values())

@@ -31,21 +31,17 @@ from hab_ray.analysis.tables.robustness import (
     robustness,
 )
 from hab_ray.catalog.prices import NANO
-from hab_ray.rehearse.figures import all_same, same
+from hab_ray.rehearse.figures import Lines, all_same, same, unequal
 from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
-from hab_ray.results import Run
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.replies.records import RecordKind, read_table
 
 _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
-_TWICE = "twice the tests"
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
 Components = Mapping[str, Fraction | None]
 CompleteMarks = Mapping[tuple[str, str, str], Fraction]
 # Factor on the tests, number of judges, and added replicates.
 _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
     GIVEN: lambda judges: (1, judges, 0),
-    _TWICE: lambda judges: (2, judges, 0),
+    "twice the tests": lambda judges: (2, judges, 0),
     "four times the tests": lambda judges: (4, judges, 0),
     "one judge more": lambda judges: (1, judges + 1, 0),
     "twice the judges": lambda judges: (1, 2 * judges, 0),
@@ -55,7 +51,8 @@ _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
 
 def wrong_robustness(reader: RunReader) -> Iterator[str]:
     """Yield wrong means and ranks under each alternative."""
-    run, found = reader.run, {(r.name, r.subject): r for r in robustness(reader.summary) if r.kind == RANK}
+    run, rows = reader.run, robustness(reader.summary)
+    found: Lines = {(row.name, row.subject or ""): (row.value, row.rank) for row in rows if row.kind == RANK}
 
     @cache
     def named(subject: str, dimension: str) -> Sequence[Named]:
@@ -66,19 +63,16 @@ def wrong_robustness(reader: RunReader) -> Iterator[str]:
         **{f"without {judge}": _without(reader, judge) for judge in run.panel if len(run.panel) > 1},
         **{name: _by_points(reader, name, named) for name in (NO_FLOOR, ONE_POINT, ANY_ISSUE)},
     }
-    known = {subject for _, subject in found}
+    wanted: Lines = {}
     for name, marks in ways.items():
         means = {}
-        for subject in known:
-            parts = [list(by_test(marks(subject or "", dimension)).values()) for dimension in run.dimensions]
+        for subject in {subject for _, subject in found}:
+            parts = [list(by_test(marks(subject, dimension)).values()) for dimension in run.dimensions]
             means[subject] = mean([mean(part) for part in parts]) if all(parts) else None
-        for subject, wanted in means.items():
-            row = found.pop((name, subject), None)
-            rank = None if wanted is None else 1 + sum(o is not None and o > wanted for o in means.values())
-            if row is None or not same(row.value, wanted) or row.rank != rank:
-                shown = row and (row.value, row.rank)
-                yield f"{subject} {name} is {shown}, expected {wanted and float(wanted)}, {rank}"
-    yield from (f"there is an unexpected alternative {key}" for key in found)
+        for subject, own in means.items():
+            rank = None if own is None else 1 + sum(other is not None and other > own for other in means.values())
+            wanted[name, subject] = own, rank
+    yield from unequal("score and rank", found, wanted)
 
 
 def _without(reader: RunReader, judge: str) -> Callable[[str, str], Marks]:
@@ -171,10 +165,8 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
             wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
             if any(error is not None and not same(error, w) for error, w in zip(errors, wanted_errors, strict=True)):
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
-            if not same(row.usd, dollars := _dollars(summary, row, row.making_usd)):
+            if not same(row.usd, dollars := _dollars(summary, row)):
                 yield f"{row.name} in {dimension} costs {row.usd}, expected {dollars and float(dollars)}"
-    if len(dimensions) == len(summary.run.dimensions):
-        yield from _wrong_making(summary, [designs[dimension, _TWICE].making_usd for dimension in dimensions])
     for name in (name for dimension, name in designs if dimension == OVERALL):
         parts = [designs[dimension, name] for dimension in dimensions]
         whole, usd = designs[OVERALL, name], [part.usd for part in parts if part.usd is not None]
@@ -185,32 +177,8 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
             yield f"{name} overall does not follow from {name} in each dimension"
 
 
-def _wrong_making(summary: Summary, found: Sequence[float | None]) -> Iterator[str]:
-    """Yield a problem unless the tests of all dimensions cost what the store has for calls before the first answer."""
-    run = summary.run
-    wanted = None if run.record.sweep.gives_tests else Fraction(_paid_for_tests(run), NANO)
-    total = None if None in found else sum(each or 0.0 for each in found)
-    if not same(total, wanted):
-        yield f"making as many tests again costs {total}, expected {wanted and float(wanted)}"
-
-
-def _paid_for_tests(run: Run) -> int:
-    """Return the cost of all calls that candidates and validations name, and of all embeddings in the store."""
-    views = [f"{view}/{dimension}.parquet" for view in ("candidates", "validations") for dimension in run.dimensions]
-    folder, store = open_folder(run.location), open_folder(run.location.follow(run.record.store or "store"))
-    tables = (read_table(view, folder.get(view), ["reply_key"]) for view in views if folder.exists(view))
-    keys = {key for table in tables for key in table["reply_key"].to_pylist()}
-    costs: dict[str, int] = {}
-    for kind in RecordKind:
-        for name in store.list(kind):
-            table = read_table(name, store.get(name), ["key", "cost_nanousd"])
-            of = zip(table["key"].to_pylist(), table["cost_nanousd"].to_pylist(), strict=True)
-            costs |= {key: cost for key, cost in of if kind is RecordKind.EMBEDDINGS or key in keys}
-    return sum(costs.values())
-
-
-def _dollars(summary: Summary, row: Generalised, making: float | None) -> Fraction | None:
-    """Return the cost of a design's answers and verdicts beyond the run's, at the run's mean costs, and of `making`."""
+def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
+    """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests."""
     run, asked = summary.run, summary.settings
     tables = (table(dimension=row.dimension, columns=["cost_nanousd"]) for table in (run.responses, run.verdicts))
     bills = [[cost for cost in table["cost_nanousd"].to_pylist() if cost is not None] for table in tables]
@@ -220,7 +188,7 @@ def _dollars(summary: Summary, row: Generalised, making: float | None) -> Fracti
     answers = len(run.subjects) * len(asked.tests[row.dimension]) * asked.samples
     verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
     answer, verdict = (Fraction(sum(own), len(own)) for own in bills)
-    return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(making or 0.0)
+    return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(row.making_usd or 0.0)
 
 
 def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:

@@ -27,9 +27,9 @@ from hab_ray.catalog.models import (
 )
 from hab_ray.catalog.prices import priced
 from hab_ray.config.sweep import Sweep
+from hab_ray.location import Location
 from hab_ray.providers import load_vendor
 from hab_ray.providers.vendor import WireProtocol
-from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.resolve import resolve
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import SHEETS
@@ -45,15 +45,20 @@ _POLLS = 12
 TURNAROUND_S = 2.0
 
 
-def staged(sweep: Sweep, place: RehearsalPlace, now: datetime, turnaround_s: float = TURNAROUND_S) -> Work:
+def staged(
+    sweep: Sweep, run: Location, now: datetime, store: Location | None = None, turnaround_s: float = TURNAROUND_S
+) -> Work:
     """Return the work of a sweep's rehearsal, with batches that take `turnaround_s`; write and download nothing.
+
+    By default, the store is in the run's folder.
 
     The run's record contains no port, so that two rehearsals of a sweep have equal records; see `at`.
 
     Raises:
         ConfigError: the sweep cannot be resolved.
     """
-    work = resolve(_staged_sweep(sweep, place, now.date(), _policy(turnaround_s)), now)
+    placed = sweep.model_copy(update={"run": run, "store": store or run / "store"})
+    work = resolve(_staged_sweep(placed, now.date(), _policy(turnaround_s)), now)
     return replace(work, models=_simulated(work.models))
 
 
@@ -88,7 +93,7 @@ def own_account(name: str, protocol: WireProtocol) -> str:
     return name if name == protocol.played_as and name in vendors() else f"x/{folder_name(name)}"
 
 
-def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: BatchPolicy) -> Sweep:
+def _staged_sweep(sweep: Sweep, today: date, policy: BatchPolicy) -> Sweep:
     known = sweep.catalog.providers
     unserved = {name: entry.model_copy(update={"serve": False}) for name, entry in known.items() if entry.serve}
     entries = {name: priced(sweep.catalog.extended(unserved).find(name), today) for name in sweep.model_names()}
@@ -98,11 +103,9 @@ def _staged_sweep(sweep: Sweep, place: RehearsalPlace, today: date, policy: Batc
         )
         for provider in dict.fromkeys(entry.provider for entry in entries.values())
     }
-    has_ratings = sweep.responses is not None or bool(open_folder(place.run).list(SHEETS))
+    has_ratings = sweep.responses is not None or bool(open_folder(sweep.run_folder).list(SHEETS))
     return sweep.model_copy(
         update={
-            "run": place.run,
-            "store": place.store,
             "providers": {**sweep.providers, **providers},
             "raters": sweep.raters if has_ratings else (),
             "sentinels": 0,  # simulated judges never change, and the meter cannot tell a repeated reading from a first

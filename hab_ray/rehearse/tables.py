@@ -27,7 +27,7 @@ from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
 from hab_ray.rehearse.claims import wrong_comparison, wrong_differences, wrong_issues
 from hab_ray.rehearse.declared import wrong_declared
-from hab_ray.rehearse.figures import Figures, all_same
+from hab_ray.rehearse.figures import Figures, Lines, all_same, unequal
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.reader import Marks, RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
@@ -137,20 +137,16 @@ class _Tables:
 
     def wrong_bounds(self) -> Iterator[str]:
         """Check the means with every missing answer scored 0, and scored 1."""
-        found = {(b.subject, b.dimension, b.judge): b for b in bounds(self.reader.summary)}
+        found: Lines = {(b.subject, b.dimension, b.judge): (b.worst, b.best) for b in bounds(self.reader.summary)}
         seats = {PANEL: self._run.panel}
         if len(self._run.panel) > 1:
             seats |= {judge: (judge,) for judge in self._run.panel}
-        wanted = {
+        wanted: Lines = {
             (subject, dimension, judge): sides
             for subject, (judge, names) in product(self._run.subjects, seats.items())
             for dimension, sides in self._bounds(subject, names)
         }
-        for key in sorted(found.keys() | wanted.keys()):
-            shown = found.get(key)
-            if shown is None or key not in wanted or not all_same([shown.worst, shown.best], wanted[key]):
-                worst_best = None if shown is None else (shown.worst, shown.best)
-                yield f"the bounds of {', '.join(key)} are {worst_best}, expected {wanted.get(key)}"
+        yield from unequal("the bounds", found, wanted)
 
     def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
         sides, is_doubtful = [], False

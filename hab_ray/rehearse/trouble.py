@@ -1,11 +1,12 @@
-"""Faults of a rehearsal, read from a YAML file."""
+"""Faults of a rehearsal, and settings read from YAML files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
-from pydantic import Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
@@ -13,6 +14,8 @@ from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.visible import one_line
 from hab_simulator import BatchFault, Fault, LineFaults, Malformed
+
+_Settings = TypeVar("_Settings", bound=BaseModel)
 
 
 class People(Strict):
@@ -42,16 +45,16 @@ class Trouble(Strict):
     people: People = People()
 
 
-def load_trouble(path: Path) -> Trouble:
-    """Read a file of faults.
+def load_settings(kind: type[_Settings], option: str, path: Path | None) -> _Settings:
+    """Read the YAML file that an option names; without one, return the defaults.
 
     Raises:
         ConfigError: the file cannot be used; one line per problem.
     """
     try:
-        return Trouble.model_validate(yaml_file(path) or {})
+        return kind.model_validate((yaml_file(path) if path else None) or {})
     except BadInput as error:
-        raise ConfigError(one_line(f"--faults {path}: {error}")) from None
+        raise ConfigError(one_line(f"{option} {path}: {error}")) from None
     except ValidationError as error:
-        lines = (one_line(f"--faults {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
+        lines = (one_line(f"{option} {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
         raise ConfigError("\n".join(lines)) from None

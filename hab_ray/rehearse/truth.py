@@ -11,10 +11,9 @@ from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.calls import Finish
-from hab_ray.rehearse.deductions import Deductions, deductions_of
 from hab_ray.rehearse.figures import Figures, Item, figures_of, mean_of
 from hab_ray.rehearse.imported import request_in
-from hab_ray.rehearse.profile import digest, marks_of, played_as, wordings_shown
+from hab_ray.rehearse.profile import Deductions, deductions_of, digest, marks_of, played_as, wordings_shown
 from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subjects, shown_parts
 from hab_ray.rows import Candidate, Response, State
 from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading

@@ -53,7 +53,7 @@ def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
     assert row["difference"]["high"] == pytest.approx(0.3106 - own.mean + hypot(reach, own.mean - own.low), abs=1e-6)
     said = desk.says("compare", "runs/four", "published")
     assert "judged by o3" in said and "not corrected" in said and "sign-flip" not in said
-    assert re.search(r"0\.\d{3} +0\.\d{3} +[+-]0\.\d{3} ", said)
+    assert re.search(r"0\.\d{3} +0\.\d{3} +-?0\.\d{3} \(", said)
     assert "claude-opus-4-1-20250805: compared with claude-opus-4.1-20250805, of the paper" in said
 
 

@@ -31,8 +31,6 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     assert " simulated, complete" in real and " rehearsal, complete" in played
     assert re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", real.rstrip())
 
-    assert desk.says("budget", "runs/small") == desk.says("budget", "show", "runs/small")
-    assert "No such command" in desk.says("budget", "shwo", "runs/small", status=Exit.CONFIGURATION)
     assert "--yes" in desk.says("rm", run, status=Exit.CONFIGURATION) and (run / "sweep.yaml").is_file()
     scores, paid, billed = (run / "scores.parquet").read_bytes(), files_in(store), simulator.meter()["billed"]
     (run / "notes.txt").write_text("mine")

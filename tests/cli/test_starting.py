@@ -88,9 +88,11 @@ def test_a_server_on_this_machine_has_not_the_vendors_rate_limits(tmp_path: Path
 
 
 def test_a_model_that_a_gateway_cannot_have_is_asked_for_again(desk: Desk) -> None:
-    gateway = "http://127.0.0.1:9/v1, gpt-6-lunar\nopenai\n-\ngpt-6-luna\n"
+    url = "http://127.0.0.1:9/v1"
+    gateway = f"{url}, gpt-6-luna\n{url}\nopenai\n-\ngpt-6-lunar\ngpt-6-luna\n"
     told = asked(desk.folder, f"{gateway}all\nseeds\nnobody\ngpt-6.1-terra\n", "init")
-    places = [told.index(text) for text in ("did you mean gpt-6-luna", "nobody: the catalogue", "next: hab rehearse")]
+    wrong = ("address of an endpoint alone", "did you mean gpt-6-luna", "nobody: the catalogue")
+    places = [told.index(text) for text in (*wrong, "next: hab rehearse")]
     assert places == sorted(places)
 
 
@@ -156,10 +158,10 @@ def test_enter_takes_each_default_and_a_question_without_one_gives_examples(desk
 
 def test_of_an_endpoint_that_is_given_no_question_asks_again(desk: Desk) -> None:
     url = ("--endpoint", "http://127.0.0.1:9/v1")
-    told = asked(desk.folder, "claude-haiku-5-5\n\n\n\n\n", "init", *url, "--like", "anthropic")
+    told = asked(desk.folder, "\nclaude-haiku-5-5\n\n\n\n", "init", *url, "--like", "anthropic")
     assert "endpoint (separated by commas, such as claude-haiku-5-5, claude" in told and "gpt-" not in told
     assert "URL" not in told and "[claude-sonnet-5-5]:" in told
-    told = asked(desk.folder, "mine\n\n\n0/0\n\n\nmine\n", "init", "own.yaml", *url)
+    told = asked(desk.folder, "\n\n0/0\nmine\n\n\nmine\n", "init", "own.yaml", *url)
     assert "URL" not in told and "by its own names" in told
 
 
@@ -176,7 +178,7 @@ def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
 
 def test_an_address_is_checked_where_it_is_asked_for(desk: Desk) -> None:
     wrong = f"localhost:80/v1\nhttp://\nhttp://me:{SECRET}@localhost/v1\n"
-    rest = "mine\n-\n-\n0/0\nencourage_learning\nseeds\nmine\n"
+    rest = "-\n-\n0/0\nmine\nencourage_learning\nseeds\nmine\n"
     told = asked(desk.folder, f"{wrong}http://127.0.0.1:9/v1\n{rest}", "init")
     places = [told.index(text) for text in ("begins with http://", "is not a web address", "or password", "next: hab")]
     assert places == sorted(places)

@@ -7,12 +7,12 @@ import pytest
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import load_catalog
 from hab_ray.drafting.answers import (
+    MAX_EXAMPLES,
     Answers,
+    Examples,
     OwnEndpoint,
-    key_variables,
     number_of_tests,
     price_of,
-    sweep_name,
     variable,
     vendor_like,
 )
@@ -49,18 +49,18 @@ def test_a_model_is_asked_where_it_is(endpoint: OwnEndpoint | None, model: str, 
 def test_tests_are_made_where_a_key_is() -> None:
     """The gateway before a provider whose key is set, that before one whose is not; nobody who is retired."""
     nobody, google = frozenset[str](), frozenset({"google"})
-    assert answers(None).makers(nobody, TODAY).chat == "gpt-4.1"
-    assert answers(None).makers(google, TODAY).embedding == "gemini-embedding-2"
-    assert answers(GATEWAY).makers(google, TODAY).embedding == "gateway/text-embedding-3-small"
+    assert Examples(nobody, TODAY).makers(answers(None)).chat == "gpt-4.1"
+    assert Examples(google, TODAY).makers(answers(None)).embedding == "gemini-embedding-2"
+    assert Examples(google, TODAY).makers(answers(GATEWAY)).embedding == "gateway/text-embedding-3-small"
     ends = load_catalog().models["gpt-4.1"].lifecycle
-    assert ends and answers(None).makers(nobody, ends.ends).chat == "gpt-6.1-terra"
+    assert ends and Examples(nobody, ends.ends).makers(answers(None)).chat == "gpt-6.1-terra"
 
 
 def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
     with pytest.raises(ConfigError) as refused:
         variable(SECRET)
     assert SECRET not in str(refused.value) and ".env" in str(refused.value)
-    assert variable("GATEWAY_KEY") == "GATEWAY_KEY"
+    assert variable(" GATEWAY_KEY ") == "GATEWAY_KEY" and variable("-") is None and vendor_like("-") is None
 
 
 def test_what_cannot_be_read_is_refused() -> None:
@@ -79,6 +79,16 @@ def test_what_cannot_be_read_is_refused() -> None:
             read(given)
 
 
-def test_names() -> None:
-    assert sweep_name("My sweep").startswith("my-sweep-") and sweep_name("first") == "first"
-    assert key_variables()["google"] == "GEMINI_API_KEY" and "local" not in key_variables()
+@pytest.mark.parametrize("vendor", [None, *load_catalog().vendors])
+def test_what_is_suggested_can_be_used(vendor: str | None) -> None:
+    """No model that ends, none twice, and of a vendor only its own."""
+    examples, models = Examples(frozenset(), TODAY), load_catalog().models
+    named = examples.models(vendor)
+    assert named and len(set(named)) == len(named) <= MAX_EXAMPLES
+    assert all(models[name].lifecycle is None for name in (*named, examples.judge(vendor)))
+    assert vendor is None or {models[name].provider for name in (*named, examples.judge(vendor))} == {vendor}
+
+
+def test_models_whose_key_is_set_come_first() -> None:
+    examples = Examples(frozenset({"anthropic"}), TODAY)
+    assert (examples.models(None)[0], examples.judge(None)) == ("claude-haiku-5-5", "claude-sonnet-5-5")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange import export, licensed, remove_leftovers
+from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD
 from hab_ray.exchange.published import Evaluations
 from hab_ray.given.responses import read_given_responses
@@ -209,14 +208,3 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     with pytest.raises(Exception, match="verdicts"):
         exported(run, "hf", tmp_path / "out", "mit")
     assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == []
-
-
-def test_what_a_killed_export_left_is_removed_after_a_day(make_run: MakeRun, tmp_path: Path) -> None:
-    left, recent, own = tmp_path / ".hab-export-old", tmp_path / ".hab-export-new", tmp_path / ".e-mine"
-    for folder in (left / "e", recent / "e", own / "e"):
-        folder.mkdir(parents=True)
-    now = recent.stat().st_mtime
-    os.utime(left, (now - 86_401, now - 86_401))
-    os.utime(own, (now - 86_401, now - 86_401))
-    assert remove_leftovers(tmp_path / "e", now) == [left]
-    assert not left.exists() and recent.exists() and own.exists()

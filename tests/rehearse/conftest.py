@@ -20,7 +20,7 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.perform import Rehearsal, rehearsed
-from hab_ray.rehearse.place import RehearsalPlace, rehearsing
+from hab_ray.rehearse.place import rehearsing
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
 from hab_ray.rehearse.trouble import People, Trouble
@@ -111,7 +111,6 @@ class Stage:
     """A folder in which a sweep is rehearsed, and the simulator it is rehearsed against."""
 
     work: Work
-    place: RehearsalPlace
     client: SimulatorClient
     play: Play
 
@@ -123,7 +122,7 @@ class Stage:
 
     def settle(self) -> None:
         """Write the views of answers and verdicts anew, from the replies that are in the store."""
-        replies = Store(open_folder(self.place.store))
+        replies = Store(open_folder(self.work.sweep.store))
         for shard in self.work.shards():
             self.work.write(shard, self.work.settled(shard, self.work.tasks(shard), replies).rows)
 
@@ -151,11 +150,10 @@ def staging(folder: Path) -> Iterator[StageOf]:
     running: list[SimulatorThread] = []
 
     def make(play: Play | None = None, **changes: Any) -> Stage:
-        place = RehearsalPlace(Location.of(folder / "run"), Location.of(folder / "run/store"))
-        work = staged(load_sweep(sweep_file(folder, **changes)), place, NOW)
+        work = staged(load_sweep(sweep_file(folder, **changes)), Location.of(folder / "run"), NOW)
         played = play or Play()
         running.append(SimulatorThread(profile_of(work, played)))
-        return Stage(work, place, running[-1].client, played)
+        return Stage(work, running[-1].client, played)
 
     try:
         yield make

@@ -20,9 +20,8 @@ from hab_ray.analysis import shifts
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
-from hab_ray.rehearse.deductions import PAPER
 from hab_ray.rehearse.perform import perform
-from hab_ray.rehearse.profile import Play
+from hab_ray.rehearse.profile import PAPER, Play
 from hab_ray.rehearse.trouble import People, Trouble
 from hab_ray.resources import bundled
 from hab_ray.results import open_run
@@ -294,7 +293,7 @@ VIEWS: dict[str, tuple[Callable[[Stage], None], str]] = {
     "wordings swapped": (lambda stage: swap(stage, IMPORTED, JUDGES[0]), "planted"),
     "an answer is changed": (an_answer_changed, "not the answer that is given"),
     "an answer is lost": (an_answer_lost, "there 0 times"),
-    "failures of then are zeros": (earlier_failures_are_zeros, "judges now and then: published o3"),
+    "failures of then are zeros": (earlier_failures_are_zeros, "the shift of published o3"),
 }
 
 
@@ -335,13 +334,13 @@ def of_judge(name: str, rater: str, found: Any) -> Iterator[Any]:
 
 SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
 SHOWN: dict[str, tuple[Mutant, str]] = {
-    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "judges now and then: published"),
-    "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "judges now and then: published"),
+    "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
+    "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "the shift of published"),
     "kappa is the share of equals": (
         put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
-        "kappa: published o3",
+        "kappa of published o3",
     ),
-    "a map onto itself": (put(joined, "score_maps", of_judge), "map: published o3"),
+    "a map onto itself": (put(joined, "score_maps", of_judge), "the map of published o3"),
 }
 
 

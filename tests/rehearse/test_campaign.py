@@ -276,7 +276,7 @@ def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 def choose_anew(stage: Stage) -> None:
     """Write candidates and tests anew, from the replies that are in the store."""
-    work, replies = stage.work, Store(open_folder(stage.place.store))
+    work, replies = stage.work, Store(open_folder(stage.work.sweep.store))
     for shard in work.shards():
         if shard.stage == "generate":
             work.write(shard, work.settled(shard, work.tasks(shard), replies).rows)
@@ -431,30 +431,33 @@ sound_primary, sound_marks, sound_ranked = declared._primary, agreement._scores,
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of an agreement swapped": (then(agreement, "Agreed", ends_swapped), "has the interval"),
-    "kappa for AC1": (put(agreement, "ac1", kappa), "ac1 of first, second in"),
+    "kappa for AC1": (put(agreement, "ac1", kappa), "first, second, ac1 is"),
     "alpha without the correction for few values": (
         put(
             agreement,
             "alpha",
             lambda sums: 1 - sums[:, 1] * sums[:, 2] / (2 * (sums[:, 2] * sums[:, 4] - sums[:, 3] ** 2) + 1e-300),
         ),
-        "alpha of first, second in",
+        "first, second, alpha is",
     ),
-    "agreement on other issues": (then(agreement, "shares_naming", other_letters), "of first, second in"),
-    "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
+    "agreement on other issues": (then(agreement, "shares_naming", other_letters), "A, first, second, ac1 is"),
+    "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "first, second, alpha is"),
     "ends of a preference swapped": (then(preferences, "_row", ends_swapped), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
     "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
     "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
-    "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the interval of issue"),
+    "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the issue of kind, "),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
     "rates that are not corrected": (put(issues, "false_discovery_control", lambda given: given), "q of issue"),
     "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
-    "another judge left out": (then(robustness, "_alternatives", other_judge_left_out), "without first is"),
-    "the worst is ranked first": (put(robustness, "_ranked", worst_first), "as_it_is is"),
-    "other points on other issues": (then(robustness, "shares_naming", other_letters), "no_floor is"),
+    "another judge left out": (
+        then(robustness, "_alternatives", other_judge_left_out),
+        "rank of without first",
+    ),
+    "the worst is ranked first": (put(robustness, "_ranked", worst_first), "score and rank of as_it_is"),
+    "other points on other issues": (then(robustness, "shares_naming", other_letters), "score and rank of no_floor"),
     "components swapped": (
         then(generalisability, "components", interactions_swapped),
         "the variance of subject x judge",

@@ -23,7 +23,8 @@ from hab_ray.analysis.tables import leaderboard as leaderboard_table
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.calls import ChatCall, Outcome
 from hab_ray.errors import DamagedFile
-from hab_ray.rehearse.comparison import compare_stored
+from hab_ray.rehearse.comparison import Comparison, compare_stored
+from hab_ray.rehearse.truth import Truth
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table
 from hab_ray.rubric import Rubric, load_rubrics
@@ -255,13 +256,17 @@ def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
     must_be_found(rehearsed_stage, "judge second, test ")
 
 
+def stored(stage: Stage, run: Run) -> Comparison:
+    return compare_stored(stage.work, run, stage.client, Truth.of(stage.work, stage.client))
+
+
 def test_doubled_rows(rehearsed_stage: Stage) -> None:
     run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], DEFER)
     rows = run.read(Verdict, file)
     run.write(Verdict, file, [*rows, rows[0]])
     with pytest.raises(DamagedFile, match="occurs twice"):
         rehearsed_stage.compare()
-    wrong = compare_stored(rehearsed_stage.work, open_run(rehearsed_stage.work.run_path), rehearsed_stage.client)
+    wrong = stored(rehearsed_stage, open_run(rehearsed_stage.work.run_path))
     assert "there 2 times (sample 0), expected 1 times" in problems(wrong)
 
 
@@ -270,7 +275,7 @@ def test_scores_that_are_stale(rehearsed_stage: Stage) -> None:
     run = open_run(rehearsed_stage.work.run_path)
     marks_before = run.scores().slice(1)
     rehearsed_stage.work.run.write(Score, SCORES, from_table(Score, marks_before))
-    found = compare_stored(rehearsed_stage.work, run, rehearsed_stage.client)
+    found = stored(rehearsed_stage, run)
     assert not found.passed and "it is there 0 times" in problems(found)
 
 
@@ -323,8 +328,8 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
     "a one-sided p": (then(pairs_table, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
-    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "by first is"),
-    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "issue A of plain"),
+    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "first, B is"),
+    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "the issue of kind"),
 }
 
 

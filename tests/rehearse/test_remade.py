@@ -157,12 +157,12 @@ def own_error(found: Any) -> Any:
 
 # By what is wrong: the function or method of the pipeline, its mutant, and the problem that is found.
 MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
-    "judges of a preference swapped": (preferences, "_ahead", result(neg), "preference itself of acme"),
-    "one other judge for all": (preferences, "_ahead", first_of_others, "the slope of ('refusals'"),
-    "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference vendor of acme"),
+    "judges of a preference swapped": (preferences, "_ahead", result(neg), "preference of itself, acme"),
+    "one other judge for all": (preferences, "_ahead", first_of_others, "preference of refusals, "),
+    "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference of vendor, acme"),
     "ends of a preference swapped": (preferences, "_row", result(ends_swapped), "has the interval"),
-    "dimensions of a preference weighted": (preferences, "combined", weighted, "in overall is"),
-    "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "the slope of ('refusals'"),
+    "dimensions of a preference weighted": (preferences, "combined", weighted, ", overall is"),
+    "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "preference of refusals, "),
     "runs swapped": (comparison, "_part", runs_swapped, "in two runs is"),
     "sides of a pair swapped": (comparison, "ahead", sides_swapped, "in two runs is"),
     "the second run's interval for the difference's": (comparison, "_difference", of_second_alone, "in two runs is"),

@@ -15,7 +15,6 @@ import yaml
 from hab_ray.calls import ChatCall, Reply
 from hab_ray.config.sweep import load_sweep
 from hab_ray.location import Location
-from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play, profile_of
 from hab_ray.rehearse.staging import staged
 from hab_ray.rows import ChosenTest, Validation, Verdict
@@ -56,14 +55,14 @@ def page(folder: Path) -> str:
 def _rehearsed(folder: Path) -> Work:
     path = folder / "method.yaml"
     path.write_text(yaml.safe_dump(SWEEP))
-    place = RehearsalPlace(Location.of(folder / "run"), Location.of(folder / "store"))
-    store = open_folder(place.store)
+    place = Location.of(folder / "store")
+    store = open_folder(place)
     store.put(MARKER, b"")
     store.put(SECRET, bytes(SECRET_BYTES))  # the code of a fence is in what the simulator draws its words from
-    work = staged(load_sweep(path), place, NOW)
+    work = staged(load_sweep(path), Location.of(folder / "run"), NOW, place)
     simulator = SimulatorThread(profile_of(work, Play()))
     try:
-        assert Stage(work, place, simulator.client, Play()).rehearse().passed
+        assert Stage(work, simulator.client, Play()).rehearse().passed
     finally:
         simulator.stop()
     return work

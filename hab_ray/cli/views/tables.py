@@ -16,7 +16,9 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from rich.console import Console
+from rich.table import Table
 
+from hab_ray.cli.views.terminal import print_cells
 from hab_ray.inputs.csv_text import FORMULA
 from hab_ray.visible import log_json, one_line
 
@@ -80,10 +82,14 @@ class PaperTable:
         """Return the cells of each column."""
         return [[row[at] for row in self.rows] for at in range(len(self.columns))]
 
+    def same(self) -> dict[str, Cell]:
+        """Return the cells that are the same on every line, by the keys of their columns."""
+        pairs = zip(self.columns, self.by_column(), strict=True)
+        return {column.key: cells[0] for column, cells in pairs if len(set(cells)) == 1}
+
     def without_empty_columns(self) -> PaperTable:
         """Return the table without columns whose every cell is an empty text."""
-        pairs = zip(self.columns, self.by_column(), strict=True)
-        return self.without({column.key for column, cells in pairs if cells and all(cell == "" for cell in cells)})
+        return self.without({key for key, cell in self.same().items() if cell == ""})
 
     def without(self, keys: Collection[str]) -> PaperTable:
         """Return the table without some columns."""
@@ -92,9 +98,12 @@ class PaperTable:
         return replace(self, columns=tuple(self.columns[at] for at in shown), rows=rows)
 
 
-def print_table(table: PaperTable, form: TableFormat, console: Console) -> None:
-    """Print a table without wrapping or styling its lines."""
-    console.print(FORMATS[form](table), soft_wrap=True, markup=False, highlight=False, end="")
+def print_table(table: PaperTable, form: TableFormat | None, console: Console) -> None:
+    """Print a table without wrapping or styling its lines; without a form, its rows alone, for people to read."""
+    if form is None:
+        print_cells(_for_terminal(table.without_empty_columns()), console)
+    else:
+        console.print(FORMATS[form](table), soft_wrap=True, markup=False, highlight=False, end="")
 
 
 def as_latex(table: PaperTable) -> str:
@@ -160,7 +169,13 @@ def as_csv(table: PaperTable) -> str:
 def as_json(table: PaperTable) -> str:
     """Return an object with the unit, the column titles by key, the notes, and one object per row."""
     keys = [column.key for column in table.columns]
-    rows = [{key: _json_value(cell) for key, cell in zip(keys, row, strict=True)} for row in table.rows]
+    rows = [
+        {
+            key: cell._asdict() if isinstance(cell, Estimate | Span) else cell
+            for key, cell in zip(keys, row, strict=True)
+        }
+        for row in table.rows
+    ]
     whole = {
         "table": table.name,
         "caption": table.caption,
@@ -221,6 +236,22 @@ class _Markup(NamedTuple):
 
 _LATEX = _Markup(_in_latex, "${}$", "${}_{{{}}}^{{{}}}$", "--", r"\,")
 _MARKDOWN = _Markup(_in_markdown, "{}", "{} [{}, {}]", "-", ",")
+_TERMINAL = _Markup(one_line, "{}", "{} ({} to {})", "-", ",")
+
+
+def _for_terminal(table: PaperTable) -> Table:
+    """Return the rows for a terminal; on a narrow one, estimates wrap between their numbers."""
+    shown = Table(box=None, pad_edge=False)
+    rows = [[_cell(cell, table.digits, _TERMINAL) for cell in row] for row in table.rows]
+    for at, (column, cells) in enumerate(zip(table.columns, table.by_column(), strict=True)):
+        words = [word for row in rows for word in row[at].split()]
+        if _is_text(cells):
+            shown.add_column(column.title.lower())
+        else:
+            shown.add_column(column.title.lower(), justify="right", min_width=max(map(len, words)))
+    for row in rows:
+        shown.add_row(*row)
+    return shown
 
 
 def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
@@ -255,7 +286,3 @@ def _csv_values(cell: Cell, width: int) -> Iterator[str | int | float]:
         case _:
             values = (cell, *[None] * (width - 1))
     return ("" if value is None else value for value in values)
-
-
-def _json_value(cell: Cell) -> object:
-    return cell._asdict() if isinstance(cell, Estimate | Span) else cell

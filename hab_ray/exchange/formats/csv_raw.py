@@ -8,16 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
-from hab_ray.exchange.card import Contents
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.exchange.tidy import write_tidy
 from hab_ray.inputs.csv_safe import without_lists
 from hab_ray.results import Run
 
 
-def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
+def write(run: Run, sharing: Sharing, folder: Path) -> dict[str, int]:
     """Write the run's tables."""
-    return Contents("verdicts.csv", write_tidy(run, sharing, folder, ".csv", write_csv))
+    return write_tidy(run, sharing, folder, ".csv", write_csv)
 
 
 def write_csv(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hab_ray.exchange.card import Contents
 from hab_ray.exchange.published import Evaluations
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.exchange.tidy import write_tables, write_tidy
@@ -17,10 +16,10 @@ from hab_ray.results import Run
 _FIRST = "evaluations.parquet"
 
 
-def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write the evaluations in the published columns, and the run's tables."""
+def write(run: Run, sharing: Sharing, folder: Path) -> dict[str, int]:
+    """Write the evaluations in the published columns, then the run's tables."""
     rows = write_tables(folder / _FIRST, Evaluations(run, sharing).tables(), _parquet)
-    return Contents(_FIRST, {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", _parquet)})
+    return {_FIRST: rows, **write_tidy(run, sharing, folder, ".parquet", _parquet)}
 
 
 def _parquet(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:

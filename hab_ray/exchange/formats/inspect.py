@@ -11,7 +11,6 @@ from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.sources import Texts
 from hab_ray.catalog.models import folder_name
 from hab_ray.errors import ConfigError, installing
-from hab_ray.exchange.card import Contents
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Answer, Run, Transcript
 from hab_ray.rows import ChosenTest, Response, State, Verdict
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 METRIC = "mean"
 
 
-def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
-    """Write a log per subject and dimension; its `Contents` count samples.
+def write(run: Run, sharing: Sharing, folder: Path) -> dict[str, int]:
+    """Write a log per subject and dimension; return the number of samples in each.
 
     Raises:
         ConfigError: inspect-ai is not installed.
@@ -42,7 +41,7 @@ def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
             log = _LogBuilder(run, sharing, subject, dimension).build()
             write_eval_log(log, folder / name)
             counts[name] = len(log.samples or ())
-    return Contents("", counts)
+    return counts
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,12 @@ class _LogBuilder:
         from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalResults, EvalSpec, EvalStats
 
         transcripts = list(self.run.transcripts(self.dimension, self.subject))
-        samples = [sample for transcript in transcripts for sample in self._samples(transcript)]
+        samples = [
+            self._sample(transcript.test, answer, answer.response)
+            for transcript in transcripts
+            for answer in transcript.answers
+            if answer.response is not None
+        ]
         spec = EvalSpec(
             created=self.run.record.started.isoformat(),
             task=f"hab_ray/{self.dimension}",
@@ -83,11 +87,6 @@ class _LogBuilder:
             if row["mean"] is not None:
                 metric = EvalMetric(name=METRIC, value=row["mean"])
                 yield EvalScore(name=row["judge"], scorer=row["judge"], metrics={METRIC: metric})
-
-    def _samples(self, transcript: Transcript) -> Iterator[EvalSample]:
-        for answer in transcript.answers:
-            if answer.response is not None:
-                yield self._sample(transcript.test, answer, answer.response)
 
     def _sample(self, test: ChosenTest, answer: Answer, response: Response) -> EvalSample:
         """Return a sample. Texts that are not shared are empty (Inspect allows no null) and named in the metadata."""

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from hab_ray.exchange.card import Contents
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.exchange.tidy import write_tidy
 from hab_ray.results import Run
 
 
-def write(run: Run, sharing: Sharing, folder: Path) -> Contents:
+def write(run: Run, sharing: Sharing, folder: Path) -> dict[str, int]:
     """Write the run's tables."""
-    return Contents("verdicts.jsonl", write_tidy(run, sharing, folder, ".jsonl", _json_lines))
+    return write_tidy(run, sharing, folder, ".jsonl", _json_lines)
 
 
 def _json_lines(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
+from hab_ray.catalog.models import folder_name, load_catalog
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.answers import key_variables, sweep_name
-from hab_ray.drafting.examples import Examples
+from hab_ray.drafting.answers import Examples
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -42,12 +42,12 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     if path.exists():
         raise ConfigError(f"{path}: the file exists; give another name, such as {path.stem}-2.yaml")
     now = datetime.now(UTC)
-    keys = key_variables()
+    keys = {name: entry.key_env for name, entry in load_catalog().providers.items() if entry.key_env}
     with_key = frozenset(name for name, variable in keys.items() if has_secret(variable, os.environ))
     examples = Examples(with_key, now.date())
-    answers = collect_answers(sweep_name(path.stem), options, list(load_rubrics()), examples)
-    makers = answers.makers(with_key, now.date()) if answers.tests else None
-    file = shell_path(path)
+    answers = collect_answers(folder_name(path.stem.lower()), options, list(load_rubrics()), examples)
+    makers = examples.makers(answers) if answers.tests else None
+    file = shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))  # no option of a shell command
     work = _work(sweep_text(answers, makers, now.date(), file, None), path, now)
     cost = _cost(make_plan(work))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,11 +61,6 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
         say(str(problem), "yellow")
     say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
     return Exit.COMPLETE
-
-
-def shell_path(path: Path) -> str:
-    """Return a path as an argument of a shell command: quoted, and not mistaken for an option."""
-    return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
 
 
 def _work(text: str, path: Path, now: datetime) -> Work:

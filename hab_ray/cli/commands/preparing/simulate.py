@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, decoded
-from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.rehearse.trouble import load_settings
 from hab_ray.visible import one_line
 from hab_simulator import Profile, Recorded, RecordingUnusable, parse_recording, replaying, simulator
 
@@ -55,18 +54,6 @@ def addresses(url: str) -> Iterator[str]:
         yield f"  {vendor}: {url}{base}"
     yield f"  counters and truth: {url} + {_CONTROL_PATHS}"
     yield f"to try a sweep against it: hab init first.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
-
-
-def _profile(path: Path | None) -> Profile:
-    if path is None:
-        return Profile()
-    try:
-        return Profile.model_validate(yaml_file(path) or {})
-    except BadInput as error:
-        raise ConfigError(one_line(f"--profile {path}: {error}")) from None
-    except ValidationError as error:
-        lines = (one_line(f"--profile {path}: {'.'.join(map(str, e['loc']))}: {e['msg']}") for e in error.errors())
-        raise ConfigError("\n".join(lines)) from None
 
 
 def usual_port() -> int:
@@ -110,7 +97,8 @@ def command(
     port = usual_port() if port is None else port
     given = {name: value for name, value in (("seed", seed), ("speed", speed)) if value is not None}
     if replay is None:
-        server: AbstractAsyncContextManager[str] = simulator(_profile(profile).model_copy(update=given), port)
+        settings = load_settings(Profile, "--profile", profile)
+        server: AbstractAsyncContextManager[str] = simulator(settings.model_copy(update=given), port)
         lines: Callable[[str], Iterable[str]] = addresses
     elif profile is not None or given:
         raise ConfigError("--replay: --profile, --seed and --speed do not apply to recorded answers; leave them out")

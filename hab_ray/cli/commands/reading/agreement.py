@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
@@ -15,11 +14,9 @@ from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, tol
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table, titled_columns
-from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.results import Run, open_run
 from hab_ray.storage.simulated import command_of, simulated_notice
-from hab_ray.visible import one_line
 
 SCORES_UNIT = (
     "Agreement is Krippendorff's alpha: 1 is perfect, 0 is chance. A difference is the judge's mean score (0..1) minus "
@@ -71,15 +68,18 @@ def narrowed(run: Run, rows: Sequence[PeopleAgreed], few: int | None) -> PaperTa
 
     A last column without a title marks unreliable lines by `*`.
     """
-    table = paper_table(run, rows)
-    marked = [(*cells[:-1], "*" * row.is_marked(few)) for cells, row in zip(table.rows, rows, strict=True)]
-    table = replace(table, columns=(*table.columns[:-1], Column("reliable", "")), rows=tuple(marked))
-    by_key = {column.key: set(cells) for column, cells in zip(table.columns, table.by_column(), strict=True)}
-    same = {key: cells.pop() for key, cells in by_key.items() if key in _SAID_ONCE and len(cells) == 1}
+    table = _marked(run, rows, few)
+    same = {key: cell for key, cell in table.same().items() if key in _SAID_ONCE}
     caption = f"{table.caption}: {same['dimension']}" if "dimension" in same else table.caption
     counts = ", ".join(f"{same[key]} {key}" for key in ("answers", "raters") if key in same)
     extra = [f"Every line: {counts}."] if counts else []
     return replace(table.without(same), caption=caption, notes=(*table.notes, *extra, *_legend(rows, few)))
+
+
+def _marked(run: Run, rows: Sequence[PeopleAgreed], few: int | None) -> PaperTable:
+    table = paper_table(run, rows)
+    marked = [(*cells[:-1], "*" * row.is_marked(few)) for cells, row in zip(table.rows, rows, strict=True)]
+    return replace(table, columns=(*table.columns[:-1], Column("reliable", "")), rows=tuple(marked))
 
 
 def _legend(rows: Sequence[PeopleAgreed], few: int | None) -> list[str]:
@@ -97,30 +97,6 @@ def _notes(run: Run, rows: Sequence[PeopleAgreed]) -> list[str]:
     )
     notice = simulated_notice(run.location)
     return [*([notice] if notice else []), *([few] if raters else [])]
-
-
-def _table(rows: Sequence[PeopleAgreed], few: int | None) -> Table:
-    leading = ("dimension", "issue") if any(row.issue for row in rows) else ("dimension",)
-    named = leading if len({(row.dimension, row.issue) for row in rows}) > 1 else ()
-    table = Table(*named, "judge", "people", box=None, pad_edge=False)
-    for title in ("answers", "agreement", "95 %", "difference", "95 %"):
-        table.add_column(title, justify="right")
-    for row in rows:
-        table.add_row(
-            *(one_line(getattr(row, each) or "") for each in named),
-            one_line(row.judge or _THEMSELVES),
-            one_line(row.rater or f"{_ALL} {row.raters}"),
-            f"{row.answers:,}",
-            ("-" if row.agreement is None else f"{row.agreement:z.2f}") + "*" * row.is_marked(few),
-            _interval(row.low, row.high, "z.2f"),
-            "-" if row.difference is None else f"{row.difference:+z.2f}",
-            _interval(row.difference_low, row.difference_high, "+z.2f"),
-        )
-    return table
-
-
-def _interval(low: float | None, high: float | None, form: str) -> str:
-    return "-" if low is None or high is None else f"{low:{form}} to {high:{form}}"
 
 
 @ends_with_status
@@ -169,7 +145,8 @@ def _print(run: Run, rows: Sequence[PeopleAgreed], shown: Sequence[PeopleAgreed]
         if heading and lines:
             console.print(f"\n{heading}", style="bold")
         if lines:
-            print_cells(_table(lines, few), console)
+            table = _marked(run, lines, few)
+            print_table(table.without({"dimension", "issue"} & table.same().keys()), None, console)
     say(UNIT if by_issue else SCORES_UNIT, "dim")
     for legend in _legend([*shown, *single], few):
         say(legend, "dim")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -47,17 +47,10 @@ def sheet_command(
     items = draw_sheet(opened, SheetPlan(per_dimension, per_subject, raters, seed))
     written = write_sheet(opened, items, out)
     say(f"a form and a CSV for each of {', '.join(items[0].raters)}: {out}")
-    same: dict[str, list[str]] = defaultdict(list)
+    wanted = per_dimension or (per_subject or 0) * len(opened.subjects)
     for dimension, count in Counter(item.dimension for item in items).items():
-        by_subject = Counter(item.subject for item in items if item.dimension == dimension)
-        fewest, most = min(by_subject.values()), max(by_subject.values())
-        span = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        is_short = count < (per_dimension or (per_subject or 0) * len(opened.subjects))
-        sample = f"{count} answers, {span} from each of {len(by_subject)} subjects{': there are no more' * is_short}"
-        same[sample].append(dimension)
-    for sample, dimensions in same.items():
-        is_all = len(dimensions) == len(opened.dimensions) > 1
-        say(f"{'each dimension' if is_all else ', '.join(dimensions)}: {sample}")
+        if count < wanted:
+            say(f"{dimension}: {count} answers, there are no more", "yellow")
     say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {written.key} from the raters")
     for source in sources_of(opened):
         if not source.origin.has_licence:

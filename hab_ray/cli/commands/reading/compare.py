@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
 from hab_ray.analysis.across.published import NOTES, compare_published, published_of
@@ -17,7 +17,6 @@ from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
-from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
@@ -94,33 +93,8 @@ def paper_table(
         )
         for row in rows
     ]
-    return PaperTable("compare", caption, _unit(rows), _COLUMNS, tuple(cells), tuple(notes), digits=3)
-
-
-def _unit(rows: Sequence[RunDifference]) -> str:
-    return UNIT + _P if _has_p(rows) else UNIT
-
-
-def _has_p(rows: Sequence[RunDifference]) -> bool:
-    return any(row.holm is not None for row in rows)
-
-
-def _table(rows: Sequence[RunDifference]) -> Table:
-    table = Table("subject", "dimension", "compared", box=None, pad_edge=False)
-    for title in ("shared", "alone", "first", "second", "difference", "95 %", *(["p"] if _has_p(rows) else [])):
-        table.add_column(title, justify="right")
-    for row in rows:
-        ends = "-" if row.low is None or row.high is None else f"{row.low:+z.3f} to {row.high:+z.3f}"
-        table.add_row(
-            *(one_line(each) for each in (row.subject, row.dimension, row.matching)),
-            f"{row.shared:,}",
-            f"{row.first_alone:,} / {row.second_alone:,}",
-            *("-" if mean is None else f"{mean:.3f}" for mean in (row.first, row.second)),
-            "-" if row.difference is None else f"{row.difference:+z.3f}",
-            ends,
-            *(["-" if row.holm is None else f"{row.holm:.3g}"] if _has_p(rows) else []),
-        )
-    return table
+    table = PaperTable("compare", caption, UNIT, _COLUMNS, tuple(cells), tuple(notes), digits=3)
+    return replace(table, unit=UNIT + _P) if any(row.holm is not None for row in rows) else table
 
 
 @ends_with_status
@@ -151,10 +125,11 @@ def command(
         other = open_run(second)
         rows, apart = compare_runs(summarise(run), summarise(other)), settings_apart(run, other)
         notes, caption = list(_notes((run, other), rows, apart)), f"{other.name} ({other.location.name})"
+    titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
+    whole_caption = f"{caption} compared with {run.name} ({run.location.name})"
+    table = paper_table(rows, titles, whole_caption, [*map(_setting_line, apart), *notes])
     if form is not None:
-        titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
-        whole_caption = f"{caption} compared with {run.name} ({run.location.name})"
-        print_table(paper_table(rows, titles, whole_caption, [*map(_setting_line, apart), *notes]), form, console)
+        print_table(table, form, console)
         return Exit.COMPLETE
     say(f"first: {run.location}  second: {second}")
     if apart:
@@ -163,6 +138,6 @@ def command(
             say(f"  {_setting_line(each)}")
     for note in notes:
         say(note, "yellow")
-    print_cells(_table(rows), console)
-    say(_unit(rows), "dim")
+    print_table(table.without({key for key, cell in table.same().items() if cell is None}), None, console)
+    say(table.unit, "dim")
     return Exit.COMPLETE

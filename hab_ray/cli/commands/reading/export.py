@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +10,7 @@ import typer
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import Exit
-from hab_ray.exchange import everything, export, licensed, remove_leftovers
+from hab_ray.exchange import everything, export, licensed
 from hab_ray.results import open_run
 
 
@@ -41,8 +40,6 @@ def command(
     """
     run = open_run(folder)
     sharing = everything(run) if i_may_share else licensed(run)
-    for path in remove_leftovers(out, time.time()):
-        say(f"{path}: removed, a leftover of an interrupted export")
     for path in export(run, form, out, licence, sharing):
         say(f"{path}  {path.stat().st_size:,} bytes")
     for source in sharing.left_out:

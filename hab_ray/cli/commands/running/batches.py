@@ -12,9 +12,10 @@ from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.opening import batches_in_store, open_run_with_store
+from hab_ray.cli.opening import open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
+from hab_ray.engine import books
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -22,7 +23,7 @@ from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
-from hab_ray.visible import one_line
+from hab_ray.visible import duration, one_line
 from hab_ray.work import Work
 
 MAX_STATE, MAX_MODEL = 24, 60
@@ -30,8 +31,9 @@ MAX_STATE, MAX_MODEL = 24, 60
 
 def batches_of(work: Work) -> list[Batch]:
     """Return all batches of a run in any state, oldest first."""
-    epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
+    store, providers = work.sweep.store, work.catalog.providers
+    found = books.batches_of(open_folder(store), Registry(store).epochs(work.run_id, work.run_path))
+    return sorted((batch for batch in found if batch.provider in providers), key=lambda batch: batch.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
@@ -40,17 +42,7 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
     names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
-    return *names, age(batch.since, now), f"{answered}/{intent.rows}", dollars
-
-
-def age(since: datetime, now: datetime) -> str:
-    """Return a span of time in its two largest units, such as `3 h 5 min`."""
-    minutes, seconds = divmod(max(0, int((now - since).total_seconds())), 60)
-    hours, minutes = divmod(minutes, 60)
-    days, hours = divmod(hours, 24)
-    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (seconds, "s")]
-    first = next((i for i, (count, _) in enumerate(parts) if count), len(parts) - 1)
-    return " ".join(f"{count} {unit}" for count, unit in parts[first : first + 2])
+    return *names, duration((now - batch.since).total_seconds()), f"{answered}/{intent.rows}", dollars
 
 
 def _describe(event: object) -> str:

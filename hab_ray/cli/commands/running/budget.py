@@ -6,12 +6,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
-from typer.core import TyperGroup
-from typing_extensions import override
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.running.status import Status, read_status
@@ -24,11 +22,9 @@ from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import batches_of, explained, opening_balance
 from hab_ray.engine.ledger import Phase
 from hab_ray.errors import ConfigError, Exit
-from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import amend_record
 from hab_ray.storage.registry import Registry
-from hab_ray.storage.run import RunFolder
 from hab_ray.sweep.session import Session, spending
 from hab_ray.work import Work
 
@@ -79,18 +75,7 @@ def _release(session: Session) -> int:
     return stranded
 
 
-class RunShown(TyperGroup):
-    """Takes `hab budget RUN` as `hab budget show RUN`."""
-
-    @override
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        is_run = args[0] not in self.commands and ("/" in args[0] or RunFolder(Location.of(args[0])).exists())
-        return super().resolve_command(ctx, ["show", *args] if is_run else args)
-
-
-command = typer.Typer(
-    cls=RunShown, help="Show what a run has spent and reserved, or release stranded money.", no_args_is_help=True
-)
+command = typer.Typer(help="Show what a run has spent and reserved, or release stranded money.", no_args_is_help=True)
 
 
 @command.command("show")

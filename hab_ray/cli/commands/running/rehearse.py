@@ -20,11 +20,11 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.planning.preflight import preflight, refuse_errors
 from hab_ray.rehearse.perform import Rehearsal, perform
-from hab_ray.rehearse.place import RehearsalPlace
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged
-from hab_ray.rehearse.trouble import Trouble, load_trouble
+from hab_ray.rehearse.trouble import Trouble, load_settings
 from hab_ray.report import write_report
+from hab_ray.storage.run import rehearsal_of
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.sweep.options import Options
 from hab_ray.visible import counted, one_line, usd
@@ -141,20 +141,20 @@ def command(
         seed=seed,
         latency=LognormalLatency(mean_s=latency) if latency > 0 else NoLatency(),
         turnaround_s=turnaround,
-        trouble=load_trouble(faults) if faults else Trouble(),
+        trouble=load_settings(Trouble, "--faults", faults),
         judge_error=judge_error,
     )
     now = datetime.now(UTC)
     rehearsed = load_sweep(sweep)
-    place = RehearsalPlace.of(rehearsed, run, store)
-    work = staged(rehearsed, place, now, turnaround)
+    run = run or rehearsal_of(rehearsed.run_folder)
+    work = staged(rehearsed, run, now, store, turnaround)
     refuse_errors(preflight(work, {}, now.date()))
     sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
     replies = f", replies in {store}" if store else ""
-    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run in {place.run}{replies}")
+    say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run in {run}{replies}")
     if rehearsed.raters and not work.sweep.raters:
-        warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {place.run}`)")
+        warn(f"`raters:` is left out: nobody has rated this rehearsal's answers (`hab annotate sheet {run}`)")
     view = View(console)
     with view.shown():
         done = perform(work, play, Options(verbose=verbose, watch=view.update), stop, warn, now)
@@ -162,5 +162,5 @@ def command(
     show_board(done.summary, console)
     say(f"report: {report}")
     _print_result(done)
-    following, of = ("agreement", place.run) if work.sweep.raters else ("plan", sweep)
+    following, of = ("agreement", run) if work.sweep.raters else ("plan", sweep)
     return _verdict(done, f"{following} {shlex.quote(str(of))}")

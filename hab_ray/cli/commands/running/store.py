@@ -36,10 +36,6 @@ def gc_command(
         list[Location] | None,
         typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
     ] = None,
-    named_store: Annotated[
-        Location | None,
-        typer.Option("--store", parser=Location.of, metavar="PATH", help="The store; all arguments are then RUN."),
-    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
     """Show replies of deleted runs; --yes removes them.
@@ -48,9 +44,6 @@ def gc_command(
     it, or in one of the folders you name. A run elsewhere counts as deleted and would pay again for removed
     replies. Every existing run must be complete.
     """
-    others = list(folders or ())
-    if named_store is not None:
-        store, others = named_store, [store, *others] if store else others
     store = store or DEFAULT_STORE
     refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
@@ -58,7 +51,7 @@ def gc_command(
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
     with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
         say(f"store: {store}")
-        runs = runs_of(store, others)
+        runs = runs_of(store, folders or ())
         for place in runs.gone.values():
             say(f"deleted: the run that was at {place}")
         say(f"existing: {counted(len(runs.there), 'run')}, whose replies are kept")
