@@ -25,9 +25,6 @@ PRIVATE_READERS = {
     "tests/cluster/test_limits.py",
     "tests/rehearse/test_campaign.py",  # it puts mutants in the places of what is private
 }
-SHARED_BY_TESTS = {
-    "tests/engine/test_hostile.py",
-}
 WITHOUT_COUNTERPART: set[str] = set()
 OF_THE_WHOLE = {"contracts", "docs", "readme", "structure", "traces", "upgrade"}
 DOCUMENTED_PRIVATES = {"_request_id"}  # openai's and anthropic's documentation names it
@@ -199,7 +196,7 @@ def test_tests_take_what_they_share_from_helpers() -> None:
     def takes_from_tests(path: Path) -> bool:
         return any(name.split(".")[0] == "tests" and ".test_" in name for name in imported(path))
 
-    agrees((named(path) for path in files(TESTS) if takes_from_tests(path)), SHARED_BY_TESTS)
+    assert [named(path) for path in files(TESTS) if takes_from_tests(path)] == []
 
 
 def test_a_public_method_is_documented_where_its_protocol_or_base_declares_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
-from hab_ray.engine.billing import Billing
+from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -144,3 +144,21 @@ async def test_the_rest_of_the_reservation_is_booked_once_though_a_process_ended
     results = Results(answered=set(KEYS[:2]), failures=2, nanousd=2_000)
     assert (await collected(tmp_path, [], Price(1, 1, 1, 1), status=late, results=results)).nanousd == 4_000
     assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {1_000}
+
+
+async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(tmp_path: Path) -> None:
+    lines = [
+        Line(KEYS[0], completion({"prompt_tokens": 1, "completion_tokens": 1})),
+        Line(KEYS[1], completion({"prompt_tokens": 1, "completion_tokens": -(10**9)})),
+        Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
+        Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
+    ]
+    billing = Billing()
+    price = Price.usd(input=1.0, output=2.0)
+    results = await collected(tmp_path, lines, price, kind="xai", nanousd=4_000_000, billing=billing)
+    found = stored(tmp_path, "m")
+    assert [found[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
+    assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
+    assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
+    (note,) = billing_notes([billing])
+    assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
