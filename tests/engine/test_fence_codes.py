@@ -63,13 +63,6 @@ async def test_online_and_by_batch_the_same_code_is_sent_and_filed_under_the_cal
     assert not any(PLACEHOLDER in body for body in bodies)
 
 
-async def test_another_store_sends_other_codes_for_the_same_keys(tmp_path: Path) -> None:
-    asked = {name: call for name, call in calls(load_prompts()).items() if name.startswith("judge ")}
-    (one, first), (other, second) = await sent(tmp_path / "a", asked), await sent(tmp_path / "b", asked)
-    assert set(first) == set(second)
-    assert not {code for body in one for code in CODE.findall(body)} & {c for body in other for c in CODE.findall(body)}
-
-
 async def test_a_run_of_the_first_version_sends_what_it_sent(tmp_path: Path) -> None:
     asked = {name: call for name, call in calls(load_prompts(version=1, fence=1)).items() if "plain" in name}
     bodies, _ = await sent(tmp_path, asked)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -248,29 +247,6 @@ def test_a_lost_lease_is_not_released(held: Held) -> None:
         held.renewals.renew()
     held.renewals.release()
     assert last_holder(held.folder) == other
-
-
-def test_of_many_takers_one_wins(tmp_path: Path) -> None:
-    store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
-    start = threading.Barrier(8)
-    won: list[int] = []
-    told: list[str] = []
-
-    def take(pid: int) -> None:
-        holder = replace(Holder.after(None, store, OURS, NOW), pid=pid, renewal=first_renewal(TIMES))
-        start.wait()
-        try:
-            take_epoch(folder, store, holder)
-            won.append(pid)
-        except StoreHeld as error:
-            told.append(str(error))
-
-    threads = [threading.Thread(target=take, args=(pid,)) for pid in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1 and len(told) == 7 and all(f"process {won[0]} " in text for text in told)
 
 
 def test_an_epoch_whose_answer_got_lost_is_ours_if_it_was_written(tmp_path: Path) -> None:

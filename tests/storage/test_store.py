@@ -254,35 +254,6 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     assert online_spending(folder, [1], 0).spent == cost
 
 
-def test_spending_is_counted_while_another_process_compacts(folder: Folder, reply: MakeReply) -> None:
-    """As in `hab plan`, which holds no lease."""
-
-    class Compacted(Through):
-        """A folder that is compacted as soon as it has been listed once."""
-
-        is_compacted = False
-
-        def list(self, prefix: str = "") -> Sequence[str]:
-            names = self.inner.list(prefix)
-            if not self.is_compacted and prefix == RecordKind.REPLIES:
-                self.is_compacted = True
-                refreshed(self.inner).compact(MODEL, 1)
-            return names
-
-    replies = [reply(f"{n:02d}") for n in range(20)]
-    write_files(folder, replies)
-    assert online_spending(Compacted(folder), [1], 0).spent == sum(one.cost_nanousd for one in replies)
-
-
-def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(folder: Folder, reply: MakeReply) -> None:
-    replies = [reply(f"{n:02d}") for n in range(20)]
-    write_files(folder, replies)
-    early, late = refreshed(folder), refreshed(folder)
-    late.compact(MODEL, 1)
-    assert early.read(MODEL, keys("03", "17", "none")) == by_key(reply("03"), reply("17"))
-    assert everything(early) == by_key(*replies)
-
-
 class Overtaken(Through):
     """A folder that another process compacts right after the first listing."""
 
@@ -301,6 +272,13 @@ def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: Fold
     write_files(folder, replies)
     store = refreshed(Overtaken(folder))
     assert everything(store) == by_key(*replies)
+
+
+def test_spending_is_counted_while_another_process_compacts(folder: Folder, reply: MakeReply) -> None:
+    """As in `hab plan`, which holds no lease."""
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    assert online_spending(Overtaken(folder), [1], 0).spent == sum(one.cost_nanousd for one in replies)
 
 
 def test_a_file_removed_by_hand_leaves_its_calls_open(folder: Folder, reply: MakeReply) -> None:
