@@ -249,6 +249,15 @@ def test_a_lost_lease_is_not_released(held: Held) -> None:
     assert last_holder(held.folder) == other
 
 
+def test_of_two_takers_the_first_has_it(tmp_path: Path) -> None:
+    store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
+    first = replace(Holder.after(None, store, OURS, NOW), pid=1, renewal=first_renewal(TIMES))
+    take_epoch(folder, store, first)
+    with pytest.raises(StoreHeld, match="process 1 "):
+        take_epoch(folder, store, replace(first, pid=2, renewal=first_renewal(TIMES)))
+    assert last_holder(folder) == first
+
+
 def test_an_epoch_whose_answer_got_lost_is_ours_if_it_was_written(tmp_path: Path) -> None:
     store, folder = Location.of(tmp_path), Flaky(tmp_path, Clock())
     holder = replace(Holder.after(None, store, OURS, NOW), renewal=first_renewal(TIMES))
