@@ -80,10 +80,7 @@ def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dic
 @pytest.mark.parametrize(
     ("records", "named"),
     [
-        ([record("a", id="t1"), record("b", id="t1")], ["row 2", "id 't1' appears twice"]),
         ([record("same"), record("same")], ["row 2", "appears twice"]),
-        ([record("a", promt="b")], ["promt"]),
-        ([{"dimension": PLAIN}], ["row 1", "prompt"]),
         ([record("a"), record() | {"prompt": None}], ["row 2", "prompt"]),
         ([record("a", context="not asked for")], ["row 1", f"context: {PLAIN} has no such field"]),
         ([record("a"), {"dimension": WITH_CONTEXT, "prompt": "b"}], ["row 2", "context: is missing", WITH_CONTEXT]),
@@ -141,10 +138,3 @@ def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path, rubrics
     path.write_text(json.dumps(record("cut \ud83d", id="\ud83d", system="\ud83d")))
     (test,) = read_given_tests(Location.of(path), rubrics)[PLAIN]
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
-
-
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"dimension,prompt"])
-def test_a_file_that_is_no_parquet_is_named(data: bytes, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
-    (tmp_path / "tests.parquet").write_bytes(data)
-    with pytest.raises(ConfigError, match=r"tests\.parquet: not a Parquet file"):
-        read_given_tests(Location.of(tmp_path / "tests.parquet"), rubrics)
