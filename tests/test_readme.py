@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.local import default_cache, pull
 from hab_ray.results.run import Run
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.small_runs import Shape, write_run
 
 ROOT = Path(__file__).parent.parent
@@ -125,7 +124,7 @@ def test_words_of_our_own_come_with_the_glossary() -> None:
 
 
 @pytest.mark.long
-def test_first_sweep(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_first_sweep(desk: Desk, vendor: Vendors) -> None:
     """As a reader of the README has it; planned as it is, run with a few of its tests against a simulator."""
     sweep = desk.folder / "first.yaml"
     sweep.write_text(sweep_in_readme("first"))
@@ -173,7 +172,7 @@ def test_commands_that_look_and_fetch(desk: Desk) -> None:
     assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
 
 
-def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_asks_before_it_spends(desk: Desk, vendor: Vendors) -> None:
     """A sweep that costs money asks before it spends."""
     sim = vendor()
     sweep = desk.sweep("paid", sim.url, tests="seeds", generate=None, validate=None, select=None)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 
 FIXTURES = Path(__file__).parent / "fixtures/format0"
 TESTS = 14
@@ -26,7 +25,7 @@ PRICE = {"input": 1.0, "output": 4.0}
 ANY_MODEL = {"*": {"price": PRICE, "batch_price": PRICE}}
 
 
-def start(vendor: Callable[..., Vendor]) -> Vendor:
+def start(vendor: Vendors) -> Vendor:
     """The vendors of the fixtures."""
     quick, slow = ({"turnaround": {"kind": "fixed", "value_s": seconds}} for seconds in (0.3, 0.5))
     online, by_batch = {"models": ANY_MODEL, "batch": quick}, {"models": ANY_MODEL, "batch": slow}
@@ -56,7 +55,7 @@ def verdicts(folder: Path) -> int:
     return sum(row["state"] == "ok" for table in tables for row in table.to_pylist())
 
 
-def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "finished", sim.url)
     scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
@@ -74,7 +73,7 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
         assert is_wider or now["dimension"] == "overall"
 
 
-def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "interrupted", sim.url)
     done = here.hab("run", "--yes", sweep)
@@ -90,9 +89,7 @@ def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: 
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
 
 
-def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "batches", sim.url)
     before = made_again(sim, here.folder / "store/ledger", left)
