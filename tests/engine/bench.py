@@ -29,6 +29,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_simulator import Profile, simulator
+from hab_simulator.sending import serving
 
 PRICE = UsdPrice(input=1.0, output=2.0)
 
@@ -174,12 +175,5 @@ async def engine_before(
         kind = "text/html" if isinstance(body, str) else "application/json"
         return web.Response(status=status, text=text, content_type=kind, headers=headers)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with engine_at(url, folder, "a", "emb", limits=limits, budget=budget) as bench:
-            yield bench
-    finally:
-        await runner.cleanup()
+    async with serving(handle) as url, engine_at(url, folder, "a", "emb", limits=limits, budget=budget) as bench:
+        yield bench
