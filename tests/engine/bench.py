@@ -66,6 +66,11 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
     return found
 
 
+async def seen_by(url: str, what: str) -> Any:
+    """What a simulator says of the calls, requests or batches it got, or of its meter."""
+    return await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/{what}")))
+
+
 @dataclass
 class HeldLease:
     """A lease that may change hands, and is held until `problem` is set."""
@@ -96,10 +101,7 @@ class Bench:
         return self.engine.snapshot()
 
     async def meter(self) -> dict[str, Any]:
-        def get() -> Any:
-            return json.load(urllib.request.urlopen(f"{self.url}/_meter"))
-
-        return dict(await asyncio.to_thread(get))
+        return dict(await seen_by(self.url, "_meter"))
 
 
 @asynccontextmanager

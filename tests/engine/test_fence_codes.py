@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
-import urllib.request
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -22,7 +20,7 @@ from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.secret import fence_secret
 from hab_simulator import Profile, simulator
-from tests.engine.bench import engine_at, jobs, stream
+from tests.engine.bench import engine_at, jobs, seen_by, stream
 from tests.stages.calls_of_prompts import calls
 
 CODE = re.compile(r"<<<(?:END )?[A-Z]+ ([0-9a-f]{16})>>>")
@@ -45,7 +43,7 @@ async def sent(store: Path, asked: Mapping[str, ChatCall]) -> tuple[list[str], d
         async with engine_at(url, store, MODEL) as b, b.engine:
             await b.engine.complete(stream(jobs(asked.values())))
             assert b.engine.counters.finished[0] == len(asked)
-        seen = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
+        seen = await seen_by(url, "_calls")
     return [json.dumps(json.loads(call["body"]), sort_keys=True) for call in seen], b.stored(MODEL)
 
 

@@ -15,6 +15,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.config.sweep import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import (
     CallsSpooled,
@@ -29,6 +30,7 @@ from hab_ray.executors.protocol import (
     ShardSettled,
     Spool,
     SpoolsRead,
+    WorkerReplaced,
 )
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
@@ -276,6 +278,11 @@ class Bench:
             if (state.shard.stage, state.shard.name, state.shard.dimension, state.shard.subject)
             == (stage, name, dimension, subject)
         )
+
+    def kill_worker(self) -> None:
+        """The worker that makes online calls dies with what is under way, and another takes its place."""
+        died = WorkerReplaced(Channel("lab", Mode.ONLINE), EngineBroke("died"))
+        self.online.events += [died, *self.online.drop()]
 
     def logged(self, *words: str) -> list[str]:
         """The lines that begin with one of these words."""

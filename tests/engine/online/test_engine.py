@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
-from tests.engine.bench import HeldLease, bench, chat, engine_at, jobs, stream
+from tests.engine.bench import HeldLease, bench, chat, engine_at, jobs, seen_by, stream
 
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 
@@ -153,7 +152,7 @@ async def test_longest_list(tmp_path: Path) -> None:
     async with simulator(Profile(keep_bodies=True)) as url:
         async with engine_at(url, tmp_path, "emb", kind="google", list_size=default) as b:
             await b.complete(calls)
-        bodies = await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/_calls")))
+        bodies = await seen_by(url, "_calls")
     assert default > 100
     assert [len(json.loads(call["body"])["requests"]) for call in bodies] == [100, 100, 100]
 

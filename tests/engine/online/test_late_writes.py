@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
 from hab_ray.errors import LeaseLost, LeaseStale
 from hab_simulator import Profile, simulator
-from tests.engine.bench import PLACES, Bench, HeldLease, budget_of, chat, engine_at, jobs, stream
+from tests.engine.bench import PLACES, Bench, HeldLease, budget_of, chat, engine_at, jobs, seen_by, stream
 
 CALLS = 5
 MAX_S = 20.0
@@ -74,8 +73,7 @@ class Waiting:
     lease: HeldLease
 
     async def requests(self) -> int:
-        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/_requests") as answer:
-            return len(await answer.json())
+        return len(await seen_by(self.url, "_requests"))
 
 
 @asynccontextmanager
