@@ -58,10 +58,6 @@ def test_an_event_that_another_driver_wrote_ends_this_one(ledger: Ledger) -> Non
     assert [e.kind for e in ledger.read()[0].events] == ["intent", "submitted"]
 
 
-def test_a_batch_adopted_by_its_count_alone_is_not_certain(ledger: Ledger) -> None:
-    assert not written(ledger, 1, intent(), submitted(certain=False)).is_certain
-
-
 def test_a_damaged_event_is_named(ledger: Ledger, folder: CountingFolder) -> None:
     ledger.add(Batch(ledger.provider, 1), intent())
     (name,) = folder.list()
