@@ -165,13 +165,6 @@ async def test_what_fails_in_one_task_ends_all_and_is_raised_to_every_stream(tmp
     assert isinstance(engine.broken, LeaseLost)
 
 
-async def test_a_full_queue_is_tried_again_with_a_batch_of_its_own(tmp_path: Path) -> None:
-    vendor = Vendor(refuses=[RateLimited("too many batches", 0.0)])
-    async with engine_of(tmp_path, vendor) as engine:
-        await engine.complete("m", rows(2))
-    assert told(tmp_path) == [["intent", "ended", "harvested"], ["intent", "submitted"]]
-
-
 async def test_a_stream_that_waits_for_room_lets_another_pack(tmp_path: Path) -> None:
     vendor = Vendor(refuses=[RateLimited("too many batches", 60.0)])
     async with engine_of(tmp_path, vendor) as engine:

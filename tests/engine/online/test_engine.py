@@ -13,7 +13,7 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.online import retries
-from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale
+from hab_ray.errors import Interrupted, LeaseLost, LeaseStale
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
@@ -31,16 +31,6 @@ async def test_completes_calls(tmp_path: Path) -> None:
     assert all(isinstance(r, Reply) and r.text for r in stored.values())
     assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
     assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == counters.cost_nanousd > 0
-
-
-async def test_shared_call(tmp_path: Path) -> None:
-    """Rows that share a call pay for it once."""
-    same = [chat("a", "one question")] * 5
-    async with bench(tmp_path, "a") as b:
-        async with b.engine:
-            await asyncio.gather(b.engine.complete(stream(jobs(same, 0))), b.engine.complete(stream(jobs(same, 1))))
-            assert (b.engine.counters.finished[0], b.engine.counters.finished[1]) == (5, 5)
-        assert (await b.meter())["received"] == 1
 
 
 async def test_known_reply(tmp_path: Path) -> None:
@@ -67,18 +57,6 @@ async def test_fault_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert meter["nanousd"] - meter["lost_nanousd"] == counters.cost_nanousd > 0
     assert meter["billed"] == 200 + meter["lost_after_billing"] > 200
     assert 0 < meter["lost_nanousd"] < meter["nanousd"]
-
-
-async def test_refused_row(tmp_path: Path) -> None:
-    """A row that the vendor refuses is a permanent failure; the others go on."""
-    bad, good = chat("a", "x" * 40_000), chat("a", "short")
-    models = {"a": {"context_tokens": 1000}}
-    async with bench(tmp_path, "a", accounts={"x/sim": {"models": models}}) as b:
-        counters, stored = await b.complete([bad, good]), b.stored("a")
-    assert (counters.finished[0], counters.failed[0]) == (2, 1)
-    failure = stored[bad.key]
-    assert isinstance(failure, Failure) and failure.kind is FailureKind.TOO_LONG
-    assert isinstance(stored[good.key], Reply)
 
 
 async def test_persistent_server_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
