@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,8 +21,8 @@ from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
-from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor, Vendors, until
+from hab_ray.sweep.session import Session, spending
+from tests.conftest import Desk, Vendor, Vendors
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -161,19 +162,20 @@ def test_a_plan_without_a_key_is_shown_and_a_run_refused(
         hab_ray.run(keys)
 
 
-def test_a_store_that_another_process_holds_is_refused(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
-    sim.post("/_faults", [{"kind": "delay", "seconds": 3.0, "probability": 1}])
-    other = desk.start("run", desk.folder / "public.yaml", "--yes")
-    until(lambda: received(sim), other)
-    with pytest.raises(StoreHeld, match=f"held by process {other.pid} "):
+def held(keys: dict[str, Any]) -> AbstractContextManager[Session]:
+    """The store of a sweep, held by this process."""
+    return spending(prepare(Sweep.model_validate(keys), datetime.now(UTC))[0], Stop())
+
+
+def test_a_store_that_is_held_is_refused(keys: dict[str, Any], sim: Vendor) -> None:
+    with held(keys), pytest.raises(StoreHeld, match=f"held by process {os.getpid()} "):
         hab_ray.run(keys)
-    other.kill()
-    other.communicate()
+    assert received(sim) == 0
 
 
 def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: dict[str, Any], desk: Desk) -> None:
     waiting = {**keys, "shared_filesystem": True, "lease": {"renew_s": 1, "lost_s": 20, "take_s": 60}}
-    with spending(prepare(Sweep.model_validate(waiting), datetime.now(UTC))[0], Stop()):
+    with held(waiting):
         shutil.copytree(desk.folder / "store", desk.folder / "copy")  # as a process leaves it that was killed
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
