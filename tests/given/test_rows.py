@@ -1,4 +1,4 @@
-"""Tests given in a file."""
+"""Tests and paraphrases given in a file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.errors import ConfigError
+from hab_ray.given.paraphrases import read_paraphrases
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, to_table
@@ -134,3 +135,13 @@ def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path) -> None
     path.write_text(json.dumps(record("cut \ud83d", id="\ud83d", system="\ud83d")))
     (test,) = read(path)[PLAIN]
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
+
+
+def test_an_unknown_column_of_paraphrases_in_a_parquet_file_is_refused_as_in_csv_and_json(tmp_path: Path) -> None:
+    row = {"dimension": PLAIN, "test_id": "t", "prompt": "In other words."}
+    rubrics = {PLAIN: RUBRICS[PLAIN]}
+    file = write_rows(tmp_path / "paraphrases.parquet", [row])
+    assert read_paraphrases(Location.of(file), rubrics)[PLAIN]["t"].prompt == "In other words."
+    write_rows(file, [row | {"contxt": "A fact."}])
+    with pytest.raises(ConfigError, match="unknown column 'contxt'"):
+        read_paraphrases(Location.of(file), rubrics)

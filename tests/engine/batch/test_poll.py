@@ -84,6 +84,11 @@ class Scene:
         self.clock.now = clock
         await self.components.advance(self.batch, self.poller)
 
+    async def polled(self, times: int) -> None:
+        """Have the batch polled so many times, each as soon as it is due and its counters are still."""
+        for n in range(times):
+            await self.at(n * 70.0)
+
     @property
     def harvested(self) -> Harvested:
         """The last event of the batch."""
@@ -154,8 +159,7 @@ LATE = status(counters=(2, 0), done=2, lacks_results=True)
 
 async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: Callable[..., Scene]) -> None:
     scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=[*BOTH]))
-    for n in range(50):
-        await scene.at(n * 70.0)
+    await scene.polled(50)
     assert scene.vendor.asked == ["poll"] * 50 and scene.batch.is_ending
     assert told(scene.components) == ["intent", "submitted"]
     await scene.at(50 * 70.0)
@@ -167,8 +171,7 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     scene_of: Callable[..., Scene], tmp_path: Path
 ) -> None:
     scene = scene_of(Scripted(statuses=[LATE], lines=[Line(KEYS[0], error=BUSY)]))
-    for n in range(LATE_POLLS):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS)
     assert isinstance(scene.batch.state, Closed)
     assert scene.vendor.asked == ["poll"] * LATE_POLLS + ["results"]
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
@@ -181,8 +184,7 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
 async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: Callable[..., Scene]) -> None:
     counted = status(counters=(2, 0), done=2)
     scene = scene_of(Scripted(statuses=[counted]))
-    for n in range(LATE_POLLS - 1):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS - 1)
     assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending and scene.components.budget.lost == 0
     scene.vendor.lines.append(Line(KEYS[0], error=REFUSED))
     await scene.at(LATE_POLLS * 70.0)
@@ -191,8 +193,7 @@ async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene
 
 async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Callable[..., Scene]) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
-    for n in range(LATE_POLLS):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS)
     assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
