@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -31,17 +31,6 @@ COMPLETED = BatchStatus("b", "completed", ended=True)
 ANSWER = completion({"prompt_tokens": 1, "completion_tokens": 1})
 
 
-@dataclass
-class VendorWithResults(Vendor):
-    """A vendor whose batch has these lines."""
-
-    lines: Sequence[Line] = field(default_factory=list)
-
-    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        for line in self.lines:
-            yield line
-
-
 async def collected(
     folder: Path,
     vendor: Sequence[Line] | BatchApi,
@@ -56,7 +45,7 @@ async def collected(
     billing: Billing | None = None,
 ) -> Results:
     """Collect a batch of these keys twice, from a vendor or from these lines."""
-    api = VendorWithResults(lines=vendor) if isinstance(vendor, Sequence) else vendor
+    api = Vendor(lines=[*vendor]) if isinstance(vendor, Sequence) else vendor
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
     collector = Collector(provider, api, writer, lambda: NOW, billing or Billing())

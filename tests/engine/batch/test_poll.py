@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -50,14 +50,6 @@ class Scripted(Vendor):
         if isinstance(answer, CallError):
             raise answer
         return answer
-
-    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        self.asked.append("results")
-        for line in list(self.lines):
-            if isinstance(line, CallError):
-                self.lines.remove(line)
-                raise line
-            yield line
 
     async def cancel(self, batch_id: str) -> None:
         self.asked.append("cancel")
