@@ -89,8 +89,11 @@ class Scene:
         return record.harvested
 
 
+SceneOf = Callable[..., Scene]
+
+
 @pytest.fixture
-def scene_of(tmp_path: Path) -> Callable[..., Scene]:
+def scene_of(tmp_path: Path) -> SceneOf:
     """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
 
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
@@ -112,7 +115,7 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
     return scene
 
 
-async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress"), status()], lines=[*BOTH]))
     await scene.at(0.0)
     await scene.at(8.9)
@@ -125,9 +128,7 @@ async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[
     assert scene.components.budget.in_batches == 0
 
 
-async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
-    scene_of: Callable[..., Scene],
-) -> None:
+async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status()], lines=[BOTH[0], BUSY, BOTH[1]]))
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Ended) and told(scene.components)[-1] == "ended"
@@ -136,7 +137,7 @@ async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
     assert (scene.harvested.failures, scene.harvested.unanswered) == (2, 0)
 
 
-async def test_counters_must_be_still_before_results_are_read(scene_of: Callable[..., Scene]) -> None:
+async def test_counters_must_be_still_before_results_are_read(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(1, 0)), status(counters=(2, 0))]))
     await scene.at(0.0)
     await scene.at(30.0)
@@ -149,7 +150,7 @@ async def test_counters_must_be_still_before_results_are_read(scene_of: Callable
 LATE = status(counters=(2, 0), done=2, lacks_results=True)
 
 
-async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: Callable[..., Scene]) -> None:
+async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=[*BOTH]))
     await scene.polled(50)
     assert scene.vendor.asked == ["poll"] * 50 and scene.batch.is_ending
@@ -160,7 +161,7 @@ async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: C
 
 
 async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted(
-    scene_of: Callable[..., Scene], tmp_path: Path
+    scene_of: SceneOf, tmp_path: Path
 ) -> None:
     scene = scene_of(Scripted(statuses=[LATE], lines=[Line(KEYS[0], error=BUSY)]))
     await scene.polled(LATE_POLLS)
@@ -173,7 +174,7 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
 
 
-async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: Callable[..., Scene]) -> None:
+async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: SceneOf) -> None:
     counted = status(counters=(2, 0), done=2)
     scene = scene_of(Scripted(statuses=[counted]))
     await scene.polled(LATE_POLLS - 1)
@@ -183,14 +184,14 @@ async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
 
 
-async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Callable[..., Scene]) -> None:
+async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
     await scene.polled(LATE_POLLS)
     assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
-async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: Callable[..., Scene]) -> None:
+async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress")], cancels=[BUSY]), age_s=1001.0)
     for clock in (0.0, 1.0, 20.0, 40.0):
         await scene.at(clock)
@@ -198,7 +199,7 @@ async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene
     assert scene.components.counters.notes == ["batch acme/000001 was not done after 1001 s and is cancelled"]
 
 
-async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress"), ResultsGone("no such batch")]))
     await scene.at(0.0)
     await scene.at(299.0)
@@ -208,19 +209,19 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Call
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
-async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), certain=False, is_own=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
 
 
-async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: Callable[..., Scene]) -> None:
+async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status()], lines=[Line("f" * 64, error=REFUSED)]), certain=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.vendor.asked == ["poll", "results"]
 
 
-async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Callable[..., Scene]) -> None:
+async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[ProviderError(FailureKind.BAD_KEY, "no such key")]))
     await scene.at(0.0)
     await scene.at(1000.0)
@@ -230,7 +231,7 @@ async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Ca
     assert scene.components.rows.batches == (scene.batch,), "a batch at the vendor is forgotten"
 
 
-async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[..., Scene]) -> None:
+async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: SceneOf) -> None:
     full = scene_of(Scripted(statuses=[status("failed", problem=RateLimited("queue full", None))]))
     await full.at(0.0)
     counters = full.components.counters
@@ -238,14 +239,14 @@ async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[.
     assert counters.notes == ["batch acme/000001 failed: queue full"]
 
 
-async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: Callable[..., Scene]) -> None:
+async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:
     retired = ModelError(FailureKind.MODEL_RETIRED, "retired")
     scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]))
     await scene.at(0.0)
     assert scene.components.counters.stops == {"m": "retired"}
 
 
-async def test_an_unknown_state_is_noted_once(scene_of: Callable[..., Scene]) -> None:
+async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:
     odd = status("in_progress", known=False)
     scene = scene_of(Scripted(statuses=[odd]))
     await scene.at(0.0)
