@@ -59,8 +59,7 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "finished", sim.url)
     scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     assert sim.meter()["received"] == 0 and sim.meter()["batch"]["created"] == 0
     assert spent(here.folder) == left["spent_nanousd"]
     again = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
@@ -76,15 +75,13 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
 def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "interrupted", sim.url)
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     meter = sim.meter()
     assert meter["received"] == meter["billed"] == CALLS - left["billed_online"]
     assert not {call["identity"] for call in sim.calls()} & set(left["identities"])
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
     assert verdicts(here.folder) == VERDICTS
-    again = here.hab("run", "--yes", sweep)
-    assert again.returncode == 0, again.stdout
+    here.says("run", "--yes", sweep)
     assert sim.meter()["received"] == meter["received"]
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
 
@@ -93,8 +90,7 @@ def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(de
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "batches", sim.url)
     before = made_again(sim, here.folder / "store/ledger", left)
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     meter = sim.meter()
     lines = meter["batch"]["lines_billed"] - before["batch"]["lines_billed"]
     assert lines == CALLS - left["billed_by_batch"] and meter["billed"] == 0
@@ -138,8 +134,8 @@ def create(sim: Vendor, lines: list[dict[str, Any]]) -> None:
 def test_releasing_says_nothing_of_how_verdicts_were_read(desk: Desk) -> None:
     """Else the next report would show an older reader's scores as the present one's."""
     here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
-    assert here.hab("budget", "release", "run").returncode == 0
-    assert "verdicts were read again" in here.hab("report", "run").stdout
+    here.says("budget", "release", "run")
+    assert "verdicts were read again" in here.says("report", "run")
 
 
 def test_verdicts_that_a_newer_version_has_read_are_read_again(desk: Desk) -> None:
@@ -147,5 +143,5 @@ def test_verdicts_that_a_newer_version_has_read_are_read_again(desk: Desk) -> No
     here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
     record = here.folder / "run/sweep.yaml"
     record.write_text(record.read_text() + "reader_version: 99\n")
-    assert "verdicts were read again" in here.hab("report", "run").stdout
-    assert "verdicts were read again" not in here.hab("report", "run").stdout
+    assert "verdicts were read again" in here.says("report", "run")
+    assert "verdicts were read again" not in here.says("report", "run")
