@@ -15,7 +15,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.config.sweep import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
-from hab_ray.errors import EngineBroke
+from hab_ray.errors import EngineBroke, Interrupted
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import (
     CallsSpooled,
@@ -278,6 +278,12 @@ class Bench:
             if (state.shard.stage, state.shard.name, state.shard.dimension, state.shard.subject)
             == (stage, name, dimension, subject)
         )
+
+    def reconcile_until(self, waits: int) -> None:
+        """Run the driver, which the user stops after so many waits."""
+        self.clock.steps[waits] = lambda: setattr(self.clock, "stopped", Interrupted("seen enough"))
+        with pytest.raises(Interrupted):
+            self.driver.reconcile(detach=False)
 
     def kill_worker(self) -> None:
         """The worker that makes online calls dies with what is under way, and another takes its place."""

@@ -11,7 +11,7 @@ import pytest
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
-from hab_ray.errors import EngineBroke, Interrupted
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
@@ -135,9 +135,7 @@ def test_rows_that_a_stop_left_are_not_given_up(bench: MakeBench) -> None:
 
 def test_an_interrupt_ends_the_loop_and_starts_nothing(bench: MakeBench) -> None:
     b = bench()
-    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("stopped on request"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(1)
     assert not b.logged("online", "batch")
 
 
@@ -173,12 +171,10 @@ def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: in
     ready = b.state("respond", "lab/a")
     b.workers.slow = lambda shard: shard.stage == "respond" and shard != ready.shard
     b.rows.answer(ready.shard, list(map(str, range(total))))
-    b.clock.steps[30] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
     for state in b.shards.all:
         if state.shard.stage == "respond":
             state.total = total
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(30)
     assert b.logged("online", "batch") == [f"{word} judge lab/j: {total}"]
 
 
@@ -298,18 +294,14 @@ def test_workers_may_die_often_as_long_as_rows_are_finished_between(bench: MakeB
         b.online.events += [CountersRead(channel, counted), WorkerReplaced(channel, EngineBroke("died"))]
 
     b.clock.steps = {10 * n: die for n in range(1, deaths + 1)}
-    b.clock.steps[10 * deaths + 5] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(10 * deaths + 5)
     assert len(b.counters.notes) == deaths
 
 
 def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.workers.slow = lambda _: True
-    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(1)
     old = b.workers.settled(b.workers.held[0])
     b.state("respond", "lab/a").settle(99, is_early=False)
     b.driver.handle(old)
