@@ -38,7 +38,6 @@ class Trouble:
     lost: set[str] = field(default_factory=set)
     slow: float = 0.0
     dead: bool = False
-    seed: int = 0
 
 
 class S3Proxy:
