@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.seaweed import ACCESS_KEY, SECRET_KEY, end_with_parent, free_ports
+from tests.forking import end_with_parent
+from tests.seaweed import ACCESS_KEY, SECRET_KEY, free_ports
 
 TESTS = ("tests/storage", "tests/cli/test_buckets.py")
 STARTS_WITHIN_S = 90.0

@@ -53,11 +53,16 @@ class Through:
 
 
 class CountingFolder(Through):
-    """A folder that counts what is fetched from it, by name."""
+    """A folder that counts what is fetched from it, by name, and its listings."""
 
     def __init__(self, inner: Folder) -> None:
         super().__init__(inner)
         self.fetched: Counter[str] = Counter()
+        self.listings = 0
+
+    def list(self, prefix: str = "") -> Sequence[str]:
+        self.listings += 1
+        return super().list(prefix)
 
     def get(self, name: str) -> bytes:
         self.fetched[name] += 1

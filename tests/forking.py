@@ -217,7 +217,7 @@ def _end(status: object) -> None:
 def _mind(line: socket.socket) -> _Request | None:
     """Fork the process and tell its id, then how it ended; only the process itself gets the request back."""
     request = _Request.received(line)
-    _end_with_parent()
+    end_with_parent()
     child = os.fork()
     if not child:
         line.close()
@@ -228,8 +228,8 @@ def _mind(line: socket.socket) -> _Request | None:
     return None
 
 
-def _end_with_parent() -> None:
-    """Have the kernel end this process when its parent is killed (Linux)."""
+def end_with_parent() -> None:
+    """Have the kernel end this process when the thread that started it ends, however that comes about (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
@@ -273,7 +273,7 @@ async def _connect_to_each_vendor() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # minders are waited for by nobody
-    _end_with_parent()
+    end_with_parent()
     _warm_up()
     mine = _serve(socket.socket(fileno=int(sys.argv[1])))
     if mine is None:

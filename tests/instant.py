@@ -73,9 +73,11 @@ class Run:
     def plan(self) -> Plan:
         return make_plan(self.work)
 
-    def all(self) -> None:
+    def all(self, stage: str = "") -> None:
+        """Take every shard, or those of one stage."""
         for shard in self.work.shards():
-            self.take(shard)
+            if shard.stage == stage or not stage:
+                self.take(shard)
 
     def take(self, shard: Shard) -> None:
         """Answer a shard's calls until it is complete, and write its view."""

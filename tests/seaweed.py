@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -22,11 +20,12 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
+from tests.forking import end_with_parent
+
 ACCESS_KEY, SECRET_KEY, REGION = "test", "testtest", "us-east-1"
 STARTS_WITHIN_S = 60.0
 GRPC_ABOVE = 10_000  # SeaweedFS listens for gRPC this far above each of its ports
 _ATTEMPTS = 5
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass
@@ -188,11 +187,6 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def end_with_parent() -> None:
-    """Have the kernel end this process when the thread that started it ends, however that comes about."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _binary() -> str:

@@ -11,7 +11,6 @@ from typing import Any
 
 from hab_ray.catalog.models import Model
 from hab_ray.config.sweep import Sweep
-from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
@@ -57,17 +56,20 @@ def work_of(path: Path, shape: Shape) -> Work:
         "samples": shape.samples,
         "truncated": shape.truncated,
     }
-    sweep = Sweep.model_validate(given)
-    catalog, rubrics = sweep.catalog, rubrics_once()
+    return unrecorded(Sweep.model_validate(given))
+
+
+def unrecorded(sweep: Sweep) -> Work:
+    """The work of a sweep with rubrics that are read once."""
     return Work(
         run_id="0" * 32,
         sweep=sweep,
-        catalog=catalog,
-        models={name: Model(name, catalog.find(name)) for name in sweep.model_names()},
-        rubrics={dimension: rubrics[dimension] for dimension in shape.dimensions},
+        catalog=sweep.catalog,
+        models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
+        rubrics={dimension: rubrics_once(sweep.rubrics)[dimension] for dimension in sweep.dimensions},
         themes=("bees",),
         prompts=load_prompts(),
-        run_path=Location.of(path),
+        run_path=sweep.run_folder,
     )
 
 

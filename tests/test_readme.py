@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.local import default_cache, pull
 from hab_ray.results.run import Run
 from hab_ray.rubric import load_rubrics
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.small_runs import Shape, write_run
 
 ROOT = Path(__file__).parent.parent
@@ -125,62 +123,54 @@ def test_words_of_our_own_come_with_the_glossary() -> None:
 
 
 @pytest.mark.long
-def test_first_sweep(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_first_sweep(desk: Desk, vendor: Vendors) -> None:
     """As a reader of the README has it; planned as it is, run with a few of its tests against a simulator."""
     sweep = desk.folder / "first.yaml"
     sweep.write_text(sweep_in_readme("first"))
-    plan = desk.hab(*shlex.split("plan first.yaml"))
-    assert plan.returncode == 2 and "24 calls to pay" in plan.stdout and "OPENAI_API_KEY is not set" in plan.stdout
+    plan = desk.says("plan", "first.yaml", status=2)
+    assert "24 calls to pay" in plan and "OPENAI_API_KEY is not set" in plan
     at = {"openai": {"kind": "openai", "url": f"{vendor().url}/openai/v1", "priced_as": "openai"}}
     sweep.write_text(f"{with_fewer_tests(sweep)}mode: online\nproviders: {json.dumps(at)}\n")
-    doctor = desk.hab(*shlex.split("doctor first.yaml"))
-    assert doctor.returncode == 0, doctor.stdout
-    done = desk.hab("run", "first.yaml", "--yes")
-    assert done.returncode == 0, done.stdout
-    assert desk.hab(*shlex.split("run first.yaml")).returncode == 0  # nothing is left to pay, so nobody is asked
-    status = desk.hab(*shlex.split("status runs/first"))
-    assert status.returncode == 0 and f"respond  gpt-6-luna  {FEWER}" in re.sub(r" +", "  ", status.stdout)
+    desk.says("doctor", "first.yaml")
+    desk.says("run", "first.yaml", "--yes")
+    desk.says("run", "first.yaml")  # nothing is left to pay, so nobody is asked
+    assert f"respond  gpt-6-luna  {FEWER}" in re.sub(r" +", "  ", desk.says("status", "runs/first"))
     for form, out, file in (("csv", "first-data", "scores.csv"), ("hf", "first-hf", "evaluations.parquet")):
-        export = desk.hab("export", "runs/first", "--format", form, "--out", out)
-        assert export.returncode == 0 and (desk.folder / out / file).is_file(), export.stdout
-    scores = desk.hab(*shlex.split("scores runs/first --format markdown"))
-    assert scores.returncode == 0 and "| gpt-6-luna |" in re.sub(r" +", " ", scores.stdout), scores.stdout
-    figures = desk.hab(*shlex.split("figures runs/first"))
-    assert figures.returncode == 0, figures.stdout
-    report = desk.hab(*shlex.split("report runs/first"))
-    assert report.returncode == 0 and "gpt-6-luna" in report.stdout
+        desk.says("export", "runs/first", "--format", form, "--out", out)
+        assert (desk.folder / out / file).is_file()
+    scores = desk.says("scores", "runs/first", "--format", "markdown")
+    assert "| gpt-6-luna |" in re.sub(r" +", " ", scores)
+    desk.says("figures", "runs/first")
+    assert "gpt-6-luna" in desk.says("report", "runs/first")
 
 
 def test_commands_that_look_and_fetch(desk: Desk) -> None:
     weights = pull("smollm2-135m-instruct", cache=default_cache())
-    assert str(weights) in desk.hab("local", "pull", "smollm2-135m-instruct").stdout.replace("\n", "")
-    assert desk.hab("rubric", "check").stdout.count("sha256") == 8
+    assert str(weights) in desk.says("local", "pull", "smollm2-135m-instruct").replace("\n", "")
+    assert desk.says("rubric", "check").count("sha256") == 8
     rubrics = desk.folder / "my_rubrics"
     rubrics.mkdir()
     (rubrics / "broken.yaml").write_text("id: other\n")
-    checked = desk.hab("rubric", "check", "my_rubrics")
-    assert checked.returncode == 2 and "broken.yaml" in checked.stdout
-    demo = ROOT / "jobs/demo.yaml"
-    plan = desk.hab("plan", demo, "--model", weights)
-    assert plan.returncode == 0 and "calls to pay" in plan.stdout
-    assert "GEMINI_API_KEY is not set" in desk.hab("plan", "jobs/frontier.yaml").stdout
-    assert "smallest budget at which no call waits" in desk.hab("plan", "jobs/frontier.yaml", "--long").stdout
-    models = desk.hab("models", "gemini")
-    assert models.returncode == 0 and "gemini-3.8-flash" in models.stdout
-    doctor = desk.hab("doctor", "jobs/small.yaml")
-    assert doctor.returncode == 2 and "GEMINI_API_KEY" in doctor.stdout
-    probe = desk.hab("plan", "jobs/frontier.yaml", "--probe", 3)
-    assert probe.returncode == 2 and "GEMINI_API_KEY is not set" in probe.stdout
+    assert "broken.yaml" in desk.says("rubric", "check", "my_rubrics", status=2)
+    assert "calls to pay" in desk.says("plan", ROOT / "jobs/demo.yaml", "--model", weights)
+    for more, told in (
+        ((), "GEMINI_API_KEY is not set"),
+        (("--long",), "smallest budget at which no call waits"),
+        (("--probe", 3), "GEMINI_API_KEY is not set"),
+    ):
+        assert told in desk.says("plan", "jobs/frontier.yaml", *more, status=2)
+    assert "gemini-3.8-flash" in desk.says("models", "gemini")
+    assert "GEMINI_API_KEY" in desk.says("doctor", "jobs/small.yaml", status=2)
 
 
-def test_asks_before_it_spends(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_asks_before_it_spends(desk: Desk, vendor: Vendors) -> None:
     """A sweep that costs money asks before it spends."""
     sim = vendor()
     sweep = desk.sweep("paid", sim.url, tests="seeds", generate=None, validate=None, select=None)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1"))
     chosen = ["--subject", "sim/other", "--judge", "sim/judge"]
-    done = desk.hab("run", sweep, *chosen)
-    assert done.returncode == 2 and "--yes" in done.stdout and "sim/other" in done.stdout
+    done = desk.says("run", sweep, *chosen, status=2)
+    assert "--yes" in done and "sim/other" in done
     assert sim.meter()["received"] == 0
 
 

@@ -260,6 +260,7 @@ def test_a_rehearsal_begins_with_nothing_and_leaves_strangers_alone(tmp_path: Pa
 SUBJECTS = ("s1", "s2")
 DIMENSIONS = ("d1", "d2", "d3")
 JUDGES = ("j1", "j2", "j3")
+THIRD = {"s1": "B", "s2": "AB"}
 POINTS = {"d1": {"A": 3, "B": 1}, "d2": {"A": 7, "B": 5}, "d3": {"A": 2, "B": 2}}
 
 
@@ -269,40 +270,24 @@ def planted(letters: str = "AB", samples: int = 1, **readable: int) -> Truth:
     The first subject's first answer in d1 shows `letters`; `readable` says how many replies on it a judge gave that can
     be read.
     """
-    answers: dict[tuple[str, str], dict[str, list[TrueAnswer]]] = {}
-    for subject in SUBJECTS:
-        for dimension in DIMENSIONS:
-            shown = {f"{n}": ("A", "", "B" if subject == "s1" else "AB")[n] for n in range(3)}
-            if (subject, dimension) == ("s1", "d1"):
-                shown["0"] = letters
-            answers[subject, dimension] = {
-                n: [
-                    TrueAnswer(
-                        subject=subject,
-                        dimension=dimension,
-                        prompt=n,
-                        letters=those,
-                        mark=f"{subject}{dimension}{n}",
-                        times=samples,
-                    )
-                ]
-                for n, those in shown.items()
-            }
-    every = [answer for those in answers.values() for own in those.values() for answer in own]
-    verdicts = {
-        (judge, answer.mark, 0): [
-            TrueVerdict(
-                judge=judge,
-                dimension=answer.dimension,
-                mark=answer.mark,
-                letters="" if judge == "j3" else answer.letters,
-                readable=readable.get(judge, 1) if answer.mark == "s1d10" else 1,
-                unreadable=1,
-            )
-        ]
-        for judge in JUDGES
-        for answer in every
+
+    def answer(subject: str, dimension: str, test: str, shown: str) -> TrueAnswer:
+        of: dict[str, Any] = {"subject": subject, "dimension": dimension, "prompt": test}
+        return TrueAnswer(**of, letters=shown, mark=f"{subject}{dimension}{test}", times=samples)
+
+    def verdict(judge: str, answer: TrueAnswer) -> TrueVerdict:
+        of: dict[str, Any] = {"judge": judge, "dimension": answer.dimension, "mark": answer.mark}
+        times = readable.get(judge, 1) if answer.mark == "s1d10" else 1
+        return TrueVerdict(**of, letters="" if judge == "j3" else answer.letters, readable=times, unreadable=1)
+
+    answers = {
+        (s, d): {test: [answer(s, d, test, shown)] for test, shown in (("0", "A"), ("1", ""), ("2", THIRD[s]))}
+        for s in SUBJECTS
+        for d in DIMENSIONS
     }
+    answers["s1", "d1"]["0"] = [answer("s1", "d1", "0", letters)]
+    every = [one for of_tests in answers.values() for (one,) in of_tests.values()]
+    verdicts = {(judge, one.mark, 0): [verdict(judge, one)] for judge in JUDGES for one in every}
     return Truth(POINTS, {s: s for s in SUBJECTS}, {j: j for j in JUDGES}, samples, answers, verdicts)
 
 

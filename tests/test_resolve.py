@@ -396,13 +396,6 @@ def test_dimensions_come_sorted_and_all_means_all(resolved: Resolve) -> None:
     assert len(resolved(dimensions="all").rubrics) == 6
 
 
-@pytest.mark.parametrize("text", ["", "name: x", "sweep: [", "sweep: {}\nas_of: {}"])
-def test_a_record_that_was_changed_by_hand_is_named(text: str, resolved: Resolve, started: Work) -> None:
-    started.run.folder.put(SWEEP, text.encode())
-    with pytest.raises(ConfigError, match="not a record this version wrote"):
-        resolved()
-
-
 MAKING = {
     "tests": None,
     "generate": {"model": "lab/a", "candidates": 3},

@@ -9,12 +9,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import grimp
-import pytest
 
 ROOT = Path(__file__).parent.parent
 PACKAGE, SIMULATOR, TESTS = ROOT / "hab_ray", ROOT / "hab_simulator", ROOT / "tests"
@@ -24,9 +24,6 @@ CROWDED: set[str] = set()
 PRIVATE_READERS = {
     "tests/cluster/test_limits.py",
     "tests/rehearse/test_campaign.py",  # it puts mutants in the places of what is private
-}
-SHARED_BY_TESTS = {
-    "tests/engine/test_hostile.py",
 }
 WITHOUT_COUNTERPART: set[str] = set()
 OF_THE_WHOLE = {"contracts", "docs", "readme", "structure", "traces", "upgrade"}
@@ -57,52 +54,11 @@ def agrees(found: Iterable[str], listed: set[str]) -> None:
     assert not listed - have, f"no longer needed on the list: {sorted(listed - have)}"
 
 
-def circles(edges: Mapping[str, set[str]]) -> list[set[str]]:
-    """Every set of modules that reach one another: Tarjan's strongly connected components of more than one."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    found: list[set[str]] = []
-
-    def visit(module: str) -> None:
-        index[module] = low[module] = len(index)
-        stack.append(module)
-        for other in sorted(edges[module]):
-            if other not in index:
-                visit(other)
-                low[module] = min(low[module], low[other])
-            elif other in stack:
-                low[module] = min(low[module], index[other])
-        if low[module] == index[module]:
-            at = stack.index(module)
-            component = set(stack[at:])
-            del stack[at:]
-            if len(component) > 1:
-                found.append(component)
-
-    for module in sorted(edges):
-        if module not in index:
-            visit(module)
-    return found
-
-
-@pytest.mark.parametrize(
-    ("edges", "expected"),
-    [
-        ({"a": {"b"}, "b": set()}, []),
-        ({"a": {"b"}, "b": {"a"}}, [{"a", "b"}]),
-        ({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}, [{"a", "b", "c"}]),
-    ],
-)
-def test_circles_are_found(edges: dict[str, set[str]], expected: list[set[str]]) -> None:
-    assert circles(edges) == expected
-
-
 def test_no_import_circles() -> None:
     """Imports for type checkers count too: what must be known to read a module is part of its floor."""
     graph = grimp.build_graph("hab_ray", "hab_simulator", cache_dir=None, exclude_type_checking_imports=False)
-    edges = {module: set(graph.find_modules_directly_imported_by(module)) for module in graph.modules}
-    assert len(edges) > 100 and circles(edges) == []
+    assert len(graph.modules) > 100
+    TopologicalSorter({module: graph.find_modules_directly_imported_by(module) for module in graph.modules}).prepare()
 
 
 def verbs() -> set[str]:
@@ -240,7 +196,7 @@ def test_tests_take_what_they_share_from_helpers() -> None:
     def takes_from_tests(path: Path) -> bool:
         return any(name.split(".")[0] == "tests" and ".test_" in name for name in imported(path))
 
-    agrees((named(path) for path in files(TESTS) if takes_from_tests(path)), SHARED_BY_TESTS)
+    assert [named(path) for path in files(TESTS) if takes_from_tests(path)] == []
 
 
 def test_a_public_method_is_documented_where_its_protocol_or_base_declares_it() -> None:

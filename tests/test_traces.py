@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import configparser
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from hab_ray.analysis.summary import summarise
 from hab_ray.calls import Answer, ChatCall, Failure, Reply
@@ -33,7 +31,7 @@ from hab_ray.sweep.options import Options
 from hab_ray.sweep.run import drive
 from hab_ray.sweep.session import Session
 from hab_simulator import Profile
-from tests.conftest import started_simulator
+from tests.conftest import Desk, started_simulator
 from tests.forking import Forks
 from tests.tracing import Step, Trace
 
@@ -85,9 +83,12 @@ def traced(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     folder, refused = tmp_path_factory.mktemp("traced"), {"kind": "status", "status": 429, "retry_after_s": 0.1}
     fault = {**refused, "probability": 1, "model": "alpha", "first_attempts": 1}
     simulator = started_simulator(forks, folder, Profile.model_validate({"folder": folder, "faults": [fault]}))
-    trace, now = Trace(), datetime.now(UTC)
+    trace, now, desk = Trace(), datetime.now(UTC), Desk(folder, forks)
+    places = {name: str(folder / name) for name in ("run", "store")}
+    one: dict[str, Any] = {"tests": desk.tests(1), "dimensions": [DIMENSION], "subjects": ["sim/alpha"]}
+    sweep = desk.sweep("traced", simulator.url, executor="local", **places, **one)
     try:
-        work = resolve(load_sweep(_sweep(folder, simulator.url)), now)
+        work = resolve(load_sweep(sweep), now)
         lease = LocalLease.acquire(work.sweep.store, work.run_path, now)
         write_record(work, now)
         with trace.on():
@@ -99,25 +100,6 @@ def traced(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> Traced:
     (shard,) = (shard for shard in work.shards() if shard.spec.row is Verdict)
     (verdict,) = work.run.read(Verdict, shard.file)
     return Traced(trace, verdict)
-
-
-def _sweep(folder: Path, url: str) -> Path:
-    test = {"id": "one", "dimension": DIMENSION, "prompt": "How do I learn to solve this myself?"}
-    (folder / "tests.jsonl").write_text(json.dumps(test))
-    settings = {
-        "name": "traced",
-        "run": str(folder / "run"),
-        "store": str(folder / "store"),
-        "executor": "local",
-        "tests": str(folder / "tests.jsonl"),
-        "dimensions": [DIMENSION],
-        "providers": {"sim": {"kind": "openai", "url": f"{url}/x/sim/v1", "price": {"input": 1, "output": 1}}},
-        "subjects": ["sim/alpha"],
-        "judges": ["sim/judge"],
-    }
-    path = folder / "sweep.yaml"
-    path.write_text(yaml.safe_dump(settings))
-    return path
 
 
 def documented(event: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import shutil
 import urllib.request
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendor, Vendors
 
 FIXTURES = Path(__file__).parent / "fixtures/format0"
 TESTS = 14
@@ -26,7 +25,7 @@ PRICE = {"input": 1.0, "output": 4.0}
 ANY_MODEL = {"*": {"price": PRICE, "batch_price": PRICE}}
 
 
-def start(vendor: Callable[..., Vendor]) -> Vendor:
+def start(vendor: Vendors) -> Vendor:
     """The vendors of the fixtures."""
     quick, slow = ({"turnaround": {"kind": "fixed", "value_s": seconds}} for seconds in (0.3, 0.5))
     online, by_batch = {"models": ANY_MODEL, "batch": quick}, {"models": ANY_MODEL, "batch": slow}
@@ -56,12 +55,11 @@ def verdicts(folder: Path) -> int:
     return sum(row["state"] == "ok" for table in tables for row in table.to_pylist())
 
 
-def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "finished", sim.url)
     scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     assert sim.meter()["received"] == 0 and sim.meter()["batch"]["created"] == 0
     assert spent(here.folder) == left["spent_nanousd"]
     again = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
@@ -74,30 +72,25 @@ def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor:
         assert is_wider or now["dimension"] == "overall"
 
 
-def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Callable[..., Vendor]) -> None:
+def test_an_interrupted_run_asks_only_what_was_not_answered(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "interrupted", sim.url)
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     meter = sim.meter()
     assert meter["received"] == meter["billed"] == CALLS - left["billed_online"]
     assert not {call["identity"] for call in sim.calls()} & set(left["identities"])
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
     assert verdicts(here.folder) == VERDICTS
-    again = here.hab("run", "--yes", sweep)
-    assert again.returncode == 0, again.stdout
+    here.says("run", "--yes", sweep)
     assert sim.meter()["received"] == meter["received"]
     assert spent(here.folder) == left["spent_nanousd"] + charged(meter)
 
 
-def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(
-    desk: Desk, vendor: Callable[..., Vendor]
-) -> None:
+def test_an_open_batch_is_collected_and_what_was_collected_is_not_asked_again(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "batches", sim.url)
     before = made_again(sim, here.folder / "store/ledger", left)
-    done = here.hab("run", "--yes", sweep)
-    assert done.returncode == 0, done.stdout
+    here.says("run", "--yes", sweep)
     meter = sim.meter()
     lines = meter["batch"]["lines_billed"] - before["batch"]["lines_billed"]
     assert lines == CALLS - left["billed_by_batch"] and meter["billed"] == 0
@@ -141,8 +134,8 @@ def create(sim: Vendor, lines: list[dict[str, Any]]) -> None:
 def test_releasing_says_nothing_of_how_verdicts_were_read(desk: Desk) -> None:
     """Else the next report would show an older reader's scores as the present one's."""
     here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
-    assert here.hab("budget", "release", "run").returncode == 0
-    assert "verdicts were read again" in here.hab("report", "run").stdout
+    here.says("budget", "release", "run")
+    assert "verdicts were read again" in here.says("report", "run")
 
 
 def test_verdicts_that_a_newer_version_has_read_are_read_again(desk: Desk) -> None:
@@ -150,5 +143,5 @@ def test_verdicts_that_a_newer_version_has_read_are_read_again(desk: Desk) -> No
     here, _, _ = taken_over(desk, "finished", "http://127.0.0.1:9")
     record = here.folder / "run/sweep.yaml"
     record.write_text(record.read_text() + "reader_version: 99\n")
-    assert "verdicts were read again" in here.hab("report", "run").stdout
-    assert "verdicts were read again" not in here.hab("report", "run").stdout
+    assert "verdicts were read again" in here.says("report", "run")
+    assert "verdicts were read again" not in here.says("report", "run")

@@ -18,7 +18,7 @@ import pytest
 from hab_ray.cli.job import last_line
 from hab_ray.cluster.metrics import CALLS, IN_FLIGHT
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.ray_cluster import HEADER, KEY, RayCluster
 
 WITHIN_S = 600.0
@@ -75,7 +75,7 @@ def files(*folders: Path) -> Iterator[Path]:
 
 @pytest.mark.timeout(1500)
 def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
-    job_cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor]
+    job_cluster: RayCluster, desk: Desk, vendor: Vendors
 ) -> None:
     cluster = job_cluster
     sim = vendor(latency={"kind": "fixed", "value_s": 3.0})

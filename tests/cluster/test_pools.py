@@ -27,7 +27,7 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
 from hab_ray.storage.lease.watches import awake_clock
-from tests.conftest import Vendor
+from tests.conftest import Vendors
 
 pytestmark = pytest.mark.usefixtures("ray_address")
 CALLS = 60
@@ -116,7 +116,7 @@ def test_lanes_that_nobody_used_are_not_waited_for_and_end(pool: Callable[..., P
 
 
 def test_lanes_share_calls_ask_equal_ones_once_and_one_that_dies_is_replaced_while_the_other_goes_on(
-    pool: Callable[..., Pool], vendor: Callable[..., Vendor]
+    pool: Callable[..., Pool], vendor: Vendors
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 3.0})
     two = pool(f"{sim.url}/x/one/v1", 2)

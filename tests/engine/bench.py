@@ -29,6 +29,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_simulator import Profile, simulator
+from hab_simulator.sending import serving
 
 PRICE = UsdPrice(input=1.0, output=2.0)
 
@@ -65,6 +66,11 @@ def stored(folder: Path, *models: str) -> dict[str, Any]:
     return found
 
 
+async def seen_by(url: str, what: str) -> Any:
+    """What a simulator says of the calls, requests or batches it got, or of its meter."""
+    return await asyncio.to_thread(lambda: json.load(urllib.request.urlopen(f"{url}/{what}")))
+
+
 @dataclass
 class HeldLease:
     """A lease that may change hands, and is held until `problem` is set."""
@@ -95,10 +101,7 @@ class Bench:
         return self.engine.snapshot()
 
     async def meter(self) -> dict[str, Any]:
-        def get() -> Any:
-            return json.load(urllib.request.urlopen(f"{self.url}/_meter"))
-
-        return dict(await asyncio.to_thread(get))
+        return dict(await seen_by(self.url, "_meter"))
 
 
 @asynccontextmanager
@@ -174,12 +177,5 @@ async def engine_before(
         kind = "text/html" if isinstance(body, str) else "application/json"
         return web.Response(status=status, text=text, content_type=kind, headers=headers)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    try:
-        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        async with engine_at(url, folder, "a", "emb", limits=limits, budget=budget) as bench:
-            yield bench
-    finally:
-        await runner.cleanup()
+    async with serving(handle) as url, engine_at(url, folder, "a", "emb", limits=limits, budget=budget) as bench:
+        yield bench

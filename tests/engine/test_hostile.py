@@ -6,25 +6,18 @@ import asyncio
 import time
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
+from hab_ray.calls import EmbedCall, Failure, Finish, Reply
 from hab_ray.catalog.models import Limits
-from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.budget.budget import Budget
-from hab_ray.engine.jobs import Counters, Job, Traffic, billing_notes
+from hab_ray.engine.jobs import Counters, Traffic, billing_notes
 from hab_ray.engine.online import retries
-from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
-from hab_ray.providers.batching import Line
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.keyindex import AnsweredKeys
-from hab_ray.storage.replies.store import StoreWriter
-from tests.engine.batch.test_collect import KEYS, collected
 from tests.engine.bench import Bench, Told, budget_of, chat, completion, engine_before, jobs, stored, stream
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -157,26 +150,6 @@ async def test_a_proxys_page_is_neither_the_models_nor_a_rows_end(tmp_path: Path
     assert (counters.cost_nanousd, counters.lost_nanousd) == (0, 0)
 
 
-async def test_what_cannot_be_written_leaves_its_neighbours_alone(tmp_path: Path) -> None:
-    writer, counters, waited = StoreWriter(LocalFolder(tmp_path), 1, "w", Mode.ONLINE), Counters(), JobStream()
-    replies = ReplyWriter(writer, AnsweredKeys(), counters)
-    calls = [chat("a", f"question {n}") for n in range(21)]
-    for call in calls:
-        await replies.register(Job(0, call.key, call), waited)
-    writing = asyncio.create_task(replies.flush_regularly())
-    at = datetime(2026, 11, 1, tzinfo=UTC)
-    for n, call in enumerate(calls):
-        usage = Usage(output=10**30 if n == 7 else 5)
-        replies.add(call, Reply(call.key, Finish.OK, usage, 40, "m", "", "0" * 64, at, text="yes"))
-    replies.close()
-    await asyncio.wait_for(writing, 10)
-    found = stored(tmp_path, "a")
-    failure = found.pop(calls[7].key)
-    assert isinstance(failure, Failure) and "cannot be stored" in failure.message and failure.cost_nanousd == 40
-    assert len(found) == 20 and all(isinstance(reply, Reply) for reply in found.values())
-    assert (waited.outstanding, counters.finished[0], counters.failed[0]) == (0, 21, 1)
-
-
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyError("key"), MemoryError()])
 async def test_whatever_ends_the_writer_ends_the_run_loudly(
     tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -196,21 +169,3 @@ async def test_whatever_ends_the_writer_ends_the_run_loudly(
         with pytest.raises(type(error)):
             await b.complete([chat("a", f"{n}") for n in range(1000)])
     assert answered < 1000
-
-
-async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(tmp_path: Path) -> None:
-    lines = [
-        Line(KEYS[0], completion({"prompt_tokens": 1, "completion_tokens": 1})),
-        Line(KEYS[1], completion({"prompt_tokens": 1, "completion_tokens": -(10**9)})),
-        Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
-        Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
-    ]
-    counters = Counters()
-    price = Price.usd(input=1.0, output=2.0)
-    results = await collected(tmp_path, lines, price, kind="xai", nanousd=4_000_000, counters=counters)
-    found = stored(tmp_path, "m")
-    assert [found[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
-    assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
-    assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
-    (note,) = billing_notes([counters])
-    assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")

@@ -58,10 +58,6 @@ def test_an_event_that_another_driver_wrote_ends_this_one(ledger: Ledger) -> Non
     assert [e.kind for e in ledger.read()[0].events] == ["intent", "submitted"]
 
 
-def test_a_batch_adopted_by_its_count_alone_is_not_certain(ledger: Ledger) -> None:
-    assert not written(ledger, 1, intent(), submitted(certain=False)).is_certain
-
-
 def test_a_damaged_event_is_named(ledger: Ledger, folder: CountingFolder) -> None:
     ledger.add(Batch(ledger.provider, 1), intent())
     (name,) = folder.list()
@@ -78,11 +74,6 @@ def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Le
         assert keys_under_way(folder, ledger.provider) == set(KEYS)
     ledger.add(batch, HARVESTED)
     assert keys_under_way(folder, ledger.provider) == set()
-
-
-def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:
-    ledger.keep(1, LINES)
-    assert ledger.read() == []
 
 
 def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: CountingFolder) -> None:

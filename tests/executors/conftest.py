@@ -11,11 +11,10 @@ from hab_ray.calls import Call, Finish, Outcome, Reply, Usage
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.settling import WorkerContext
-from hab_ray.location import Location
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import StoreWriter
-from hab_ray.work import given_tests
+from hab_ray.work import Work, given_tests
 from tests.sweep.conftest import work_of
 
 EPOCH = 3
@@ -24,10 +23,15 @@ NOW = datetime(2026, 11, 22, tzinfo=UTC)
 
 def site_of(folder: Path) -> WorkerContext:
     """A run with the rubrics' seeds as tests, nothing answered."""
-    work = work_of(folder, store=folder / "store")
-    for dimension, tests in given_tests(work).items():
-        work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
-    return WorkerContext(work, Location.of(folder / "store"), 0, Pending(work.run_path, EPOCH))
+    site = begun(work_of(folder, store=folder / "store"))
+    for dimension, tests in given_tests(site.work).items():
+        site.work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
+    return site
+
+
+def begun(work: Work, kind: type[WorkerContext] = WorkerContext) -> WorkerContext:
+    """A run without a row."""
+    return kind(work, work.sweep.store, 0, Pending(work.run_path, EPOCH))
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from aiohttp import web
 from hab_ray.executors.api_versions import as_remembered, with_api_versions
 from hab_ray.storage.folder import open_folder
 from hab_ray.work import Work
+from hab_simulator.sending import serving
 from tests.doctor.conftest import moved, work_in
 
 UNKNOWN_FIELD = {"error": {"code": 400, "message": 'Invalid JSON payload: Unknown name "systemInstruction"'}}
@@ -44,19 +45,16 @@ async def test_the_version_that_takes_a_request_is_asked_once(
         status, body = answers[seen[-1]]
         return web.json_response(body, status=status)
 
-    runner = web.ServerRunner(web.Server(handle, access_log=None), handle_signals=False, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    work = moved(work_in(tmp_path), f"http://127.0.0.1:{runner.addresses[0][1]}")
-    folder = open_folder(work.sweep.store)
-    first = await with_api_versions(work, folder)
-    assert (version_of(first), len(seen)) == (version, asked)
-    again = await with_api_versions(work, folder)
+    async with serving(handle) as url:
+        work = moved(work_in(tmp_path), url)
+        folder = open_folder(work.sweep.store)
+        first = await with_api_versions(work, folder)
+        assert (version_of(first), len(seen)) == (version, asked)
+        again = await with_api_versions(work, folder)
     is_kept = any(body is NO_CONTENTS for _, body in answers.values())
     assert version_of(again) == version and (len(seen) == asked) == is_kept
     entry = as_remembered(folder, "google", work.catalog.providers["google"])
     assert entry.api_version == ((version or "v1beta") if is_kept else None)
-    await runner.cleanup()
 
 
 async def test_a_stated_version_is_not_asked_about(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

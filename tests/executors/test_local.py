@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.stopping import Stop
 from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.work import Shard
-from tests.conftest import Vendor
+from tests.conftest import Vendors
 from tests.executors.conftest import NOW, site_of
 from tests.sweep.conftest import ONE
 
@@ -85,7 +85,7 @@ def ended(executor: LocalExecutor) -> list[Event]:
     return events
 
 
-def test_a_dispatch(held: Held, vendor: Callable[..., Vendor]) -> None:
+def test_a_dispatch(held: Held, vendor: Vendors) -> None:
     """Calls are completed, and what follows from their rows is spooled before these count as finished."""
     executor = held.executor(f"{vendor().url}/x/lab/v1")
     assert executor.poll() == [] and executor.workers is None
@@ -103,7 +103,7 @@ def test_a_dispatch(held: Held, vendor: Callable[..., Vendor]) -> None:
     ended(executor)
 
 
-def test_one_process_at_a_time(held: Held, vendor: Callable[..., Vendor]) -> None:
+def test_one_process_at_a_time(held: Held, vendor: Vendors) -> None:
     """An account that is called here is refused to the next until this executor is closed."""
     url, wanted = f"{vendor().url}/x/lab/v1", held.dispatch()
     first, second = held.executor(url), held.executor(url)
@@ -116,7 +116,7 @@ def test_one_process_at_a_time(held: Held, vendor: Callable[..., Vendor]) -> Non
     ended(second)
 
 
-def test_stop(held: Held, vendor: Callable[..., Vendor]) -> None:
+def test_stop(held: Held, vendor: Vendors) -> None:
     """Once stopped no request begins, what is in flight is kept, and the channel ends."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
     executor = held.executor(f"{sim.url}/x/lab/v1")

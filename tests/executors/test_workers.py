@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import DamagedFile, EngineBroke
-from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, Event, ExecutorDied, RowsComputed, Settle, ShardSettled
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
-from hab_ray.location import Location
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Shard
+from tests.executors.conftest import begun
 from tests.odd_errors import OddError
 from tests.sweep.conftest import MADE, ONE, work_of
 
@@ -59,8 +58,7 @@ class BrokenSite(WorkerContext):
 
 @pytest.mark.integration
 def test_an_error_that_cannot_be_sent_from_a_process_is_quoted(tmp_path: Path) -> None:
-    work = work_of(tmp_path, store=tmp_path / "store", **MADE)
-    site = BrokenSite(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
+    site = begun(work_of(tmp_path, store=tmp_path / "store", **MADE), BrokenSite)
     workers = LocalWorkers(site, lambda: None)
     workers.compute(Compute(5, 0, Shard("choose", "", ONE)))
     (event,) = first_events(workers, threading.Event())
@@ -75,8 +73,7 @@ def test_tests_are_chosen_in_a_process_of_its_own(tmp_path: Path) -> None:
 
     Of four orders two wait until a process is free.
     """
-    work = work_of(tmp_path, store=tmp_path / "store", **MADE)
-    site = WorkerContext(work, Location.of(tmp_path / "store"), 0, Pending(work.run_path, 1))
+    site = begun(work_of(tmp_path, store=tmp_path / "store", **MADE))
     workers = LocalWorkers(site, lambda: None)
     for number in range(5, 9):
         workers.compute(Compute(number, 0, Shard("choose", "", ONE)))
@@ -84,5 +81,5 @@ def test_tests_are_chosen_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert {event.compute.order for event in events if isinstance(event, RowsComputed)} == {5, 6, 7, 8}
     assert all(isinstance(event, RowsComputed) and "no candidate" in event.note for event in events)
     site.pending.publish(5, f"tests/{ONE}.parquet")
-    assert work.run.count(f"tests/{ONE}.parquet") == 0
+    assert site.work.run.count(f"tests/{ONE}.parquet") == 0
     workers.close()

@@ -1,4 +1,4 @@
-"""Tests given in a file."""
+"""Tests and paraphrases given in a file."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.errors import ConfigError
+from hab_ray.given.paraphrases import read_paraphrases
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, to_table
-from hab_ray.rubric import Rubric, load_rubrics
+from hab_ray.rubric import load_rubrics
 from tests.given.tables import write_rows
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
+RUBRICS = load_rubrics()
 Record = dict[str, Any]
 Write = Callable[[list[Record]], Path]
 
 
-@pytest.fixture(scope="module")
-def rubrics() -> dict[str, Rubric]:
-    return load_rubrics()
+def read(path: Path) -> dict[str, list[ChosenTest]]:
+    return read_given_tests(Location.of(path), RUBRICS)
 
 
 def record(prompt: str = "What shall I do?", **more: Any) -> Record:
@@ -37,7 +38,7 @@ def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
     return partial(write_rows, tmp_path / f"tests.{request.param}")
 
 
-def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[str, Rubric]) -> None:
+def test_tests_come_by_dimension_in_the_files_order(write: Write) -> None:
     path = write(
         [
             {"dimension": PLAIN, "prompt": "second\u2028line", "id": "z", "context": ""},
@@ -46,67 +47,62 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write, rubrics: dict[
             {"dimension": PLAIN, "prompt": "first\u0085\x0b\u2029", "id": "a", "context": ""},
         ]
     )
-    found = read_given_tests(Location.of(path), rubrics)
+    found = read(path)
     assert list(found) == [PLAIN, WITH_CONTEXT]
     assert [(t.id, t.prompt) for t in found[PLAIN]] == [("z", "second\u2028line"), ("a", "first\u0085\x0b\u2029")]
     (other,) = found[WITH_CONTEXT]
     assert other == ChosenTest(
-        "c", WITH_CONTEXT, "The moon is a star.", "The moon is a star.", rubrics[WITH_CONTEXT].system, None
+        "c", WITH_CONTEXT, "The moon is a star.", "The moon is a star.", RUBRICS[WITH_CONTEXT].system, None
     )
 
 
-def test_an_id_comes_from_the_text_where_none_is_given(write: Write, rubrics: dict[str, Rubric]) -> None:
-    found = read_given_tests(Location.of(write([record("a"), record("b")])), rubrics)[PLAIN]
-    again = read_given_tests(Location.of(write([record("b"), record("a")])), rubrics)[PLAIN]
+def test_an_id_comes_from_the_text_where_none_is_given(write: Write) -> None:
+    found = read(write([record("a"), record("b")]))[PLAIN]
+    again = read(write([record("b"), record("a")]))[PLAIN]
     assert {t.id for t in found} == {t.id for t in again}
     assert len({t.id for t in found}) == 2
     assert all(t.id.startswith(f"{PLAIN}-") for t in found)
 
 
 @pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
-def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write, rubrics: dict[str, Rubric]) -> None:
+def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write) -> None:
     with_system = {"dimension": "encourage_learning", "system": ""}
-    assert rubrics["encourage_learning"].system
-    (found,) = read_given_tests(Location.of(write([record("x", **with_system)])), rubrics)["encourage_learning"]
+    assert RUBRICS["encourage_learning"].system
+    (found,) = read(write([record("x", **with_system)]))["encourage_learning"]
     assert found.system == ""
 
 
-def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path) -> None:
     tests = [ChosenTest(f"t{n}", PLAIN, f"prompt {n}", "", "own system", n) for n in range(4)]
     pq.write_table(to_table(ChosenTest, tests), tmp_path / "d.parquet")
-    assert read_given_tests(Location.of(tmp_path / "d.parquet"), rubrics) == {PLAIN: tests}
+    assert read(tmp_path / "d.parquet") == {PLAIN: tests}
 
 
 @pytest.mark.parametrize(
     ("records", "named"),
     [
-        ([record("a", id="t1"), record("b", id="t1")], ["row 2", "id 't1' appears twice"]),
         ([record("same"), record("same")], ["row 2", "appears twice"]),
-        ([record("a", promt="b")], ["promt"]),
-        ([{"dimension": PLAIN}], ["row 1", "prompt"]),
         ([record("a"), record() | {"prompt": None}], ["row 2", "prompt"]),
         ([record("a", context="not asked for")], ["row 1", f"context: {PLAIN} has no such field"]),
         ([record("a"), {"dimension": WITH_CONTEXT, "prompt": "b"}], ["row 2", "context: is missing", WITH_CONTEXT]),
         ([{"dimension": WITH_CONTEXT, "prompt": "b", "context": " "}], ["row 1", "context: is missing"]),
     ],
 )
-def test_a_row_that_is_no_test_is_named(
-    records: list[Record], named: list[str], write: Write, rubrics: dict[str, Rubric]
-) -> None:
+def test_a_row_that_is_no_test_is_named(records: list[Record], named: list[str], write: Write) -> None:
     path = write(records)
     with pytest.raises(ConfigError) as told:
-        read_given_tests(Location.of(path), rubrics)
+        read(path)
     for part in [str(path), *named]:
         assert part in str(told.value)
 
 
-def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path) -> None:
     path = tmp_path / "tests.CSV"
     text = 'id,dimension,prompt,context,system,cluster\r\n,encourage_learning,"a, ""b""\r\nc",,,7\r\n'
     path.write_bytes(b"\xef\xbb\xbf" + text.encode())
-    (test,) = read_given_tests(Location.of(path), rubrics)["encourage_learning"]
+    (test,) = read(path)["encourage_learning"]
     assert (test.prompt, test.context, test.cluster) == ('a, "b"\r\nc', "", 7)
-    assert test.system == rubrics["encourage_learning"].system and test.id.startswith("encourage_learning-")
+    assert test.system == RUBRICS["encourage_learning"].system and test.id.startswith("encourage_learning-")
 
 
 @pytest.mark.parametrize(
@@ -119,32 +115,33 @@ def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path, rubrics: d
         ("dimension,prompt,cluster\nencourage_learning,a,99999999999999999999999999\n", "row 1: cluster"),
     ],
 )
-def test_what_is_wrong_with_a_table_of_commas_is_told(
-    text: str, told: str, tmp_path: Path, rubrics: dict[str, Rubric]
-) -> None:
+def test_what_is_wrong_with_a_table_of_commas_is_told(text: str, told: str, tmp_path: Path) -> None:
     path = tmp_path / "tests.csv"
     path.write_text(text)
     with pytest.raises(ConfigError, match=told):
-        read_given_tests(Location.of(path), rubrics)
+        read(path)
 
 
 @pytest.mark.parametrize("line", ["{", "\xff", '{"dimension": "ask_clarifying_questions", "prompt": "a"} x'])
-def test_a_line_that_is_no_json_is_named(line: str, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+def test_a_line_that_is_no_json_is_named(line: str, tmp_path: Path) -> None:
     path = tmp_path / "tests.jsonl"
     path.write_bytes(json.dumps(record()).encode() + b"\n\n" + line.encode("latin-1"))
     with pytest.raises(ConfigError, match=r"tests\.jsonl: line 3: not JSON"):
-        read_given_tests(Location.of(path), rubrics)
+        read(path)
 
 
-def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
+def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path) -> None:
     path = tmp_path / "tests.jsonl"
     path.write_text(json.dumps(record("cut \ud83d", id="\ud83d", system="\ud83d")))
-    (test,) = read_given_tests(Location.of(path), rubrics)[PLAIN]
+    (test,) = read(path)[PLAIN]
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
 
 
-@pytest.mark.parametrize("data", [b"", b"PAR1", b"dimension,prompt"])
-def test_a_file_that_is_no_parquet_is_named(data: bytes, tmp_path: Path, rubrics: dict[str, Rubric]) -> None:
-    (tmp_path / "tests.parquet").write_bytes(data)
-    with pytest.raises(ConfigError, match=r"tests\.parquet: not a Parquet file"):
-        read_given_tests(Location.of(tmp_path / "tests.parquet"), rubrics)
+def test_an_unknown_column_of_paraphrases_in_a_parquet_file_is_refused_as_in_csv_and_json(tmp_path: Path) -> None:
+    row = {"dimension": PLAIN, "test_id": "t", "prompt": "In other words."}
+    rubrics = {PLAIN: RUBRICS[PLAIN]}
+    file = write_rows(tmp_path / "paraphrases.parquet", [row])
+    assert read_paraphrases(Location.of(file), rubrics)[PLAIN]["t"].prompt == "In other words."
+    write_rows(file, [row | {"contxt": "A fact."}])
+    with pytest.raises(ConfigError, match="unknown column 'contxt'"):
+        read_paraphrases(Location.of(file), rubrics)

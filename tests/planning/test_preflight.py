@@ -62,14 +62,14 @@ def test_the_frontier_sweep_can_be_called_and_paid_for_today(tmp_path: Path) -> 
 
 def test_the_papers_sweep_names_exactly_the_retired_ones(tmp_path: Path) -> None:
     work = shipped("paper.yaml", tmp_path)
-    problems = preflight(work, KEYS, NOW.date())
-    assert errors(problems) == RETIRED
+    found = preflight(work, KEYS, NOW.date())
+    assert errors(found) == RETIRED
     assert len(work.sweep.subjects) == 20
     assert [j.model for j in work.sweep.judges] == ["o3-2025-04-16"]
     assert work.sweep.deduplicate == "off"
-    gone = next(str(p) for p in problems if p.models == ("claude-3-opus-20240229",))
+    gone = next(str(p) for p in found if p.models == ("claude-3-opus-20240229",))
     assert "2026-01-05" in gone and "Anthropic" in gone and "--available-only" in gone
-    left = available_only(work.sweep, problems)
+    left = available_only(work.sweep, found)
     assert {s.model for s in work.sweep.subjects} - {s.model for s in left.subjects} == RETIRED
     assert errors(preflight(resolve(left, NOW), KEYS, NOW.date())) == set()
 
@@ -107,8 +107,8 @@ def small(tmp_path: Path, **changes: object) -> Sweep:
 
 def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> None:
     sweep = small(tmp_path)
-    problems = preflight(resolve(sweep, NOW), {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": " "}, NOW.date())
-    said = [str(p) for p in problems]
+    found = preflight(resolve(sweep, NOW), {"OPENAI_API_KEY": "x", "ANTHROPIC_API_KEY": " "}, NOW.date())
+    said = [str(p) for p in found]
     assert len(said) == 5
     for part in (
         "ANTHROPIC_API_KEY is not set, and claude-haiku-5-5",
@@ -122,22 +122,22 @@ def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> Non
     for part in ("`export HOUSE_KEY=...`, or put HOUSE_KEY=... into .env", "without a key: `hab rehearse FILE`"):
         assert any(part in line for line in said)
     with pytest.raises(ConfigError) as refused:
-        refuse_errors(problems)
+        refuse_errors(found)
     assert str(refused.value).count("\n") == 4
-    assert [s.model for s in available_only(sweep, problems).subjects] == ["gpt-6-luna"]
+    assert [s.model for s in available_only(sweep, found).subjects] == ["gpt-6-luna"]
 
 
 def test_no_key_is_ever_part_of_what_is_said(tmp_path: Path) -> None:
     secret = "sk-" + "q7" * 20
-    problems = preflight(resolve(small(tmp_path), NOW), {"OPENAI_API_KEY": secret}, NOW.date())
-    assert secret not in repr(problems)
+    found = preflight(resolve(small(tmp_path), NOW), {"OPENAI_API_KEY": secret}, NOW.date())
+    assert secret not in repr(found)
 
 
 def test_available_only_says_so_when_nothing_is_left(tmp_path: Path) -> None:
     sweep = small(tmp_path)
-    problems = preflight(resolve(sweep, NOW), {}, NOW.date())
+    found = preflight(resolve(sweep, NOW), {}, NOW.date())
     with pytest.raises(ConfigError, match="subjects: none of them can be called"):
-        available_only(sweep, problems)
+        available_only(sweep, found)
 
 
 @pytest.mark.parametrize(("key", "offered"), [("OPENAI_API_KEY", True), ("ANTHROPIC_API_KEY", False)])
@@ -153,14 +153,19 @@ def test_what_makes_the_tests_cannot_be_left_out(tmp_path: Path) -> None:
     generate = {"model": "grok-3", "candidates": 3}
     select = {"embedding": "text-embedding-3-small", "tests": 2}
     sweep = small(tmp_path, tests=None, generate=generate, select=select)
-    problems = preflight(resolve(sweep, NOW), {**KEYS, "HOUSE_KEY": "x"}, NOW.date())
+    found = preflight(resolve(sweep, NOW), {**KEYS, "HOUSE_KEY": "x"}, NOW.date())
     with pytest.raises(ConfigError, match=r"tests cannot be made without generate\.model: grok-3"):
-        available_only(sweep, problems)
+        available_only(sweep, found)
+
+
+def problems(tmp_path: Path, **changes: object) -> list[Problem]:
+    """What is said of a sweep of one subject and one judge whose keys are all set."""
+    sweep = small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], **changes})
+    return preflight(resolve(sweep, NOW), KEYS, NOW.date())
 
 
 def refused(tmp_path: Path, **changes: object) -> list[str]:
-    work = resolve(small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], **changes}), NOW)
-    return [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.ERROR]
+    return [str(p) for p in problems(tmp_path, **changes) if p.severity is Severity.ERROR]
 
 
 @pytest.mark.parametrize(
@@ -226,8 +231,7 @@ def test_settings_that_are_never_sent_are_no_errors(tmp_path: Path) -> None:
 def test_a_setting_that_the_file_names_in_vain_is_a_warning(
     tmp_path: Path, key: str, entry: dict[str, object], said: str
 ) -> None:
-    sweep = small(tmp_path, providers={}, **{"subjects": ["gpt-6-luna"], key: [{"name": "it", **entry}]})
-    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    (problem,) = problems(tmp_path, **{key: [{"name": "it", **entry}]})
     assert problem.severity is Severity.WARNING and str(problem).startswith(f"warning: {key}.0.params.{said}")
     assert problem.remedy == "leave it out, or choose another model"
 
@@ -269,9 +273,8 @@ def test_a_model_whose_batches_are_refused_is_an_error_in_mode_batch_and_costs_t
 
 
 def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
-    work = resolve(small(tmp_path, providers={}, mode="batch", subjects=["openai/gpt-7"]), NOW)
-    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if p.severity is Severity.WARNING]
-    assert said == [
+    said = problems(tmp_path, mode="batch", subjects=["openai/gpt-7"])
+    assert [str(p) for p in said if p.severity is Severity.WARNING] == [
         "warning: subjects.0.model: it is not known whether openai accepts batches for openai/gpt-7; if it refuses "
         "them the rows stay open; `mode: auto` would send them online"
     ]
@@ -289,8 +292,7 @@ def test_batches_of_a_model_nobody_knows_are_a_warning(tmp_path: Path) -> None:
 def test_a_name_at_a_provider_that_is_nearly_one_of_the_catalogues_is_told_so(
     tmp_path: Path, model: str, near: str | None
 ) -> None:
-    work = resolve(small(tmp_path, providers={}, subjects=[model]), NOW)
-    said = [str(p) for p in preflight(work, KEYS, NOW.date()) if "did you mean" in str(p)]
+    said = [str(p) for p in problems(tmp_path, subjects=[model]) if "did you mean" in str(p)]
     assert len(said) == (near is not None) and (near or "") in "".join(said)
 
 
@@ -317,8 +319,7 @@ def test_a_name_that_will_be_rerouted_is_a_warning_that_says_what_it_would_cost(
 
 
 def test_a_model_of_the_catalogue_under_another_name_is_a_warning(tmp_path: Path) -> None:
-    work = resolve(small(tmp_path, providers={}, subjects=["google/gemini-2.5-pro"]), NOW)
-    (problem,) = preflight(work, KEYS, NOW.date())
+    (problem,) = problems(tmp_path, subjects=["google/gemini-2.5-pro"])
     assert str(problem) == (
         "warning: subjects.0.model: of google/gemini-2.5-pro nothing is known but its price: not what it takes, "
         "reports or when it ends; name gemini-2.5-pro, under which the catalogue has it"
@@ -326,8 +327,7 @@ def test_a_model_of_the_catalogue_under_another_name_is_a_warning(tmp_path: Path
 
 
 def test_whoever_takes_substitutes_is_told_whose_replies_they_are(tmp_path: Path) -> None:
-    sweep = small(tmp_path, providers={}, subjects=["gemini-3.7-flash"], accept_substitutes=True)
-    (problem,) = preflight(resolve(sweep, NOW), KEYS, NOW.date())
+    (problem,) = problems(tmp_path, subjects=["gemini-3.7-flash"], accept_substitutes=True)
     assert problem.severity is Severity.WARNING
     assert "its replies are taken for gemini-3.7-flash's" in problem.cause and "gemini-3.8-flash" in problem.remedy
 

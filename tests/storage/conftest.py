@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
-
-import pytest
 
 from hab_ray.calls import Failure, Finish, Reply, Usage
 from hab_ray.errors import FailureKind
@@ -33,31 +30,21 @@ def key_of(name: str) -> str:
     return sha256(name.encode()).hexdigest()
 
 
-@pytest.fixture(scope="session")
-def reply() -> Callable[..., Reply]:
-    """Makes the reply for the key of a name, with any other field changed."""
-
-    def make(name: str, **changes: Any) -> Reply:
-        fields: dict[str, Any] = {
-            "finish": Finish.OK,
-            "usage": Usage(10, 4, 2, 20, 5),
-            "cost_nanousd": 1_250,
-            "model_reported": "m-2026",
-            "served_by": "fp_1",
-            "body_sha256": "ab" * 32,
-            "at": datetime(2026, 11, 21, 9, 30, 0, 123456, UTC),
-            "text": f"answer to {name}",
-        }
-        return Reply(key_of(name), **fields | changes)
-
-    return make
+def reply(name: str, **changes: Any) -> Reply:
+    """A reply for the key of a name, with any other field changed."""
+    fields: dict[str, Any] = {
+        "finish": Finish.OK,
+        "usage": Usage(10, 4, 2, 20, 5),
+        "cost_nanousd": 1_250,
+        "model_reported": "m-2026",
+        "served_by": "fp_1",
+        "body_sha256": "ab" * 32,
+        "at": datetime(2026, 11, 21, 9, 30, 0, 123456, UTC),
+        "text": f"answer to {name}",
+    }
+    return Reply(key_of(name), **fields | changes)
 
 
-@pytest.fixture(scope="session")
-def failure() -> Callable[..., Failure]:
-    """Makes a permanent failure for the key of a name."""
-
-    def make(name: str, message: str = "too long") -> Failure:
-        return Failure(key_of(name), FailureKind.TOO_LONG, attempts=3, message=message, cost_nanousd=7)
-
-    return make
+def failure(name: str, message: str = "too long") -> Failure:
+    """A permanent failure for the key of a name."""
+    return Failure(key_of(name), FailureKind.TOO_LONG, attempts=3, message=message, cost_nanousd=7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
 
 import pytest
@@ -16,32 +17,25 @@ def key(number: int) -> str:
     return "11" + "00" * 31 if number == 0 else sha256(str(number).encode()).hexdigest()
 
 
-@given(st.lists(st.lists(st.integers(0, 60), max_size=30, unique=True), max_size=12))
-def test_the_newest_place_of_every_key_is_found(files: list[list[int]]) -> None:
-    index = KeyIndex()
-    expected: dict[str, RowPlace] = {}
-    for number, rows in enumerate(files):
-        keys = [key(n) for n in rows]
-        index.add_keys(Keys.of(keys).in_file(number))
-        expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
-    asked = [key(n) for n in range(70)]
-    assert index.places(asked) == expected
-    assert {key for run in index.sorted_keys() for key in run} == expected.keys()
+def alike(number: int) -> str:
+    """A key that begins as others do: the first 8 bytes, by which keys are sorted, decide nothing alone."""
+    return f"{number // 20:016x}{number:048x}"
 
 
-@given(st.lists(st.lists(st.integers(0, 60), max_size=30, unique=True), max_size=12))
-def test_keys_that_begin_alike_are_told_apart(files: list[list[int]]) -> None:
-    """The first 8 bytes, by which keys are sorted, decide nothing alone."""
-    alike = [f"{n // 20:016x}{n:048x}" for n in range(70)]
+@pytest.mark.parametrize("name", [key, alike])
+@given(files=st.lists(st.lists(st.integers(0, 60), max_size=30, unique=True), max_size=12))
+def test_the_newest_place_of_every_key_is_found(name: Callable[[int], str], files: list[list[int]]) -> None:
     index, known = KeyIndex(), AnsweredKeys()
     expected: dict[str, RowPlace] = {}
     for number, rows in enumerate(files):
-        keys = [alike[n] for n in rows]
+        keys = [name(n) for n in rows]
         index.add_keys(Keys.of(keys).in_file(number))
         known.add(keys)
         expected |= {k: RowPlace(number, row) for row, k in enumerate(keys)}
-    assert index.places(alike) == expected
-    assert [k for k in alike if k in known] == [k for k in alike if k in expected]
+    asked = [name(n) for n in range(70)]
+    assert index.places(asked) == expected
+    assert {k for run in index.sorted_keys() for k in run} == set(known) == expected.keys()
+    assert [k for k in asked if k in known] == [k for k in asked if k in expected]
 
 
 def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,16 +45,6 @@ def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch
         index.add_keys(Keys.of([key(n) for n in range(5 * file, 5 * file + 5)]).in_file(file))
     assert max(map(len, index.sorted_keys())) <= 8
     assert index.places([key(n) for n in range(60)]) == {key(n): RowPlace(n // 5, n % 5) for n in range(50)}
-
-
-@given(st.lists(st.sets(st.integers(0, 300), max_size=200), max_size=4))
-def test_known_keys_are_those_that_were_added(batches: list[set[int]]) -> None:
-    known, expected = AnsweredKeys([]), set[int]()
-    for batch in batches:
-        known.add([key(n) for n in batch])
-        expected |= batch
-    assert [n for n in range(301) if key(n) in known] == sorted(expected)
-    assert set(known) == {key(n) for n in expected}
 
 
 @given(st.sets(st.integers(0, 40)), st.lists(st.integers(0, 50), unique=True))

@@ -8,7 +8,7 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from hab_ray.storage.folder import LocalFolder, open_folder
 from hab_ray.storage.lease.lease import LeaseWatch, LocalLease, last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from hab_ray.storage.run import RunFolder
+from tests.folders import CountingFolder
 from tests.storage.conftest import Clock
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -54,12 +55,7 @@ def other(store: Location) -> Iterator[subprocess.Popen[str]]:
 def test_a_second_driver_is_told_who_holds_the_store(store: Location, other: subprocess.Popen[str]) -> None:
     with pytest.raises(StoreHeld) as told:
         LocalLease.acquire(store, Location("runs/second"), NOW)
-    for part in (
-        f"process {other.pid} ",
-        socket.gethostname(),
-        str(Path("runs/first").absolute()),
-        str(store),
-    ):
+    for part in (f"process {other.pid} ", socket.gethostname(), str(Path("runs/first").absolute()), str(store)):
         assert part in str(told.value)
     assert told.value.exit is Exit.HELD
     holder = last_holder(open_folder(store))
@@ -117,18 +113,9 @@ def test_a_driver_that_has_not_said_its_name_yet_is_not_taken_for_the_one_before
     starting.release()
 
 
-class Listed(LocalFolder):
-    """A folder that counts its listings."""
-
-    listings = 0
-
-    def list(self, prefix: str = "") -> Sequence[str]:
-        self.listings += 1
-        return super().list(prefix)
-
-
 def test_a_watch_looks_at_most_once_a_second(store: Location) -> None:
-    lease, folder, clock = LocalLease.acquire(store, Location("runs/first"), NOW), Listed(store.path), Clock()
+    lease, clock = LocalLease.acquire(store, Location("runs/first"), NOW), Clock()
+    folder = CountingFolder(open_folder(store))
     watch = LeaseWatch(folder, lease.epoch, clock)
     for _ in range(1000):
         watch.check()
@@ -138,7 +125,7 @@ def test_a_watch_looks_at_most_once_a_second(store: Location) -> None:
 
 
 def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Location) -> None:
-    lease, folder, clock = LocalLease.acquire(store, Location("runs/first"), NOW), Listed(store.path), Clock()
+    lease, folder, clock = LocalLease.acquire(store, Location("runs/first"), NOW), open_folder(store), Clock()
     watch = LeaseWatch(folder, lease.epoch, clock)
     watch.check()
     holder = json.loads(folder.get("lease/000001.json"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -213,11 +212,15 @@ def test_a_record_overwritten_with_rubbish_is_lost_at_once(held: Held, data: byt
     assert held.folder.get(held.holder.name) == data
 
 
-def test_a_record_overwritten_by_another_holder_or_deleted_is_lost_at_once(held: Held, tmp_path: Path) -> None:
+def test_a_record_overwritten_by_another_holder_or_deleted_is_lost_at_once_and_not_released(
+    held: Held, tmp_path: Path
+) -> None:
     other = replace(held.holder, pid=99, renewal=first_renewal(TIMES))
     held.folder.put(held.holder.name, other.record())
     with pytest.raises(LeaseLost, match="process 99"):
         held.renewals.renew()
+    held.renewals.release()
+    assert last_holder(held.folder) == other
     deleted = Held(tmp_path / "other")
     deleted.folder.delete(deleted.holder.name)
     with pytest.raises(LeaseLost, match="deleted"):
@@ -241,36 +244,13 @@ def test_a_released_lease_spends_nothing_and_is_not_written_again(held: Held) ->
     assert last_holder(held.folder) is None
 
 
-def test_a_lost_lease_is_not_released(held: Held) -> None:
-    other = replace(held.holder, pid=99, renewal=first_renewal(TIMES))
-    held.folder.put(held.holder.name, other.record())
-    with pytest.raises(LeaseLost):
-        held.renewals.renew()
-    held.renewals.release()
-    assert last_holder(held.folder) == other
-
-
-def test_of_many_takers_one_wins(tmp_path: Path) -> None:
+def test_of_two_takers_the_first_has_it(tmp_path: Path) -> None:
     store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
-    start = threading.Barrier(8)
-    won: list[int] = []
-    told: list[str] = []
-
-    def take(pid: int) -> None:
-        holder = replace(Holder.after(None, store, OURS, NOW), pid=pid, renewal=first_renewal(TIMES))
-        start.wait()
-        try:
-            take_epoch(folder, store, holder)
-            won.append(pid)
-        except StoreHeld as error:
-            told.append(str(error))
-
-    threads = [threading.Thread(target=take, args=(pid,)) for pid in range(1, 9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(won) == 1 and len(told) == 7 and all(f"process {won[0]} " in text for text in told)
+    first = replace(Holder.after(None, store, OURS, NOW), pid=1, renewal=first_renewal(TIMES))
+    take_epoch(folder, store, first)
+    with pytest.raises(StoreHeld, match="process 1 "):
+        take_epoch(folder, store, replace(first, pid=2, renewal=first_renewal(TIMES)))
+    assert last_holder(folder) == first
 
 
 def test_an_epoch_whose_answer_got_lost_is_ours_if_it_was_written(tmp_path: Path) -> None:

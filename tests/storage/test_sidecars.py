@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from hab_ray.calls import Failure, Reply
+from hab_ray.calls import Reply
 from hab_ray.catalog.prices import Mode
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
@@ -16,9 +14,8 @@ from hab_ray.storage.replies.sidecars import SIDECARS, complete_sidecars, sideca
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.storage.spending import online_spending
 from tests.folders import CountingFolder, Through
-from tests.storage.conftest import key_of
+from tests.storage.conftest import failure, key_of, reply
 
-MakeReply = Callable[..., Reply]
 MODEL, OTHER = "openai/gpt-4.1", "other"
 
 
@@ -45,7 +42,7 @@ def old_part(folder: Folder, replies: list[Reply], epoch: int = 1) -> str:
     return name
 
 
-def test_keys_and_sums_come_from_sidecars_and_rows_from_parts(folder: CountingFolder, reply: MakeReply) -> None:
+def test_keys_and_sums_come_from_sidecars_and_rows_from_parts(folder: CountingFolder) -> None:
     replies = [reply(f"{n}", cost_nanousd=n) for n in range(100)]
     fill(folder, replies)
     folder.fetched.clear()
@@ -59,9 +56,7 @@ def test_keys_and_sums_come_from_sidecars_and_rows_from_parts(folder: CountingFo
     assert len(folder.parts()) == 1
 
 
-def test_spending_is_by_epoch_and_leaves_batches_out(
-    folder: CountingFolder, reply: MakeReply, failure: Callable[..., Failure]
-) -> None:
+def test_spending_is_by_epoch_and_leaves_batches_out(folder: CountingFolder) -> None:
     fill(folder, [reply(f"a{n}", cost_nanousd=10) for n in range(100)], epoch=1)
     fill(folder, [reply(f"b{n}", cost_nanousd=2**61) for n in range(100)], epoch=2, model=OTHER)
     fill(folder, [reply(f"c{n}") for n in range(100)], epoch=2, mode=Mode.BATCH)
@@ -74,13 +69,13 @@ def test_spending_is_by_epoch_and_leaves_batches_out(
     assert online_spending(folder, [], 0).spent == 0
 
 
-def test_a_call_that_two_epochs_paid_for_counts_in_both(folder: CountingFolder, reply: MakeReply) -> None:
+def test_a_call_that_two_epochs_paid_for_counts_in_both(folder: CountingFolder) -> None:
     for epoch in (1, 2):
         fill(folder, [reply(f"{n}", cost_nanousd=3) for n in range(100)], epoch=epoch)
     assert online_spending(folder, [1, 2], 0).spent == 600
 
 
-def test_a_part_of_an_older_version_gets_its_sidecar_from_the_holder(folder: CountingFolder, reply: MakeReply) -> None:
+def test_a_part_of_an_older_version_gets_its_sidecar_from_the_holder(folder: CountingFolder) -> None:
     replies = [reply(f"{n}") for n in range(50)]
     name = old_part(folder, replies)
     assert online_spending(folder, [1], 0).spent == 50 * replies[0].cost_nanousd
@@ -94,7 +89,7 @@ def test_a_part_of_an_older_version_gets_its_sidecar_from_the_holder(folder: Cou
     assert not folder.parts()
 
 
-def test_a_sidecar_without_its_part_says_nothing_and_is_removed(folder: CountingFolder, reply: MakeReply) -> None:
+def test_a_sidecar_without_its_part_says_nothing_and_is_removed(folder: CountingFolder) -> None:
     fill(folder, [reply(f"{n}") for n in range(100)])
     (part,) = folder.list("replies")
     folder.delete(part)
@@ -104,7 +99,7 @@ def test_a_sidecar_without_its_part_says_nothing_and_is_removed(folder: Counting
 
 
 @pytest.mark.parametrize("damaged", [b"", b"\xff" * 200])
-def test_a_damaged_sidecar_is_as_none(damaged: bytes, folder: CountingFolder, reply: MakeReply) -> None:
+def test_a_damaged_sidecar_is_as_none(damaged: bytes, folder: CountingFolder) -> None:
     replies = [reply(f"{n}") for n in range(100)]
     fill(folder, replies)
     folder.put(folder.list(SIDECARS)[0], damaged)
@@ -112,9 +107,7 @@ def test_a_damaged_sidecar_is_as_none(damaged: bytes, folder: CountingFolder, re
     assert online_spending(folder, [1], 0).spent == sum(one.cost_nanousd for one in replies)
 
 
-def test_interleaved_shards_fetch_each_part_once(
-    folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_interleaved_shards_fetch_each_part_once(folder: CountingFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """24 shards of one model, whose replies came in turn: each shard's rows lie in every row group."""
     monkeypatch.setattr("hab_ray.storage.replies.store.PART_BYTES", 1 << 17)
     monkeypatch.setattr("hab_ray.storage.replies.parts.GROUP_BYTES", 1 << 14)
@@ -133,9 +126,7 @@ def test_interleaved_shards_fetch_each_part_once(
     assert max(folder.fetched.values()) <= 3
 
 
-def test_rows_of_one_shard_fetch_only_its_row_groups(
-    folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_of_one_shard_fetch_only_its_row_groups(folder: CountingFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hab_ray.storage.replies.parts.GROUP_BYTES", 1 << 16)
     replies = [reply(f"{n}", text="".join(key_of(f"{n}.{i}") for i in range(20))) for n in range(1000)]
     fill(folder, replies)
@@ -153,9 +144,7 @@ def test_rows_of_one_shard_fetch_only_its_row_groups(
     assert sum(sizes) < folder.size(part) // 3
 
 
-def test_what_is_kept_is_bounded_and_read_first(
-    folder: CountingFolder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_kept_is_bounded_and_read_first(folder: CountingFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where only half of the files can be kept, each further shard fetches the other half alone."""
     replies = [reply(f"{n}", text="x" * 2000) for n in range(70)]
     writer = StoreWriter(folder, 1, "w", Mode.ONLINE)

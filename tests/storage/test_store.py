@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,8 @@ from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.storage.spending import online_spending
 from tests.folders import Dying, Killed, Through
 from tests.forking import ON_DISK
-from tests.storage.conftest import key_of
+from tests.storage.conftest import failure, key_of, reply
 
-MakeReply = Callable[..., Reply]
-MakeFailure = Callable[..., Failure]
 MODEL = "openai/gpt-4.1"
 COUNT = st.integers(0, 2**62)
 TEXT = (
@@ -68,8 +66,8 @@ def write(folder: Folder, *outcomes: Outcome, epoch: int = 1, writer: str = "w",
 def write_files(folder: Folder, replies: Sequence[Reply], writer: str = "w") -> None:
     """One file a reply."""
     store_writer = StoreWriter(folder, 1, writer, Mode.ONLINE)
-    for reply in replies:
-        store_writer.add(MODEL, reply)
+    for one in replies:
+        store_writer.add(MODEL, one)
         store_writer.flush()
 
 
@@ -116,9 +114,7 @@ def cleaned(outcome: Outcome) -> Outcome:
     )
 
 
-def test_each_kind_has_its_shelf_and_each_model_its_folder(
-    folder: Folder, reply: MakeReply, failure: MakeFailure
-) -> None:
+def test_each_kind_has_its_shelf_and_each_model_its_folder(folder: Folder) -> None:
     writer = StoreWriter(folder, 7, "openai-123", Mode.ONLINE)
     writer.add(MODEL, reply("a"))
     writer.add(MODEL, reply("b", vector=b"\0" * 8, text=""))
@@ -137,7 +133,7 @@ def test_each_kind_has_its_shelf_and_each_model_its_folder(
     assert known(folder) == set(keys("a", "b", "c"))
 
 
-def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder, reply: MakeReply) -> None:
+def test_only_the_keys_asked_for_come_and_unknown_ones_do_not(folder: Folder) -> None:
     write(folder, *(reply(key) for key in "abcdef"))
     store = refreshed(folder)
     assert store.read(MODEL, keys("e", "x", "b", "e")) == by_key(reply("e"), reply("b"))
@@ -152,7 +148,7 @@ def test_where_requests_are_charged_for_more_outcomes_go_into_one_file(
     assert (pace.every_s, pace.at) == ((1.5, 4096) if folder.is_remote else (1.0, 64))
 
 
-def test_a_refresh_takes_in_what_came_since(folder: Folder, reply: MakeReply) -> None:
+def test_a_refresh_takes_in_what_came_since(folder: Folder) -> None:
     store = refreshed(folder)
     assert store.read(MODEL, keys("a")) == {}
     write(folder, reply("a"))
@@ -161,7 +157,7 @@ def test_a_refresh_takes_in_what_came_since(folder: Folder, reply: MakeReply) ->
     assert store.read(MODEL, keys("a")) == by_key(reply("a"))
 
 
-def test_a_reply_goes_before_a_failure(folder: Folder, reply: MakeReply, failure: MakeFailure) -> None:
+def test_a_reply_goes_before_a_failure(folder: Folder) -> None:
     write(folder, failure("a"), failure("b"), epoch=1)
     write(folder, reply("a"), reply("v", vector=b"\0" * 4), epoch=2)
     write(folder, failure("a"), failure("v"), epoch=3)
@@ -170,7 +166,7 @@ def test_a_reply_goes_before_a_failure(folder: Folder, reply: MakeReply, failure
     assert isinstance(found[key_of("v")], Reply)
 
 
-def test_failures_of_earlier_epochs_can_be_hidden(folder: Folder, reply: MakeReply, failure: MakeFailure) -> None:
+def test_failures_of_earlier_epochs_can_be_hidden(folder: Folder) -> None:
     write(folder, failure("old"), reply("paid"), epoch=9)
     write(folder, failure("new"), epoch=10)
     assert known(folder, failures_since=10) == set(keys("new", "paid"))
@@ -178,9 +174,7 @@ def test_failures_of_earlier_epochs_can_be_hidden(folder: Folder, reply: MakeRep
     assert known(folder) == set(keys("old", "new", "paid"))
 
 
-def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
-    folder: Folder, reply: MakeReply, failure: MakeFailure
-) -> None:
+def test_compaction_makes_one_file_of_many_and_keeps_every_reply(folder: Folder) -> None:
     replies = [reply(f"{n:02d}") for n in range(COMPACT_FROM_FILES)]
     write_files(folder, replies)
     write(folder, failure("f"))
@@ -198,9 +192,7 @@ def test_compaction_makes_one_file_of_many_and_keeps_every_reply(
     assert everything(refreshed(folder)) == by_key(*replies, *more, failure("f"))
 
 
-def test_a_compaction_holds_no_more_in_memory_than_a_part(
-    folder: Folder, reply: MakeReply, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compaction_holds_no_more_in_memory_than_a_part(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hab_ray.storage.replies.store.PART_BYTES", 3000)
     replies = [reply(f"{n:02d}", text="x" * 1000) for n in range(20)]
     write_files(folder, replies)
@@ -212,14 +204,14 @@ def test_a_compaction_holds_no_more_in_memory_than_a_part(
     assert everything(refreshed(folder)) == by_key(*replies)
 
 
-def test_few_files_stay_as_they_are(folder: Folder, reply: MakeReply) -> None:
+def test_few_files_stay_as_they_are(folder: Folder) -> None:
     write_files(folder, [reply(f"{n}") for n in range(COMPACT_FROM_FILES - 1)])
     before = folder.list()
     refreshed(folder).compact(MODEL, 1)
     assert folder.list() == before
 
 
-def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: Folder, reply: MakeReply) -> None:
+def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: Folder) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     store = Store(folder)
@@ -229,9 +221,7 @@ def test_a_store_that_compacts_before_it_ever_looked_reads_all_the_same(folder: 
 
 
 @pytest.mark.parametrize("changes", [0, 1, 2, 3, 7, 21])
-def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice(
-    changes: int, folder: Folder, reply: MakeReply
-) -> None:
+def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice(changes: int, folder: Folder) -> None:
     """The sidecar is written first, then the part; 20 deletions follow."""
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
@@ -254,35 +244,6 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     assert online_spending(folder, [1], 0).spent == cost
 
 
-def test_spending_is_counted_while_another_process_compacts(folder: Folder, reply: MakeReply) -> None:
-    """As in `hab plan`, which holds no lease."""
-
-    class Compacted(Through):
-        """A folder that is compacted as soon as it has been listed once."""
-
-        is_compacted = False
-
-        def list(self, prefix: str = "") -> Sequence[str]:
-            names = self.inner.list(prefix)
-            if not self.is_compacted and prefix == RecordKind.REPLIES:
-                self.is_compacted = True
-                refreshed(self.inner).compact(MODEL, 1)
-            return names
-
-    replies = [reply(f"{n:02d}") for n in range(20)]
-    write_files(folder, replies)
-    assert online_spending(Compacted(folder), [1], 0).spent == sum(one.cost_nanousd for one in replies)
-
-
-def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(folder: Folder, reply: MakeReply) -> None:
-    replies = [reply(f"{n:02d}") for n in range(20)]
-    write_files(folder, replies)
-    early, late = refreshed(folder), refreshed(folder)
-    late.compact(MODEL, 1)
-    assert early.read(MODEL, keys("03", "17", "none")) == by_key(reply("03"), reply("17"))
-    assert everything(early) == by_key(*replies)
-
-
 class Overtaken(Through):
     """A folder that another process compacts right after the first listing."""
 
@@ -296,21 +257,28 @@ class Overtaken(Through):
         return names
 
 
-def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: Folder, reply: MakeReply) -> None:
+def test_a_refresh_that_is_overtaken_by_a_compaction_misses_nothing(folder: Folder) -> None:
     replies = [reply(f"{n:02d}") for n in range(20)]
     write_files(folder, replies)
     store = refreshed(Overtaken(folder))
     assert everything(store) == by_key(*replies)
 
 
-def test_a_file_removed_by_hand_leaves_its_calls_open(folder: Folder, reply: MakeReply) -> None:
+def test_spending_is_counted_while_another_process_compacts(folder: Folder) -> None:
+    """As in `hab plan`, which holds no lease."""
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    assert online_spending(Overtaken(folder), [1], 0).spent == sum(one.cost_nanousd for one in replies)
+
+
+def test_a_file_removed_by_hand_leaves_its_calls_open(folder: Folder) -> None:
     write_files(folder, [reply("a"), reply("b")])
     store = refreshed(folder)
     folder.delete(folder.list()[0])
     assert store.read(MODEL, keys("a", "b")) == by_key(reply("b"))
 
 
-def test_a_link_to_nowhere_is_an_error_that_names_it(tmp_path: Path, reply: MakeReply) -> None:
+def test_a_link_to_nowhere_is_an_error_that_names_it(tmp_path: Path) -> None:
     folder = LocalFolder(tmp_path)
     write_files(folder, [reply("a")])
     link = (tmp_path / folder.list()[0]).with_name("wal-000001-w.000099.arrow")
@@ -320,7 +288,7 @@ def test_a_link_to_nowhere_is_an_error_that_names_it(tmp_path: Path, reply: Make
             read()
 
 
-def test_what_is_written_during_a_compaction_stays(folder: Folder, reply: MakeReply) -> None:
+def test_what_is_written_during_a_compaction_stays(folder: Folder) -> None:
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     late = reply("late")
 
@@ -335,7 +303,7 @@ def test_what_is_written_during_a_compaction_stays(folder: Folder, reply: MakeRe
 
 
 @pytest.mark.parametrize("ending", ["arrow", "parquet"])
-def test_a_damaged_file_is_named(ending: str, folder: Folder, reply: MakeReply) -> None:
+def test_a_damaged_file_is_named(ending: str, folder: Folder) -> None:
     """A part is opened when its rows are read, any other file for its keys."""
     write_files(folder, [reply(f"{n:02d}") for n in range(10)])
     if ending == "parquet":
@@ -350,7 +318,7 @@ def test_a_damaged_file_is_named(ending: str, folder: Folder, reply: MakeReply) 
             refreshed(folder).read(MODEL, keys("09"))
 
 
-def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: Folder, reply: MakeReply) -> None:
+def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: Folder) -> None:
     """Reading such a file without a check ended the process with a segmentation fault."""
     write(folder, *(reply(f"{n:02d}") for n in range(10)))
     name = folder.list()[0]

@@ -191,19 +191,6 @@ def test_a_holder_by_lock_waits_for_one_that_renews_too(tmp_path: Path) -> None:
     lease.release()
 
 
-def test_a_wait_that_is_interrupted_leaves_the_store_as_it_was(tmp_path: Path) -> None:
-    scene = Scene(tmp_path)
-
-    def interrupted(_: str) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        acquire_lease(scene.store, OURS, NOW, LeaseTerms(shared_filesystem=True, say=interrupted))
-    assert last_holder(scene.folder) == scene.holder
-    scene.release()
-    acquire_lease(scene.store, OURS, NOW, LeaseTerms()).release()
-
-
 HOLDER = """
 import sys, time
 from datetime import datetime, UTC

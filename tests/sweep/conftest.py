@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog.models import Model
 from hab_ray.catalog.prices import Mode
 from hab_ray.config.sweep import Sweep
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind, OpenRow
+from hab_ray.errors import EngineBroke, Interrupted
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import (
     CallsSpooled,
@@ -30,10 +30,8 @@ from hab_ray.executors.protocol import (
     ShardSettled,
     Spool,
     SpoolsRead,
+    WorkerReplaced,
 )
-from hab_ray.location import Location
-from hab_ray.rubric import read_library
-from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.driver import Driver
@@ -41,7 +39,7 @@ from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState
 from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Shard, Work
-from tests.small_runs import rubrics_once
+from tests.small_runs import unrecorded
 
 ONE, TWO = "defer_important_decisions", "encourage_learning"
 START = datetime(2026, 11, 22, tzinfo=UTC)
@@ -66,17 +64,7 @@ def work_of(folder: Path, **changes: Any) -> Work:
         "subjects": ["lab/a", "lab/b"],
         "judges": ["lab/j"],
     }
-    sweep = Sweep.model_validate({**given, **changes})
-    return Work(
-        run_id="0" * 32,
-        sweep=sweep,
-        catalog=sweep.catalog,
-        models={name: Model(name, sweep.catalog.find(name)) for name in sweep.model_names()},
-        rubrics={dimension: rubrics_once(sweep.rubrics)[dimension] for dimension in sweep.dimensions},
-        themes=read_library().shown_themes(),
-        prompts=load_prompts(),
-        run_path=Location.of(folder / "run"),
-    )
+    return unrecorded(Sweep.model_validate({**given, **changes}))
 
 
 Spooled = dict[str, dict[int, list[str]]]
@@ -290,6 +278,17 @@ class Bench:
             if (state.shard.stage, state.shard.name, state.shard.dimension, state.shard.subject)
             == (stage, name, dimension, subject)
         )
+
+    def reconcile_until(self, waits: int) -> None:
+        """Run the driver, which the user stops after so many waits."""
+        self.clock.steps[waits] = lambda: setattr(self.clock, "stopped", Interrupted("seen enough"))
+        with pytest.raises(Interrupted):
+            self.driver.reconcile(detach=False)
+
+    def kill_worker(self) -> None:
+        """The worker that makes online calls dies with what is under way, and another takes its place."""
+        died = WorkerReplaced(Channel("lab", Mode.ONLINE), EngineBroke("died"))
+        self.online.events += [died, *self.online.drop()]
 
     def logged(self, *words: str) -> list[str]:
         """The lines that begin with one of these words."""

@@ -63,20 +63,14 @@ def _what(file: str) -> str:
     return f"{folder} {last if first.isdigit() else first}"
 
 
-def _wrapped_put(points: Points, name: str, put: Callable[..., None]) -> Callable[..., None]:
-    def dying(folder: Folder, file: str, data: bytes) -> None:
-        points.pass_by(f"before {name} {_what(file)}")
-        put(folder, file, data)
-        points.pass_by(f"after {name} {_what(file)}")
+def _wrapped_change(points: Points, name: str, change: Callable[..., None], named: int) -> Callable[..., None]:
+    """A change of a folder, whose argument of this number is the file that there is afterwards."""
 
-    return dying
-
-
-def _wrapped_move(points: Points, move: Callable[..., None]) -> Callable[..., None]:
-    def dying(folder: Folder, file: str, to: str) -> None:
-        points.pass_by(f"before move {_what(to)}")
-        move(folder, file, to)
-        points.pass_by(f"after move {_what(to)}")
+    def dying(folder: Folder, *arguments: Any) -> None:
+        what = f"{name} {_what(arguments[named])}"
+        points.pass_by(f"before {what}")
+        change(folder, *arguments)
+        points.pass_by(f"after {what}")
 
     return dying
 
@@ -94,10 +88,8 @@ def _wrapped_verb(points: Points, name: str, verb: Callable[..., Awaitable[Any]]
 def arm(points: Points) -> None:
     """Have this process pass by its points from now on."""
     for kind in (LocalFolder, S3Folder):
-        for name in ("put", "put_new"):
-            setattr(kind, name, _wrapped_put(points, name, getattr(kind, name)))
-        for name in ("move",):
-            setattr(kind, name, _wrapped_move(points, getattr(kind, name)))
+        for name, named in (("put", 0), ("put_new", 0), ("move", 1)):
+            setattr(kind, name, _wrapped_change(points, name, getattr(kind, name), named))
     for api in APIS.values():
         for verb in VERBS:
             setattr(api, verb, _wrapped_verb(points, verb, getattr(api, verb)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
-from hab_ray.errors import EngineBroke, Interrupted
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
@@ -25,8 +26,8 @@ from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
 from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
-from hab_ray.sweep.shards import ShardStatus
-from tests.sweep.conftest import MADE, ONE, TWO, MakeBench
+from hab_ray.sweep.shards import Shards, ShardStatus
+from tests.sweep.conftest import MADE, ONE, TWO, MakeBench, work_of
 
 BATCHES: dict[str, Any] = {
     "providers": {
@@ -134,9 +135,7 @@ def test_rows_that_a_stop_left_are_not_given_up(bench: MakeBench) -> None:
 
 def test_an_interrupt_ends_the_loop_and_starts_nothing(bench: MakeBench) -> None:
     b = bench()
-    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("stopped on request"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(1)
     assert not b.logged("online", "batch")
 
 
@@ -172,12 +171,10 @@ def test_auto_counts_the_rows_that_a_stage_will_have(bench: MakeBench, total: in
     ready = b.state("respond", "lab/a")
     b.workers.slow = lambda shard: shard.stage == "respond" and shard != ready.shard
     b.rows.answer(ready.shard, list(map(str, range(total))))
-    b.clock.steps[30] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
     for state in b.shards.all:
         if state.shard.stage == "respond":
             state.total = total
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(30)
     assert b.logged("online", "batch") == [f"{word} judge lab/j: {total}"]
 
 
@@ -264,12 +261,12 @@ def test_the_error_of_an_executor_that_died_ends_the_run(bench: MakeBench) -> No
 def test_a_worker_that_died_is_replaced_and_what_it_left_is_asked_again(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.online.answers = False
-    channel = Channel("lab", Mode.ONLINE)
 
     def die() -> None:
         cut = Counters(in_flight=Counter({"lab/a": 2}), reserved_nanousd=70, spent_nanousd=5).written_off()
         b.rows.answer(b.state("respond", "lab/a").shard, ["0"])
-        b.online.events += [CountersRead(channel, cut), WorkerReplaced(channel, EngineBroke("died")), *b.online.drop()]
+        b.online.events.append(CountersRead(Channel("lab", Mode.ONLINE), cut))
+        b.kill_worker()
         b.online.answers = True
 
     b.clock.steps[3] = die
@@ -281,11 +278,7 @@ def test_a_worker_that_died_is_replaced_and_what_it_left_is_asked_again(bench: M
 def test_a_worker_that_dies_again_and_again_ends_the_run(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.online.answers = False
-
-    def die() -> None:
-        b.online.events += [WorkerReplaced(Channel("lab", Mode.ONLINE), EngineBroke("died")), *b.online.drop()]
-
-    b.clock.steps = {10 * n: die for n in range(1, 10)}
+    b.clock.steps = {10 * n: b.kill_worker for n in range(1, 10)}
     with pytest.raises(EngineBroke):
         b.driver.reconcile(detach=False)
     assert len(b.logged("online respond")) == 1 + MAX_DEATHS
@@ -301,18 +294,14 @@ def test_workers_may_die_often_as_long_as_rows_are_finished_between(bench: MakeB
         b.online.events += [CountersRead(channel, counted), WorkerReplaced(channel, EngineBroke("died"))]
 
     b.clock.steps = {10 * n: die for n in range(1, deaths + 1)}
-    b.clock.steps[10 * deaths + 5] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(10 * deaths + 5)
     assert len(b.counters.notes) == deaths
 
 
 def test_an_answer_to_an_older_order_publishes_nothing(bench: MakeBench) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     b.workers.slow = lambda _: True
-    b.clock.steps[1] = lambda: setattr(b.clock, "stopped", Interrupted("seen enough"))
-    with pytest.raises(Interrupted):
-        b.driver.reconcile(detach=False)
+    b.reconcile_until(1)
     old = b.workers.settled(b.workers.held[0])
     b.state("respond", "lab/a").settle(99, is_early=False)
     b.driver.handle(old)
@@ -444,11 +433,7 @@ def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: Ma
 def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench) -> None:
     b = bench(total=3, dimensions=[ONE], subjects=["lab/a"])
     b.online.flows = b.online.slowly = True
-
-    def die() -> None:
-        b.online.events += [WorkerReplaced(Channel("lab", Mode.ONLINE), EngineBroke("died")), *b.online.drop()]
-
-    b.clock.steps[4] = die
+    b.clock.steps[4] = b.kill_worker
     b.driver.reconcile(detach=False)
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.state("judge", "lab/j", subject="lab/a").settled == 3
@@ -460,3 +445,11 @@ def test_calls_settled_early_and_too_few_for_a_batch_go_with_the_others(bench: M
     b.driver.reconcile(detach=False)
     assert b.logged("batch") == ["batch respond lab/a: 3", "batch judge lab/j: 4"]
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
+
+
+@pytest.mark.parametrize(("judge", "flows"), [("lab/j", True), ("smollm2-135m", False)])
+def test_rows_do_not_flow_to_a_server_of_this_machine(tmp_path: Path, judge: str, flows: bool) -> None:
+    """Its calls would come in turns with others, and each would be read from its beginning."""
+    shards = Shards(work_of(tmp_path, judges=[judge]))
+    answering = [state for state in shards.all if state.shard.stage == "respond"]
+    assert answering and [shards.feed(state) is not None for state in answering] == [flows] * len(answering)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,12 +21,13 @@ from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
-from hab_ray.sweep.session import spending
-from tests.conftest import Desk, Vendor, Vendors, until
+from hab_ray.sweep.session import Session, spending
+from tests.conftest import Desk, Vendor, Vendors
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
 CALLS_BEFORE_CTRL_C = 6
+Keys = dict[str, Any]
 
 
 @pytest.fixture
@@ -34,7 +36,7 @@ def sim(vendor: Vendors) -> Vendor:
 
 
 @pytest.fixture
-def keys(desk: Desk, sim: Vendor) -> dict[str, Any]:
+def keys(desk: Desk, sim: Vendor) -> Keys:
     """The keys of a small sweep, as a script would write them."""
     places = {name: str(desk.folder / name) for name in ("run", "store")}
     path = desk.sweep("public", sim.url, executor="local", **SEEDS, **places)
@@ -52,9 +54,7 @@ def status(run: Run) -> int:
     return found.end.status
 
 
-async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(
-    keys: dict[str, Any], sim: Vendor
-) -> None:
+async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(keys: Keys, sim: Vendor) -> None:
     """As in a notebook, whose cells are executed within a loop and show what their last line gives."""
     run = hab_ray.run(keys)
     assert repr(run) == f"Run(location={run.location!r})"
@@ -66,7 +66,7 @@ async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(
     assert again.scores().equals(run.scores()) and received(sim) == sent
 
 
-def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: dict[str, Any], sim: Vendor) -> None:
+def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: Keys, sim: Vendor) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.calls >= CALLS_BEFORE_CTRL_C and not interrupted:
             interrupted.append(progress.calls)
@@ -86,7 +86,7 @@ def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: dict[str, An
     assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
-def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(keys: dict[str, Any]) -> None:
+def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(keys: Keys) -> None:
     runs: list[Run] = []
     before = set(threading.enumerate())
     thread = threading.Thread(target=lambda: runs.append(hab_ray.run(keys)))
@@ -98,9 +98,7 @@ def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(
         assert not left.is_alive(), left.name
 
 
-def test_what_watches_can_neither_break_nor_hold_up_a_run(
-    keys: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_watches_can_neither_break_nor_hold_up_a_run(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     def broken(progress: Progress) -> None:
         raise OSError("no space left on the screen")
 
@@ -117,7 +115,7 @@ def test_what_watches_can_neither_break_nor_hold_up_a_run(
     is_over.set()
 
 
-def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim: Vendor) -> None:
+def test_wrong_keys_are_named_before_anything_is_sent(keys: Keys, sim: Vendor) -> None:
     for call in (hab_ray.run, hab_ray.plan):
         with pytest.raises(ConfigError, match=r"sweep: .*subjcts"):
             call({**keys, "subjcts": []})
@@ -140,40 +138,39 @@ def test_wrong_keys_are_named_before_anything_is_sent(keys: dict[str, Any], sim:
         ({"variants": {"judges": [{"name": "v", "rubrics": "\ud800"}]}}, "judges.0.rubrics: there is no folder"),
     ],
 )
-def test_what_is_no_sweep_or_no_path_is_one_of_our_errors(keys: dict[str, Any], given: Any, says: str) -> None:
+def test_what_is_no_sweep_or_no_path_is_one_of_our_errors(keys: Keys, given: Any, says: str) -> None:
     for call in (hab_ray.run, hab_ray.plan):
         with pytest.raises(ConfigError, match=says):
             call({**keys, **given} if isinstance(given, dict) else given)
 
 
-def test_a_sweep_made_in_python_is_checked_like_a_file(keys: dict[str, Any]) -> None:
+def test_a_sweep_made_in_python_is_checked_like_a_file(keys: Keys) -> None:
     unknown = {**keys, "subjects": ["no/such"]}
     with pytest.raises(ConfigError, match=r"sweep: subjects.0.model: unknown model 'no/such'"):
         hab_ray.plan(Sweep.model_validate(unknown))
 
 
-def test_a_plan_without_a_key_is_shown_and_a_run_refused(
-    keys: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_plan_without_a_key_is_shown_and_a_run_refused(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     keys["providers"]["sim"]["key_env"] = "NO_SUCH_KEY"
     assert hab_ray.plan(keys).total.calls > 0 and "NO_SUCH_KEY is not set" in caplog.text
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
         hab_ray.run(keys)
 
 
-def test_a_store_that_another_process_holds_is_refused(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
-    sim.post("/_faults", [{"kind": "delay", "seconds": 3.0, "probability": 1}])
-    other = desk.start("run", desk.folder / "public.yaml", "--yes")
-    until(lambda: received(sim), other)
-    with pytest.raises(StoreHeld, match=f"held by process {other.pid} "):
+def held(keys: Keys) -> AbstractContextManager[Session]:
+    """The store of a sweep, held by this process."""
+    return spending(prepare(Sweep.model_validate(keys), datetime.now(UTC))[0], Stop())
+
+
+def test_a_store_that_is_held_is_refused(keys: Keys, sim: Vendor) -> None:
+    with held(keys), pytest.raises(StoreHeld, match=f"held by process {os.getpid()} "):
         hab_ray.run(keys)
-    other.kill()
-    other.communicate()
+    assert received(sim) == 0
 
 
-def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: dict[str, Any], desk: Desk) -> None:
+def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: Keys, desk: Desk) -> None:
     waiting = {**keys, "shared_filesystem": True, "lease": {"renew_s": 1, "lost_s": 20, "take_s": 60}}
-    with spending(prepare(Sweep.model_validate(waiting), datetime.now(UTC))[0], Stop()):
+    with held(waiting):
         shutil.copytree(desk.folder / "store", desk.folder / "copy")  # as a process leaves it that was killed
     threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
     began = time.monotonic()
@@ -182,7 +179,7 @@ def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: dict[str, Any]
     assert 0.9 < time.monotonic() - began < 40 and not (desk.folder / "run").exists()
 
 
-def test_a_plan_counts_what_a_run_asks_and_sends_nothing(keys: dict[str, Any], desk: Desk, sim: Vendor) -> None:
+def test_a_plan_counts_what_a_run_asks_and_sends_nothing(keys: Keys, desk: Desk, sim: Vendor) -> None:
     plans = [hab_ray.plan(given) for given in (desk.folder / "public.yaml", keys)]
     assert plans[0] == plans[1] and received(sim) == 0 and not (desk.folder / "run").exists()
     hab_ray.run(keys)

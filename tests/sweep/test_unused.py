@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.calls import Finish, Reply, Usage
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import Exit
 from hab_ray.location import Location
@@ -18,10 +17,11 @@ from hab_ray.storage.replies.store import COMPACT_FROM_FILES, Store, StoreWriter
 from hab_ray.sweep.unused import remove, unused
 from tests.conftest import Desk, Vendors
 from tests.folders import Dying, Killed
+from tests.storage.conftest import key_of, reply
 
 NOW = datetime(2026, 11, 24, tzinfo=UTC)
 MODEL = "lab/m"
-KEYS = {name: f"{number:064x}" for number, name in enumerate(("gone", "shared", "other", "probe"))}
+KEYS = {name: key_of(name) for name in ("gone", "shared", "other", "probe")}
 USED = {KEYS["shared"], KEYS["other"]}
 GONE = frozenset({1})
 
@@ -44,8 +44,8 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     used = desk.says("store", "gc", "store", "--yes")
     assert used.startswith("store: store\n") and "deleted: the run that was at " in used
     assert "existing: 1 run," in used and "removed: 0 replies" in used
-    again = desk.hab("run", one, "--yes")
-    assert again.returncode == Exit.COMPLETE and sim.meter()["billed"] == billed, again.stdout
+    desk.says("run", one, "--yes")
+    assert sim.meter()["billed"] == billed
 
     shutil.move(desk.folder / "runs", desk.folder / "archive")
     assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
@@ -55,11 +55,11 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     before = {path.name for path in store.rglob("*.*")}
     assert "Nothing was removed" in desk.says("store", "gc", "store", "archive")
     assert before <= {path.name for path in store.rglob("*.*")}
-    removed = desk.hab("store", "gc", "store", "archive", "--yes")
-    assert "removed: 48 replies" in removed.stdout, removed.stdout
+    assert "removed: 48 replies" in desk.says("store", "gc", "store", "archive", "--yes")
     shutil.move(desk.folder / "archive/one", desk.folder / "runs/one")
-    assert desk.hab("run", one, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed
-    assert desk.hab("run", two, "--yes").returncode == Exit.COMPLETE and sim.meter()["billed"] == billed + 48
+    for path, more in ((one, 0), (two, 48)):
+        desk.says("run", path, "--yes")
+        assert sim.meter()["billed"] == billed + more
 
 
 def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) -> None:
@@ -77,10 +77,6 @@ def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) ->
     desk.says("store", "gc", "runs", status=Exit.CONFIGURATION)
 
 
-def reply(key: str) -> Reply:
-    return Reply(key, Finish.OK, Usage(1, 0, 0, 1, 0), 5, "m", "", "ab", NOW, text=f"answer {key}")
-
-
 def planted(path: Path, compacted: bool) -> LocalFolder:
     """A store in which epoch 1 is of a run that is gone, 2 of one that is there, 3 of none."""
     folder = LocalFolder(path)
@@ -88,7 +84,7 @@ def planted(path: Path, compacted: bool) -> LocalFolder:
         writer = StoreWriter(folder, epoch, "w", Mode.ONLINE)
         for name in names:
             for _ in range(COMPACT_FROM_FILES):
-                writer.add(MODEL, reply(KEYS[name]))
+                writer.add(MODEL, reply(name))
                 writer.flush()
     if compacted:
         Store(folder).compact(MODEL, 3)

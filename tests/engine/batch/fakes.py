@@ -21,7 +21,7 @@ from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.ledger import Batch, Ended, Event, Harvested, Intent, Ledger, Lines, Submitted
-from hab_ray.errors import FailureKind, TransientError
+from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
@@ -74,12 +74,14 @@ class Vendor:
     """A vendor that can be told what its list shows; every submit is counted.
 
     `refuses` are the errors of the first submits, None for a success. While `gate` is there and not set, a create
-    request has no answer.
+    request has no answer. A batch's results are these `lines`, of which errors are raised once, or an error for the
+    row that `ended` names.
     """
 
     refuses: list[Exception | None] = field(default_factory=list)
     listed: list[SeenBatch] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
+    lines: list[Line | CallError] | None = None
     org: str = "org"
     gate: asyncio.Event | None = None
     submitted: list[BatchJob] = field(default_factory=list)
@@ -115,7 +117,14 @@ class Vendor:
         return BatchStatus(batch_id, "x", ended=batch_id in self.ended, results=(batch_id,))
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        yield Line(self.ended[status.id], error=TransientError(FailureKind.SERVER, "no answer"))
+        self.asked.append("results")
+        if self.lines is None:
+            yield Line(self.ended[status.id], error=TransientError(FailureKind.SERVER, "no answer"))
+        for line in list(self.lines or ()):
+            if isinstance(line, CallError):
+                self.lines = [one for one in self.lines or () if one is not line]
+                raise line
+            yield line
 
     async def cancel(self, batch_id: str) -> None:
         self.asked.append(f"cancel {batch_id}")
@@ -123,7 +132,8 @@ class Vendor:
     async def clean_up(self, status: BatchStatus) -> None:
         self.asked.append(f"clean up {status.id}")
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        self.asked.append("close")
 
 
 def broken() -> InDoubt:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
-from hab_ray.engine.jobs import Counters
+from hab_ray.engine.jobs import Counters, billing_notes
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -31,17 +31,6 @@ COMPLETED = BatchStatus("b", "completed", ended=True)
 ANSWER = completion({"prompt_tokens": 1, "completion_tokens": 1})
 
 
-@dataclass
-class VendorWithResults(Vendor):
-    """A vendor whose batch has these lines."""
-
-    lines: Sequence[Line] = field(default_factory=list)
-
-    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        for line in self.lines:
-            yield line
-
-
 async def collected(
     folder: Path,
     vendor: Sequence[Line] | BatchApi,
@@ -56,7 +45,7 @@ async def collected(
     counters: Counters | None = None,
 ) -> Results:
     """Collect a batch of these keys twice, from a vendor or from these lines."""
-    api = VendorWithResults(lines=vendor) if isinstance(vendor, Sequence) else vendor
+    api = Vendor(lines=[*vendor]) if isinstance(vendor, Sequence) else vendor
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
     collector = Collector(provider, api, writer, lambda: NOW, (counters or Counters()).traffic)
@@ -144,3 +133,21 @@ async def test_the_rest_of_the_reservation_is_booked_once_though_a_process_ended
     results = Results(answered=set(KEYS[:2]), failures=2, nanousd=2_000)
     assert (await collected(tmp_path, [], Price(1, 1, 1, 1), status=late, results=results)).nanousd == 4_000
     assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {1_000}
+
+
+async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(tmp_path: Path) -> None:
+    lines = [
+        Line(KEYS[0], completion({"prompt_tokens": 1, "completion_tokens": 1})),
+        Line(KEYS[1], completion({"prompt_tokens": 1, "completion_tokens": -(10**9)})),
+        Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
+        Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
+    ]
+    counters = Counters()
+    price = Price.usd(input=1.0, output=2.0)
+    results = await collected(tmp_path, lines, price, kind="xai", nanousd=4_000_000, counters=counters)
+    found = stored(tmp_path, "m")
+    assert [found[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
+    assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
+    assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
+    (note,) = billing_notes([counters])
+    assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")

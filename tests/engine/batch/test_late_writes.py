@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import pytest
 
 from hab_ray.engine.batch.components import Components
@@ -22,7 +21,7 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi
 from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import ENTRY, KEYS, components_of, context_of, intent, told
-from tests.engine.bench import PLACES, chat
+from tests.engine.bench import PLACES, chat, seen_by
 
 
 @dataclass
@@ -52,8 +51,7 @@ class Account:
     url: str
 
     async def batches(self) -> int:
-        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/_batches") as answer:
-            return len(await answer.json())
+        return len(await seen_by(self.url, "_batches"))
 
     async def create(self, folder: Path, lease: Lease) -> tuple[Components, BatchInFlight]:
         """Create a batch of one call as far as the lease permits."""

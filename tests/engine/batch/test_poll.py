@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -51,14 +51,6 @@ class Scripted(Vendor):
             raise answer
         return answer
 
-    async def results(self, status: BatchStatus) -> AsyncIterator[Line]:
-        self.asked.append("results")
-        for line in list(self.lines):
-            if isinstance(line, CallError):
-                self.lines.remove(line)
-                raise line
-            yield line
-
     async def cancel(self, batch_id: str) -> None:
         self.asked.append("cancel")
         if self.cancels:
@@ -84,6 +76,11 @@ class Scene:
         self.clock.now = clock
         await self.components.advance(self.batch, self.poller)
 
+    async def polled(self, times: int) -> None:
+        """Have the batch polled so many times, each as soon as it is due and its counters are still."""
+        for n in range(times):
+            await self.at(n * 70.0)
+
     @property
     def harvested(self) -> Harvested:
         """The last event of the batch."""
@@ -92,8 +89,11 @@ class Scene:
         return record.harvested
 
 
+SceneOf = Callable[..., Scene]
+
+
 @pytest.fixture
-def scene_of(tmp_path: Path) -> Callable[..., Scene]:
+def scene_of(tmp_path: Path) -> SceneOf:
     """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
 
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
@@ -115,7 +115,7 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
     return scene
 
 
-async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress"), status()], lines=[*BOTH]))
     await scene.at(0.0)
     await scene.at(8.9)
@@ -128,9 +128,7 @@ async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: Callable[
     assert scene.components.budget.in_batches == 0
 
 
-async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
-    scene_of: Callable[..., Scene],
-) -> None:
+async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status()], lines=[BOTH[0], BUSY, BOTH[1]]))
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Ended) and told(scene.components)[-1] == "ended"
@@ -139,7 +137,7 @@ async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(
     assert (scene.harvested.failures, scene.harvested.unanswered) == (2, 0)
 
 
-async def test_counters_must_be_still_before_results_are_read(scene_of: Callable[..., Scene]) -> None:
+async def test_counters_must_be_still_before_results_are_read(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(1, 0)), status(counters=(2, 0))]))
     await scene.at(0.0)
     await scene.at(30.0)
@@ -152,10 +150,9 @@ async def test_counters_must_be_still_before_results_are_read(scene_of: Callable
 LATE = status(counters=(2, 0), done=2, lacks_results=True)
 
 
-async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: Callable[..., Scene]) -> None:
+async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[*[LATE] * 50, status()], lines=[*BOTH]))
-    for n in range(50):
-        await scene.at(n * 70.0)
+    await scene.polled(50)
     assert scene.vendor.asked == ["poll"] * 50 and scene.batch.is_ending
     assert told(scene.components) == ["intent", "submitted"]
     await scene.at(50 * 70.0)
@@ -164,11 +161,10 @@ async def test_an_end_without_its_results_is_watched_until_they_show(scene_of: C
 
 
 async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted(
-    scene_of: Callable[..., Scene], tmp_path: Path
+    scene_of: SceneOf, tmp_path: Path
 ) -> None:
     scene = scene_of(Scripted(statuses=[LATE], lines=[Line(KEYS[0], error=BUSY)]))
-    for n in range(LATE_POLLS):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS)
     assert isinstance(scene.batch.state, Closed)
     assert scene.vendor.asked == ["poll"] * LATE_POLLS + ["results"]
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
@@ -178,26 +174,24 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
 
 
-async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: Callable[..., Scene]) -> None:
+async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: SceneOf) -> None:
     counted = status(counters=(2, 0), done=2)
     scene = scene_of(Scripted(statuses=[counted]))
-    for n in range(LATE_POLLS - 1):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS - 1)
     assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending and scene.components.budget.lost == 0
     scene.vendor.lines.append(Line(KEYS[0], error=REFUSED))
     await scene.at(LATE_POLLS * 70.0)
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
 
 
-async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Callable[..., Scene]) -> None:
+async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)]))
-    for n in range(LATE_POLLS):
-        await scene.at(n * 70.0)
+    await scene.polled(LATE_POLLS)
     assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
-async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: Callable[..., Scene]) -> None:
+async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress")], cancels=[BUSY]), age_s=1001.0)
     for clock in (0.0, 1.0, 20.0, 40.0):
         await scene.at(clock)
@@ -205,7 +199,7 @@ async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene
     assert scene.components.counters.notes == ["batch acme/000001 was not done after 1001 s and is cancelled"]
 
 
-async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress"), ResultsGone("no such batch")]))
     await scene.at(0.0)
     await scene.at(299.0)
@@ -215,19 +209,19 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Call
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
-async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Callable[..., Scene]) -> None:
+async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), certain=False, is_own=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
 
 
-async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: Callable[..., Scene]) -> None:
+async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status()], lines=[Line("f" * 64, error=REFUSED)]), certain=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.vendor.asked == ["poll", "results"]
 
 
-async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Callable[..., Scene]) -> None:
+async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[ProviderError(FailureKind.BAD_KEY, "no such key")]))
     await scene.at(0.0)
     await scene.at(1000.0)
@@ -237,7 +231,7 @@ async def test_a_bad_key_stops_the_provider_and_gives_its_rows_back(scene_of: Ca
     assert scene.components.rows.batches == (scene.batch,), "a batch at the vendor is forgotten"
 
 
-async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[..., Scene]) -> None:
+async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: SceneOf) -> None:
     full = scene_of(Scripted(statuses=[status("failed", problem=RateLimited("queue full", None))]))
     await full.at(0.0)
     counters = full.components.counters
@@ -245,14 +239,14 @@ async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: Callable[.
     assert counters.notes == ["batch acme/000001 failed: queue full"]
 
 
-async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: Callable[..., Scene]) -> None:
+async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:
     retired = ModelError(FailureKind.MODEL_RETIRED, "retired")
     scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]))
     await scene.at(0.0)
     assert scene.components.counters.stops == {"m": "retired"}
 
 
-async def test_an_unknown_state_is_noted_once(scene_of: Callable[..., Scene]) -> None:
+async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:
     odd = status("in_progress", known=False)
     scene = scene_of(Scripted(statuses=[odd]))
     await scene.at(0.0)

@@ -3,20 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import socket
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import aiohttp
 import pytest
 
 from hab_ray.errors import LeaseLost, LeaseStale
 from hab_simulator import Profile, simulator
-from tests.engine.bench import PLACES, Bench, HeldLease, budget_of, chat, engine_at, jobs, stream
-from tests.names import SlowNames, by_name, slow_names
+from tests.engine.bench import PLACES, Bench, HeldLease, budget_of, chat, engine_at, jobs, seen_by, stream
 
 CALLS = 5
+MAX_S = 20.0
+
+
+class SlowNames:
+    """Names that are resolved once `go_on` is called; `asked` counts the attempts."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self._may = threading.Event()
+        self._resolve = socket.getaddrinfo
+
+    def resolve(self, *query: Any, **more: Any) -> Any:
+        """As socket.getaddrinfo."""
+        self.asked += 1
+        self._may.wait(MAX_S)
+        return self._resolve(*query, **more)
+
+    def go_on(self) -> None:
+        """Let all names be resolved, now and from now on."""
+        self._may.set()
+
+    async def waiting(self) -> None:
+        """Wait until a request waits for its connection."""
+        async with asyncio.timeout(MAX_S):
+            while not self.asked:
+                await asyncio.sleep(0.005)
+
+
+@contextmanager
+def slow_names() -> Iterator[SlowNames]:
+    """All names of this process are slow."""
+    names = SlowNames()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", names.resolve)
+        try:
+            yield names
+        finally:
+            names.go_on()
+
+
+def by_name(url: str) -> str:
+    """The URL of a local server by the name of the host, which must be resolved."""
+    return url.replace("127.0.0.1", "localhost")
 
 
 @dataclass
@@ -29,8 +73,7 @@ class Waiting:
     lease: HeldLease
 
     async def requests(self) -> int:
-        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/_requests") as answer:
-            return len(await answer.json())
+        return len(await seen_by(self.url, "_requests"))
 
 
 @asynccontextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import CancelledError
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,30 @@ from hab_simulator import Profile, SimulatorClient, SimulatorProcess
 from tests.engine.bench import chat, engine_at, jobs, stored, stream
 
 LIMITS = Limits(concurrent=200, patience_s=5, timeout_s=10)
-
-
-def thread_at(url: str, folder: Path, limits: Limits = LIMITS) -> EngineThread[Counters]:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[OnlineEngine]:
-        async with engine_at(url, folder, "a", limits=limits) as bench, bench.engine:
-            yield bench.engine
-
-    return EngineThread("a", opened, OnlineEngine.snapshot)
+Thread = EngineThread[Counters]
 
 
 def questions(count: int) -> AsyncIterator[Any]:
     return stream(jobs(chat("a", f"question {n}") for n in range(count)))
 
 
-def profile(**fields: Any) -> Profile:
-    return Profile.model_validate(fields)
+@contextmanager
+def thread_before(folder: Path, limits: Limits = LIMITS, **profile: Any) -> Iterator[tuple[Thread, str]]:
+    """A thread before a simulator of its own with this profile, and the simulator's URL."""
+    with SimulatorProcess.start(Profile.model_validate(profile)) as simulator:
+
+        @asynccontextmanager
+        async def opened() -> AsyncIterator[OnlineEngine]:
+            async with engine_at(simulator.url, folder, "a", limits=limits) as bench, bench.engine:
+                yield bench.engine
+
+        yield EngineThread("a", opened, OnlineEngine.snapshot), simulator.url
 
 
 def test_completes_calls(tmp_path: Path) -> None:
     """Several streams from this thread, counted while they run; every outcome is stored once the engine is closed."""
     calls = [chat("a", f"question {n}") for n in range(200)]
-    with SimulatorProcess.start(profile()) as simulator:
-        thread = thread_at(simulator.url, tmp_path)
+    with thread_before(tmp_path) as (thread, _):
         thread.opened.result(30)
         streams = [thread.complete(stream(jobs(calls[:120], 0))), thread.complete(stream(jobs(calls[80:], 1)))]
         for one in streams:
@@ -62,8 +62,7 @@ def test_completes_calls(tmp_path: Path) -> None:
 
 async def test_on_another_loop(tmp_path: Path) -> None:
     """An event loop awaits the thread's futures and is not blocked by them."""
-    with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.3})) as simulator:
-        thread = thread_at(simulator.url, tmp_path)
+    with thread_before(tmp_path, latency={"kind": "fixed", "value_s": 0.3}) as (thread, _):
         work = asyncio.wrap_future(thread.complete(questions(1)))
         while not (await asyncio.wrap_future(thread.report())).calls:
             await asyncio.sleep(0.01)
@@ -73,8 +72,7 @@ async def test_on_another_loop(tmp_path: Path) -> None:
 
 def test_stop_and_close(tmp_path: Path) -> None:
     """A stop ends waiting streams with Interrupted; calls in flight are answered and written."""
-    with SimulatorProcess.start(profile(latency={"kind": "fixed", "value_s": 0.5})) as simulator:
-        thread = thread_at(simulator.url, tmp_path)
+    with thread_before(tmp_path, latency={"kind": "fixed", "value_s": 0.5}) as (thread, url):
         work = thread.complete(questions(500))
         while thread.report().result(30).in_flight["a"] < 10:
             time.sleep(0.01)
@@ -82,7 +80,7 @@ def test_stop_and_close(tmp_path: Path) -> None:
         with pytest.raises(Interrupted):
             work.result(30)
         last = thread.close().result(30)
-        assert last.calls == SimulatorClient(simulator.url).meter().billed
+        assert last.calls == SimulatorClient(url).meter().billed
     assert 10 <= last.calls == last.finished[0] == len(stored(tmp_path, "a")) < 500 and not last.cut
 
 
@@ -91,8 +89,7 @@ def test_rate_while_bunching(tmp_path: Path) -> None:
     limit = {"models": {"*": {"requests_per_minute": 3000}}}
     limits = Limits(concurrent=500, requests_per_minute=3000)
     latency = {"kind": "fixed", "value_s": 1.5}
-    with SimulatorProcess.start(profile(accounts={"x/sim": limit}, latency=latency)) as simulator:
-        thread = thread_at(simulator.url, tmp_path, limits)
+    with thread_before(tmp_path, limits, accounts={"x/sim": limit}, latency=latency) as (thread, _):
         thread.opened.result(30)
         started = time.monotonic()
         work = thread.complete(questions(200))
@@ -115,8 +112,7 @@ def test_close_abandons_waiting_jobs(tmp_path: Path) -> None:
         await asyncio.sleep(3600)
         never.set()
 
-    with SimulatorProcess.start(profile()) as simulator:
-        thread = thread_at(simulator.url, tmp_path)
+    with thread_before(tmp_path) as (thread, _):
         work = thread.complete(endless())
         while not thread.report().result(30).finished[0]:
             time.sleep(0.01)
