@@ -30,6 +30,7 @@ from tests.forking import Forks, ForkServer, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
+from tests.small_runs import MakeRun, write_run
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -411,6 +412,12 @@ def cluster_desk(desk: Desk, ray_address: str) -> Desk:
     """A desk whose `hab` joins the tests' Ray."""
     desk.environment["RAY_ADDRESS"] = ray_address
     return desk
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Writes a run folder of a shape and gives its work."""
+    return lambda shape: write_run(tmp_path / "run", shape)
 
 
 @pytest.fixture

@@ -1,17 +1,11 @@
-"""Rows in one line each, and run folders."""
+"""Rows in one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-
-import pytest
 
 from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.rows import Response, State, Verdict
-from hab_ray.work import Work
-from tests.small_runs import Shape, write_run
 
 DIMENSIONS = ("d1", "d2")
 
@@ -60,9 +54,3 @@ def verdict(
     dimension = test.split("-")[0]
     row = Verdict(test, dimension, subject, sample, judge, state, (), "", score, 1, reason, "key")
     return replace(row, replicate=replicate)
-
-
-@pytest.fixture
-def make_run(tmp_path: Path) -> Callable[[Shape], Work]:
-    """Writes a run folder of a shape and gives its work."""
-    return lambda shape: write_run(tmp_path / "run", shape)

@@ -18,12 +18,12 @@ from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, summary_of, write_run
 
 
 def shown(work: Work, capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
     """The terminal's text and the page's."""
-    summary = summarise(open_run(work.run_path))
+    summary = summary_of(work)
     show_board(summary, Terminal(width=200))
     page = write_report(summary, notice=None)
     return capsys.readouterr().out, Path(str(page)).read_text(encoding="utf-8")

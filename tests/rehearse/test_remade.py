@@ -15,7 +15,7 @@ import pytest
 
 from hab_ray.analysis.across import comparison
 from hab_ray.analysis.evidence import answers, items
-from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables import generalisability, robustness
 from hab_ray.analysis.tables.trust import preferences
 from hab_ray.rehearse.claims import wrong_comparison
@@ -23,12 +23,11 @@ from hab_ray.rehearse.judges import wrong_preferences
 from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
 from hab_ray.rehearse.truth import Truth
-from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
 from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, summary_of, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
@@ -61,7 +60,7 @@ def uneven(work: Work) -> None:
 def written(folder: Path, tests: int) -> Summary:
     work = write_run(folder / "run", Shape(subjects=SUBJECTS, judges=JUDGES, tests=tests, samples=2, fail=0.05))
     uneven(work)
-    return summarise(open_run(work.run_path))
+    return summary_of(work)
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +21,8 @@ from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
-from tests.small_runs import Shape, begin_run
+from tests.small_runs import MakeRun, Shape, begin_run
 
-MakeRun = Callable[[Shape], Work]
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 MAX_LOADED = 40
 FORMAT_0 = Path(__file__).parent.parent / "fixtures/format0"
