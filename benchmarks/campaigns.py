@@ -115,6 +115,19 @@ def watched(
         return Ended(status, output.read(), watch.cpu_s, took_s, watch.largest_mib)
 
 
+def timed(*command: str | Path) -> tuple[str, str]:
+    """What a command printed, and what it took: seconds, seconds of CPU, and its largest resident set."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        seconds, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
+        output.seek(0)
+        printed = output.read()
+    assert status == 0, printed
+    return printed, f"{seconds:6.2f} s  {cpu:6.2f} s of CPU  {used.ru_maxrss / 1000:6.0f} MB"
+
+
 def private_mib(process: psutil.Process) -> float:
     lines = Path(f"/proc/{process.pid}/smaps_rollup").read_text().splitlines()[1:]
     kib = {name: int(text.split()[0]) for name, _, text in (line.partition(":") for line in lines) if text}

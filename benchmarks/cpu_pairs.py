@@ -29,10 +29,9 @@ from typing import Any
 
 import yaml
 
-from benchmarks.campaigns import DIMENSIONS, test_lines, watched
+from benchmarks.campaigns import DIMENSIONS, ROOT, test_lines, watched
 from hab_simulator import Profile, SimulatorProcess
 
-ROOT = Path(__file__).resolve().parent.parent
 BAR = 1.02
 DRAWS = 10_000
 AMPLE = 1000.0
