@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -23,6 +23,7 @@ import yaml
 from hypothesis import HealthCheck, settings
 
 from hab_ray.location import Location
+from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
 from tests.distributions import Distributions
@@ -220,11 +221,21 @@ class Desk:
 
     def tests(self, count: int) -> str:
         """A file of so many tests, whose ids are t0, t1 and so on."""
-        path = self.folder / "tests.jsonl"
         prompts = {f"t{n}": f"How do I solve task {n} myself?" for n in range(count)}
-        rows = [{"id": id, "dimension": "encourage_learning", "prompt": prompt} for id, prompt in prompts.items()]
+        rows = ({"id": id, "dimension": "encourage_learning", "prompt": prompt} for id, prompt in prompts.items())
+        return str(self.lines("tests.jsonl", rows))
+
+    def seeds(self, dimensions: Collection[str], each: int) -> str:
+        """A file of so many of the rubrics' own queries in each dimension."""
+        seeds = ((name, seed) for name in dimensions for seed in load_rubrics()[name].seeds[:each])
+        rows = ({"dimension": name, "prompt": seed.prompt, "context": seed.context or ""} for name, seed in seeds)
+        return str(self.lines("tests.jsonl", rows))
+
+    def lines(self, name: str, rows: Iterable[Mapping[str, object]]) -> Path:
+        """A file of rows, each a line of JSON."""
+        path = self.folder / name
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return str(path)
+        return path
 
     def write(self, name: str, **keys: Any) -> Path:
         """A sweep file of these keys; None leaves one out."""
