@@ -38,7 +38,6 @@ from hab_ray.analysis.tables import (
     robustness,
     variants,
 )
-from hab_ray.analysis.tables.trust import preferences
 from hab_ray.calls import ChatCall
 from hab_ray.config.sections import Validate
 from hab_ray.exchange import published
@@ -442,7 +441,6 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     ),
     "agreement on other issues": (then(agreement, "shares_naming", other_letters), "of first, second in"),
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
-    "ends of a preference swapped": (then(preferences, "_row", ends_swapped), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
     "sides of what is declared swapped": (then(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
