@@ -8,6 +8,7 @@ from datetime import date
 from math import comb, exp, hypot
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,10 +54,6 @@ def answers(work: Work, change: Callable[[int, Response], Response], subject: st
 
 def number_of(row: Verdict | Response) -> int:
     return int(row.test_id[-3:])
-
-
-def as_it_is(work: Work) -> None:
-    """No trouble."""
 
 
 def drawing_lots(work: Work) -> None:
@@ -119,18 +116,6 @@ def one_kinder_of_three(work: Work) -> None:
             work.run.write(Verdict, verdicts_file(name, subject, FIRST), said)
 
 
-def refusing(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, text="I can't help with that.") if at < 3 else row, "poor")
-
-
-def cut_off(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, finish="truncated") if at < 2 else row, "poor")
-
-
-def hotter(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, settings='{"temperature": "1"}'), "poor")
-
-
 def failing(work: Work) -> None:
     answers(work, lambda at, row: replace(row, state=State.FAILED, text="") if at < 5 else row, "poor")
 
@@ -173,10 +158,6 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
     kinder_people: {"people"},
     agreeing_people: set(),
     one_kinder_of_three: {"people_disagree", "rater_at_chance"},
-    as_it_is: set(),
-    refusing: {"refusals"},
-    cut_off: {"truncation"},
-    hotter: {"settings_differ"},
     failing: {"missing", "not_at_random"},
     half_done: {"unfinished", "missing"},
     all_bad: {"floor", "separates_nobody"},
@@ -190,6 +171,23 @@ def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Cal
     work = sound(make_run)
     plant(work)
     assert kinds(work) == PLANTED[plant] | {"trained_on"}
+
+
+@pytest.mark.parametrize(
+    ("count", "changes", "found"),
+    [
+        (0, {}, set()),
+        (3, {"text": "I can't help with that."}, {"refusals"}),
+        (2, {"finish": "truncated"}, {"truncation"}),
+        (TESTS, {"settings": '{"temperature": "1"}'}, {"settings_differ"}),
+    ],
+)
+def test_trouble_in_the_first_answers_of_a_subject_is_found(
+    make_run: MakeRun, count: int, changes: dict[str, Any], found: set[str]
+) -> None:
+    work = sound(make_run)
+    answers(work, lambda at, row: replace(row, **changes) if at < count else row, "poor")
+    assert kinds(work) == found | {"trained_on"}
 
 
 def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run: MakeRun) -> None:

@@ -20,7 +20,6 @@ from hab_ray.analysis.summary import score_settings
 from hab_ray.analysis.tables import differences as pairs_table
 from hab_ray.analysis.tables import issues as issues_table
 from hab_ray.analysis.tables import leaderboard as leaderboard_table
-from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.calls import ChatCall
 from hab_ray.errors import DamagedFile
 from hab_ray.rehearse.comparison import compare_stored
@@ -41,8 +40,11 @@ from tests.rehearse.mutants import (
     calls_of,
     ends_swapped,
     halved,
+    of_responses,
+    of_tests,
     other_letters,
     put,
+    swapped,
     tasks_of,
     then,
 )
@@ -70,21 +72,8 @@ def other_test(tasks: Tasks) -> Tasks:
     return [replace(task, test=replace(others[task.test.id], id=task.test.id)) for task in tasks]
 
 
-def of_tests(**changes: Any) -> Callable[[Tasks], Tasks]:
-    return lambda tasks: [replace(task, test=replace(task.test, **changes)) for task in tasks]
-
-
-def cut_short(tasks: Tasks) -> Tasks:
-    return [replace(t, response=replace(t.response, text=t.response.text[: len(t.response.text) // 2])) for t in tasks]
-
-
-def silent(tasks: Tasks) -> Tasks:
-    return [replace(task, response=replace(task.response, text="It depends.")) for task in tasks]
-
-
 def two_answers(tasks: Tasks) -> Tasks:
-    texts = "\n\n".join(task.response.text for task in tasks)
-    return [replace(task, response=replace(task.response, text=texts)) for task in tasks]
+    return of_responses(lambda _: "\n\n".join(task.response.text for task in tasks))(tasks)
 
 
 def must_fail(stage: StageOf, reason: str) -> None:
@@ -134,8 +123,14 @@ MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
         "judge first of correct_misinformation lacked the context",
     ),
     "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
-    "the response is missing": (tasks_of(JudgeStage, silent), "lacked an answer with a mark"),
-    "half of the response is missing": (tasks_of(JudgeStage, cut_short), "lacked the whole answer"),
+    "the response is missing": (
+        tasks_of(JudgeStage, of_responses(lambda _: "It depends.")),
+        "lacked an answer with a mark",
+    ),
+    "half of the response is missing": (
+        tasks_of(JudgeStage, of_responses(lambda text: text[: len(text) // 2])),
+        "lacked the whole answer",
+    ),
     "two responses in one request": (tasks_of(JudgeStage, two_answers), "lacked one answer alone"),
     "the rubric is missing": (told(without_rubric), "of defer_important_decisions lacked issue A"),
     "the last issue is missing": (told(without_last_issue), "of correct_misinformation lacked issue F"),
@@ -297,11 +292,6 @@ MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def subjects_swapped(row: PairedDifference) -> PairedDifference:
-    """Mutant of `difference_of`: the signs are the other way round."""
-    return replace(row, subject=row.other, other=row.subject)
-
-
 def first_ranks(subjects: Iterable[str], better: Any) -> dict[str, tuple[int, int]]:
     """Mutant of `rank_ranges`: 1, 2, 3."""
     return {name: (at, at) for at, name in enumerate(subjects, 1)}
@@ -314,7 +304,7 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
 sound_named = issues_table.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
-        then(pairs_table, "difference_of", subjects_swapped),
+        then(pairs_table, "difference_of", swapped("subject", "other")),
         "the table of differences lacks plain, kind",
     ),
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
