@@ -46,11 +46,6 @@ def test_tables_have_all_rows_and_documented_columns(make_run: MakeRun) -> None:
         assert all(name in (method.__doc__ or "") for name in table.column_names)
 
 
-def test_tables_go_to_pandas(make_run: MakeRun) -> None:
-    frame = opened(make_run(Shape())).verdicts().to_pandas()
-    assert set(frame["judge"]) == {"strict"} and frame["score"].between(0, 10).all()
-
-
 def test_filters_read_a_part(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild")))
     run = opened(work)
