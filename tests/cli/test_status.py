@@ -69,18 +69,14 @@ READS = ("list", "exists", "size", "get", "get_range")
 def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every read of a folder from now on, as it happens."""
     made: list[str] = []
+    for name in READS:
+        sound: Callable[..., Any] = getattr(LocalFolder, name)
 
-    def counting(name: str) -> Callable[..., Any]:
-        read: Callable[..., Any] = getattr(LocalFolder, name)
-
-        def counted(folder: LocalFolder, *arguments: Any) -> Any:
-            made.append(f"{name} {arguments}")
+        def counted(folder: LocalFolder, *arguments: Any, read: Callable[..., Any] = sound) -> Any:
+            made.append(f"{read.__name__} {arguments}")
             return read(folder, *arguments)
 
-        return counted
-
-    for name in READS:
-        monkeypatch.setattr(LocalFolder, name, counting(name))
+        monkeypatch.setattr(LocalFolder, name, counted)
     return made
 
 
