@@ -8,19 +8,21 @@ difference each by its own: a step that both share would cancel. Marks near 1 ar
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import FEW_CALLS, betting, interval, student
+from hab_ray.analysis.intervals import FEW_CALLS, TAIL, interval, student
 
 MEANS, SIZES = (0.02, 0.05, 0.25, 0.45, 0.75, 0.95, 0.98), (12, 30, 150, 500)
 CALLS = ((4, 30), (4, 150), (10, 30), (10, 150), (10, 500), (20, 150), (20, 500), (80, 150), (80, 500))
 _Array = NDArray[np.float64]
+_MAX_BET = 0.5
 _STEPS = np.random.default_rng(0).normal(size=20_000)
 
 
@@ -60,6 +62,37 @@ def measure(design: Design, repetitions: int, seed: int) -> Coverage:
         widths += [own.high - own.low, by_t[1] - by_t[0]]
     covered, by_student, by_betting = (float(each) / repetitions for each in hits)
     return Coverage(covered, by_student, by_betting, float(widths[0] / widths[1]) if widths[1] else float("inf"))
+
+
+def betting(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
+    """Return the hedged betting interval of the mean of independent values, whose order must be fixed in advance.
+
+    A mean is rejected once a gambler, whose stake on each value depends on earlier values only, has multiplied the
+    initial capital by 1/risk: under the true mean that happens with probability `risk` at most.
+    """
+    x = np.clip((np.asarray(values, dtype=np.float64) - least) / (most - least), 0.0, 1.0)
+    counts = np.arange(1, len(x) + 1)
+    means = (0.5 + np.cumsum(x)) / (counts + 1)
+    spread = (0.25 + np.cumsum((x - means) ** 2)) / (counts + 1)
+    stakes = np.sqrt(2 * log(1 / TAIL) / (len(x) * np.concatenate([[0.25], spread[:-1]])))
+
+    def rejects(mean: float, values: _Array) -> bool:
+        """Whether betting on values above `mean` wins enough."""
+        bets = np.minimum(stakes, _MAX_BET / max(mean, 1e-12))
+        return bool(np.log1p(bets * (values - mean)).cumsum().max() >= -log(TAIL))
+
+    low, high = _largest_rejected(x, rejects), 1 - _largest_rejected(1 - x, rejects)
+    return least + low * (most - least), least + high * (most - least)
+
+
+def _largest_rejected(x: _Array, rejects: Callable[[float, _Array], bool]) -> float:
+    low, high = 0.0, float(x.mean())
+    if not rejects(0.0, x):
+        return 0.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rejects(middle, x) else (low, middle)
+    return low
 
 
 def _drawn(design: Design, random: np.random.Generator) -> tuple[list[float], list[int]]:

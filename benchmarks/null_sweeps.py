@@ -86,12 +86,9 @@ def planted_alphas(panels: int, answers: int) -> Iterator[tuple[float, float]]:
         for _ in range(panels):
             truth = random.normal(size=answers)
             given = [alpha**0.5 * truth + (1 - alpha) ** 0.5 * random.normal(size=answers) for _ in range(3)]
-            found = agreement(
-                ItemScores("s", "d", f"j{at}", tuple((mark,) for mark in own.tolist()), 0)
-                for at, own in enumerate(given)
-            )
+            found, _, _ = agreement(ItemScores("s", "d", f"j{at}", own[:, None], 0) for at, own in enumerate(given))
             assert found is not None
-            yield alpha, found.alpha
+            yield alpha, found
 
 
 def main() -> None:

@@ -131,21 +131,17 @@ class ChatCall:
     ask: int = 0
     verbatim: bool = False
 
-    def after_system(self) -> list[Any]:
-        """Return the fields of the key that follow the system prompt, in their fixed order."""
-        return [
-            [[str(m.role), clean_text(m.text)] for m in self.messages],
-            self.params.canonical(),
-            self.schema_json,
-            self.sample,
-            self.ask,
-        ]
+    @cached_property
+    def json_after_system(self) -> str:
+        """The JSON of the key's fields that follow the system prompt, in their fixed order, without brackets."""
+        turns = [[str(m.role), clean_text(m.text)] for m in self.messages]
+        return _compact([turns, self.params.canonical(), self.schema_json, self.sample, self.ask])[1:-1]
 
     @cached_property
     def key(self) -> str:
         """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
         start = _hash_started(self.provider, self.model, self.as_of, self.system).copy()
-        start.update(f",{_compact(self.after_system())[1:]}".encode())
+        start.update(f",{self.json_after_system}]".encode())
         return start.hexdigest()
 
 
@@ -189,8 +185,8 @@ def to_json(call: Call) -> str:
     """Serialise a call; `from_json` restores it with the same key."""
     if isinstance(call, EmbedCall):
         return _compact(call.canonical())
-    rest = _compact([*call.after_system(), call.verbatim])
-    return f"{_head(call.provider, call.model, call.as_of, call.system)},{rest[1:]}"
+    head = _head(call.provider, call.model, call.as_of, call.system)
+    return f"{head},{call.json_after_system},{json.dumps(call.verbatim)}]"
 
 
 def from_json(text: str, key: str | None = None) -> Call:

@@ -1,8 +1,11 @@
-"""Texts that do something where they are shown raw, and what may not be left of them."""
+"""Texts that do something where they are shown raw, and what may not be left of them; how a secret may be spelt."""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 MARKUP = [
     "x[/red]",
@@ -95,6 +98,17 @@ _RAW = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufffe\uffff"
     "\ud800-\udfff\U000e0000-\U000e007f]"
 )
+SPELLINGS: dict[str, Callable[[str], str]] = {
+    "as it is": str,
+    "JSON": lambda key: json.dumps(key)[1:-1],
+    "JSON twice": lambda key: json.dumps(json.dumps(key))[3:-3],
+    "JSON with escaped slashes": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
+    "JSON with codes": lambda key: "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in key),
+    "URL": lambda key: quote(key, safe=""),
+    "form": quote_plus,
+    "URL twice": lambda key: quote(quote(key, safe=""), safe=""),
+    "HTML": lambda key: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key),
+}
 
 
 def raw_in(shown: str) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,54 +20,35 @@ LOW_ALPHA = 0.4
 _MAX_DRAWS, _MIN_DRAWS, _CALLS_DRAWN = 1000, 100, 20_000_000
 _SEED = 0
 _Array = NDArray[np.float64]
+_Estimate = tuple[float | None, float | None, float | None]
 Statistic = Callable[[_Array], _Array]
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Interval alpha over all dimensions with a 95 % interval: 1 is perfect, 0 is chance within each dimension."""
+def agreement(marks: Iterable[ItemScores]) -> _Estimate:
+    """Return the single judges' interval alpha over all dimensions with its 95 % interval; chance is within each.
 
-    alpha: float
-    low: float
-    high: float
-
-    @property
-    def is_chance(self) -> bool:
-        """Whether the interval includes chance agreement."""
-        return self.low <= 0
-
-    @property
-    def is_low(self) -> bool:
-        """Whether judges differ too much for the scores of single answers to be useful."""
-        return self.alpha < LOW_ALPHA
-
-
-def agreement(marks: Iterable[ItemScores]) -> Agreement | None:
-    """Return the agreement of the single judges, or None if it is undefined.
-
-    It is undefined if no two judges marked the same answers, or if all marks are equal within every dimension.
+    The three are None if no two judges marked the same answers, or if all marks are equal within every dimension.
     """
     sums = [sums_by(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
     if not sums:
-        return None
+        return None, None, None
     weights = drawn([len(of_calls) for of_calls in sums])
     total = np.stack([of_calls.sum(axis=0) for of_calls in sums])
     resampled = np.stack([each @ of_calls for each, of_calls in zip(weights, sums, strict=True)])
-    value, low, high = _interval(alpha(total[:, None])[0], alpha(resampled))
-    return None if value is None or low is None or high is None else Agreement(value, low, high)
+    return _interval(alpha(total[:, None])[0], alpha(resampled))
 
 
 def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array, Sequence[Hashable]]]:
     """Return each dimension's marks (judges x tests x answers, without the panel's) and each test's generation call."""
     found: dict[str, dict[str, list[ItemScores]]] = defaultdict(lambda: defaultdict(list))
     for one in marks:
-        if one.judge != PANEL and one.by_test:
+        if one.judge != PANEL and len(one.by_test):
             found[one.dimension][one.judge].append(one)
     joined = {}
     for dimension, by_judge in found.items():
-        arrays = [[np.array(one.by_test, dtype=np.float64) for one in scores] for scores in by_judge.values()]
+        arrays = [np.concatenate([one.by_test for one in scores], axis=1) for scores in by_judge.values()]
         first = next(iter(by_judge.values()))[0]
-        joined[dimension] = (np.stack([np.concatenate(each, axis=1) for each in arrays]), first.test_calls)
+        joined[dimension] = (np.stack(arrays), first.test_calls)
     return joined
 
 
@@ -140,7 +120,7 @@ def chance_corrected(observed: _Array, expected: _Array) -> _Array:
     return corrected
 
 
-def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> tuple[float | None, float | None, float | None]:
+def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> _Estimate:
     """Return a statistic of sums by call and its percentile interval, given the `weights` of `drawn`.
 
     Each of the three is None where the statistic is undefined.
@@ -148,7 +128,7 @@ def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> tuple[flo
     return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums))
 
 
-def _interval(value: float, resampled: _Array) -> tuple[float | None, float | None, float | None]:
+def _interval(value: float, resampled: _Array) -> _Estimate:
     known = resampled[~np.isnan(resampled)]
     if np.isnan(value) or not len(known):
         return None if np.isnan(value) else float(value), None, None

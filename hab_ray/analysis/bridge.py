@@ -6,14 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import NamedTuple
 
-from hab_ray.analysis.marks import ScoreSettings
+from hab_ray.analysis.marks import ScoreSettings, VerdictMark
 from hab_ray.analysis.shifts import Compared, issue_shifts, score_maps, shifts
 from hab_ray.calls import Finish
 from hab_ray.results import Run, rows_in
 from hab_ray.rows import IssueShift, Rater, ScoreMap, Shift, State
-from hab_ray.rubric import SCORE_START, Rubric
+from hab_ray.rubric import Rubric
 
 _Answer = tuple[str, int]
 _Cells = dict[tuple[str, str], dict[str, Compared]]
@@ -37,18 +36,6 @@ class Bridge:
                     f"{last.judge} minus {last.rater}: {last.difference:+z.3f}{interval} on "
                     f"{last.answers:,} answers to {last.tests:,} tests"
                 )
-
-
-class VerdictMark(NamedTuple):
-    """A verdict without its texts, as read from its table."""
-
-    test_id: str
-    sample: int
-    judge: str
-    kind: str
-    state: str
-    score: float | None
-    issues: Sequence[str] | None
 
 
 def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) -> Bridge:
@@ -109,29 +96,17 @@ def _compare(
     letters: Sequence[str],
 ) -> None:
     """Add both judges' verdicts on one subject's answers."""
-    read = {answer: [row for row in rows if _score(row) is not None] for answer, rows in now.items()}
-    for answer, (earlier, *_) in then.items():
-        if answer not in answered:
+    for answer in sorted(now.keys() | then.keys()):
+        readings = [(mark, row.issues or ()) for row in now.get(answer, ()) if (mark := row.mark) is not None]
+        earlier = next(iter(then.get(answer, ())), None)
+        if earlier and answer not in answered:
             cell.no_answer += 1
-        elif _score(earlier) is None:
+        elif earlier and earlier.mark is None:
             cell.failed_then += 1
-        elif not read.get(answer):
+        elif earlier and not readings:
             cell.failed_now += 1
-    for answer, readings in read.items():
-        if not readings or answer not in answered:
-            continue
-        marks = [mark for row in readings if (mark := _score(row)) is not None]
-        earlier_row = next(iter(then.get(answer, ())), None)
-        earlier_score = _score(earlier_row) if earlier_row else None
-        if earlier_row is None or earlier_score is None:
-            cell.add_alone(answer[0], marks)
-            continue
-        cell.add(answer[0], marks, earlier_score)
-        if earlier_row.issues is not None:
-            for row in readings:
-                cell.add_issues(letters, row.issues or (), earlier_row.issues)
-
-
-def _score(row: VerdictMark) -> float | None:
-    """Return a verdict's score (0..1), or None if it failed."""
-    return row.score / SCORE_START if row.state == State.OK and row.score is not None else None
+        if readings and answer in answered:
+            cell.add(answer[0], [mark for mark, _ in readings], earlier.mark if earlier else None)
+            if earlier and earlier.mark is not None and earlier.issues is not None:
+                for _, issues in readings:
+                    cell.add_issues(letters, issues, earlier.issues)

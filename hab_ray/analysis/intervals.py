@@ -4,18 +4,18 @@
 allows for correlated tests of one call, but fails near 0 and 1, where a small sample may have no spread at all.
 Gaffke's bound holds there: it adds one value at the end of the scale and takes quantiles of the mean under random
 weights, uniform on the simplex. Its coverage is proven for values of 0 and 1, where it equals Clopper and Pearson's,
-and no counterexample is known (Gaffke 2005; Learned-Miller and Thomas 2020). `betting` is proven for any independent
-values (Waudby-Smith and Ramdas 2023) and about a third wider.
+and no counterexample is known (Gaffke 2005; Learned-Miller and Thomas 2020). `betting` in `benchmarks.coverage` is
+proven for any independent values (Waudby-Smith and Ramdas 2023) and about a third wider.
 
 Intervals generalise to other tests made the same way, but not to other judges.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import hypot, isfinite, log, sqrt
+from math import hypot, isfinite, sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ TAIL = (1 - LEVEL) / 2
 _STEP = 0.05
 _SADDLE_TOLERANCE, _NEGLIGIBLE, _TOLERANCE = 1e-3, 1e-18, 1e-13
 _MAX_NEWTON_STEPS, _MAX_SECANT_STEPS = 100, 12
-_MAX_BET = 0.5
 _Array = NDArray[np.float64]
 
 
@@ -225,34 +224,3 @@ def _saddle(steps: _Array, counts: _Array) -> tuple[float, float]:
             break
         saddle = new if low < new < high else (low + high) / 2
     return saddle, curvature
-
-
-def betting(values: Sequence[float], least: float = 0.0, most: float = 1.0) -> tuple[float, float]:
-    """Return the hedged betting interval of the mean of independent values, whose order must be fixed in advance.
-
-    A mean is rejected once a gambler, whose stake on each value depends on earlier values only, has multiplied the
-    initial capital by 1/risk: under the true mean that happens with probability `risk` at most.
-    """
-    x = np.clip((np.asarray(values, dtype=np.float64) - least) / (most - least), 0.0, 1.0)
-    counts = np.arange(1, len(x) + 1)
-    means = (0.5 + np.cumsum(x)) / (counts + 1)
-    spread = (0.25 + np.cumsum((x - means) ** 2)) / (counts + 1)
-    stakes = np.sqrt(2 * log(1 / TAIL) / (len(x) * np.concatenate([[0.25], spread[:-1]])))
-
-    def rejects(mean: float, values: _Array) -> bool:
-        """Whether betting on values above `mean` wins enough."""
-        bets = np.minimum(stakes, _MAX_BET / max(mean, 1e-12))
-        return bool(np.log1p(bets * (values - mean)).cumsum().max() >= -log(TAIL))
-
-    low, high = _largest_rejected(x, rejects), 1 - _largest_rejected(1 - x, rejects)
-    return least + low * (most - least), least + high * (most - least)
-
-
-def _largest_rejected(x: _Array, rejects: Callable[[float, _Array], bool]) -> float:
-    low, high = 0.0, float(x.mean())
-    if not rejects(0.0, x):
-        return 0.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rejects(middle, x) else (low, middle)
-    return low

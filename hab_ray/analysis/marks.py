@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.calls import Finish
 from hab_ray.errors import DamagedFile
 from hab_ray.rows import Response, State, Verdict
@@ -86,6 +90,23 @@ class Judged(NamedTuple):
     replicate: int = 0
 
 
+class VerdictMark(NamedTuple):
+    """A verdict of any rater with its issues, without its texts."""
+
+    test_id: str
+    sample: int
+    judge: str
+    kind: str
+    state: str
+    score: float | None
+    issues: Sequence[str] | None
+
+    @property
+    def mark(self) -> float | None:
+        """The score (0..1), or None if the verdict failed."""
+        return self.score / SCORE_START if self.state == State.OK and self.score is not None else None
+
+
 ResponseRow = Response | Answered
 VerdictRow = Verdict | Judged
 
@@ -150,33 +171,30 @@ class RowIndex:
         return {row: r for row, r in answered.items() if not is_truncated(r)}
 
 
-TestMarks = tuple[float | None, ...]
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ItemScores:
     """One judge's (or the panel's) marks of one subject in one dimension.
 
-    `by_test` holds a mark (0..1) per sample for each test, None where the answer is excluded from means; `truncated`
-    counts the marks of truncated answers; `calls` holds each test's generation call.
+    `by_test` holds a mark (0..1) by test and sample, nan where the answer is excluded from means; `truncated` counts
+    the marks of truncated answers; `calls` holds each test's generation call.
     """
 
     subject: str
     dimension: str
     judge: str
-    by_test: tuple[TestMarks, ...]
+    by_test: NDArray[np.float64]
     truncated: int
     calls: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
         """Number of answers that the sweep asks for."""
-        return sum(map(len, self.by_test))
+        return self.by_test.size
 
     @property
     def scored(self) -> int:
         """Number of answers in the mean."""
-        return sum(mark is not None for test in self.by_test for mark in test)
+        return int(np.count_nonzero(~np.isnan(self.by_test)))
 
     @property
     def missing(self) -> int:
@@ -188,26 +206,15 @@ class ItemScores:
         """The generation call of each test; without `calls` every test is its own."""
         return self.calls or range(len(self.by_test))
 
-    def test_means(self) -> list[float | None]:
-        """Return the mean mark of each test, or None; samples of a test are not independent observations."""
-        means = {test: fmean(known) if (known := _known(test)) else None for test in set(self.by_test)}
-        return [means[test] for test in self.by_test]
+    def test_means(self) -> NDArray[np.float64]:
+        """Return the mean mark of each test, or nan; samples of a test are not independent observations."""
+        return mean_of_known(self.by_test, axis=1)
 
     def known(self) -> tuple[list[float], list[Hashable]]:
         """Return the mean marks of tests that have one, and their generation calls."""
-        pairs = [
-            (mean, call) for mean, call in zip(self.test_means(), self.test_calls, strict=True) if mean is not None
-        ]
-        return [mean for mean, _ in pairs], [call for _, call in pairs]
-
-    def filled(self, mark: float) -> list[float]:
-        """Return the mean mark of each test with `mark` in place of every missing one."""
-        means = {test: fmean(mark if m is None else m for m in test) for test in set(self.by_test)}
-        return [means[test] for test in self.by_test]
-
-
-def _known(marks: TestMarks) -> list[float]:
-    return [mark for mark in marks if mark is not None]
+        means = self.test_means()
+        at = np.flatnonzero(~np.isnan(means)).tolist()
+        return means[at].tolist(), [self.test_calls[test] for test in at]
 
 
 def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:
@@ -227,7 +234,7 @@ def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:
             for dimension, asked in ids.items():
                 marks = [_mark(by_judge, members, row) if row in answered else None for row in asked]
                 cut = sum(m is not None and row in truncated for row, m in zip(asked, marks, strict=True))
-                by_test = _by_test(marks, settings.samples)
+                by_test = np.array(marks, dtype=np.float64).reshape(-1, settings.samples)
                 found.append(ItemScores(subject, dimension, judge, by_test, cut, settings.calls_of(dimension)))
     return found
 
@@ -247,10 +254,3 @@ def _mark(by_judge: Mapping[tuple[str, RowId], float], members: Sequence[str], r
         return by_judge.get((members[0], row))
     marks = [by_judge[judge, row] for judge in members if (judge, row) in by_judge]
     return fmean(marks) if len(marks) == len(members) else None
-
-
-def _by_test(marks: Sequence[float | None], samples: int) -> tuple[TestMarks, ...]:
-    """Group marks by test; share equal tuples, which saves memory over millions of tests."""
-    shared: dict[TestMarks, TestMarks] = {}
-    by_test = (tuple(marks[i : i + samples]) for i in range(0, len(marks), samples))
-    return tuple(shared.setdefault(test, test) for test in by_test)

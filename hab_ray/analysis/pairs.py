@@ -34,14 +34,14 @@ class Ahead:
 
 def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
     """Compare two sets of marks of the same tests; None if they have no marked test in common."""
-    rows = zip(one.test_means(), other.test_means(), one.test_calls, strict=True)
-    both = [(a - b, call) for a, b, call in rows if a is not None and b is not None]
-    if not both:
+    differences = one.test_means() - other.test_means()
+    both = np.flatnonzero(~np.isnan(differences)).tolist()
+    if not len(both):
         return None
-    differences, calls = [difference for difference, _ in both], [call for _, call in both]
-    sums = sums_by(np.array(differences), calls)
-    deviation = len(sums) / len(differences) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
-    return Ahead(interval(differences, calls, -1.0, 1.0), sums, deviation)
+    calls = [one.test_calls[at] for at in both]
+    sums = sums_by(differences[both], calls)
+    deviation = len(sums) / len(both) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
+    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, deviation)
 
 
 def p_of(parts: Sequence[Ahead]) -> float:

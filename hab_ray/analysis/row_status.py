@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from hab_ray.analysis.marks import ResponseRow, RowId, RowIndex, ScoreSettings, VerdictRow, is_truncated, rows_of
 from hab_ray.rows import State
+from hab_ray.stages.views import responses_file, verdicts_file
 
 REASONS_SHOWN = 3
 ROWS_SHOWN = 5
@@ -47,6 +48,13 @@ class StatusCount:
     count: int
     reasons: tuple[str, ...]
     first: tuple[RowStatus, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """The file of these rows, relative to the run folder."""
+        if self.judge is None:
+            return responses_file(self.subject, self.dimension)
+        return verdicts_file(self.judge, self.subject, self.dimension)
 
 
 def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:

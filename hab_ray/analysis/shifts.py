@@ -8,34 +8,36 @@ like the earlier study's verdicts.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from math import fsum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import Interval, combined, ends, interval
+from hab_ray.analysis.agreement import kappa
+from hab_ray.analysis.intervals import combined, ends, interval
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.rows import IssueShift, ScoreMap, Shift
 
 _DRAWS = 1000
 _SEED = 0
 _DECIMALS = 9
+_COUNTS = ("tests", "answers", "readings", "no_answer", "failed_then", "failed_now")
 _Array = NDArray[np.float64]
 
 
 @dataclass
 class Compared:
-    """Counts of the verdicts of a judge and an earlier judge on the same answers in a dimension.
+    """The scores (0..1) of a judge and an earlier judge for the same answers in a dimension.
 
-    `by_test` counts the answers to each test by the two scores (0..1), `only_now` those that only the judge has scored.
+    Each answer scored by the judge has its test, the judge's mean score, and the earlier score, nan if it has none.
     `issues` counts readings by issue and by whether each of the two names it.
     """
 
-    by_test: dict[str, Counter[tuple[float, float]]] = field(default_factory=lambda: defaultdict(Counter))
-    only_now: dict[str, Counter[float]] = field(default_factory=lambda: defaultdict(Counter))
+    tests: list[str] = field(default_factory=list)
+    now: list[float] = field(default_factory=list)
+    then: list[float] = field(default_factory=list)
     issues: dict[str, Counter[tuple[bool, bool]]] = field(default_factory=lambda: defaultdict(Counter))
     readings: int = 0
     equal: int = 0
@@ -43,15 +45,14 @@ class Compared:
     failed_then: int = 0
     failed_now: int = 0
 
-    def add(self, test: str, now: Sequence[float], then: float) -> None:
-        """Add an answer that both have scored; `now` holds one score per reading."""
-        self.by_test[test][round(fmean(now), _DECIMALS), then] += 1
-        self.readings += len(now)
-        self.equal += sum(abs(mark - then) < 10**-_DECIMALS for mark in now)
-
-    def add_alone(self, test: str, now: Sequence[float]) -> None:
-        """Add an answer that only the judge has scored."""
-        self.only_now[test][round(fmean(now), _DECIMALS)] += 1
+    def add(self, test: str, now: Sequence[float], then: float | None) -> None:
+        """Add an answer that the judge has scored; `now` holds one score per reading."""
+        self.tests.append(test)
+        self.now.append(round(fmean(now), _DECIMALS))
+        self.then.append(np.nan if then is None else then)
+        if then is not None:
+            self.readings += len(now)
+            self.equal += sum(abs(mark - then) < 10**-_DECIMALS for mark in now)
 
     def add_issues(self, letters: Iterable[str], now: Iterable[str], then: Iterable[str]) -> None:
         """Add the issues that both name in one reading of an answer."""
@@ -59,81 +60,62 @@ class Compared:
         for letter in letters:
             self.issues[letter][letter in by_judge, letter in by_earlier] += 1
 
-    def differences(self) -> list[float]:
-        """Return the mean difference, now minus then, of each test."""
-        return [_mean(scores, lambda pair: pair[0] - pair[1]) for scores in self.by_test.values()]
-
-
-def _mean(scores: Counter[tuple[float, float]], of: Callable[[tuple[float, float]], float]) -> float:
-    return fsum(count * of(pair) for pair, count in scores.items()) / scores.total()
+    def both(self) -> tuple[NDArray[np.str_], _Array]:
+        """Return tests and scores, now and then, of the answers that both have scored."""
+        scores = np.array([self.now, self.then]).T
+        known = ~np.isnan(scores).any(axis=1)
+        return np.array(self.tests, dtype=np.str_)[known], scores[known]
 
 
 def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Shift]:
     """Yield a judge's shift in every dimension, then, of several dimensions, overall with equal weights."""
-    estimates, means = [], []
+    estimates, rows = [], []
     for dimension, cell in found.items():
-        now = [_mean(scores, lambda pair: pair[0]) for scores in cell.by_test.values()]
-        then = [_mean(scores, lambda pair: pair[1]) for scores in cell.by_test.values()]
-        differences = cell.differences()
-        estimates.append(interval(differences, range(len(differences)), -1.0, 1.0) if differences else None)
-        means.append((fmean(now), fmean(then)) if now else None)
-        yield _shift(judge, rater, dimension, estimates[-1], means[-1], [cell])
-    if len(found) > 1:
-        known = [pair for pair in means if pair is not None]
-        both = (fmean(n for n, _ in known), fmean(t for _, t in known)) if len(known) == len(means) else None
-        yield _shift(judge, rater, OVERALL, combined(estimates), both, list(found.values()))
-
-
-def _shift(
-    judge: str,
-    rater: str,
-    dimension: str,
-    shift: Interval | None,
-    means: tuple[float, float] | None,
-    cells: Sequence[Compared],
-) -> Shift:
-    readings = sum(cell.readings for cell in cells)
-    difference, low, high = ends(shift)
-    return Shift(
-        judge=judge,
-        rater=rater,
-        dimension=dimension,
-        tests=sum(len(cell.by_test) for cell in cells),
-        answers=sum(scores.total() for cell in cells for scores in cell.by_test.values()),
-        now=means[0] if means else None,
-        then=means[1] if means else None,
-        difference=difference,
-        low=low,
-        high=high,
-        readings=readings,
-        equal=sum(cell.equal for cell in cells) / readings if readings else None,
-        no_answer=sum(cell.no_answer for cell in cells),
-        failed_then=sum(cell.failed_then for cell in cells),
-        failed_now=sum(cell.failed_now for cell in cells),
-    )
-
-
-def issue_shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[IssueShift]:
-    """Yield the kappa of every issue of every dimension."""
-    for dimension, cell in found.items():
-        for issue, counts in cell.issues.items():
-            yield IssueShift(
+        tests, scores = cell.both()
+        names, at = np.unique(tests, return_inverse=True)
+        now, then = (np.bincount(at, side) / np.bincount(at) for side in scores.T)
+        is_known = len(names) > 0
+        estimates.append(interval((now - then).tolist(), range(len(names)), -1.0, 1.0) if is_known else None)
+        difference, low, high = ends(estimates[-1])
+        rows.append(
+            Shift(
                 judge=judge,
                 rater=rater,
                 dimension=dimension,
-                issue=issue,
-                readings=counts.total(),
-                now=counts[True, True] + counts[True, False],
-                then=counts[True, True] + counts[False, True],
-                kappa=kappa(counts),
+                tests=len(names),
+                answers=len(tests),
+                now=float(now.mean()) if is_known else None,
+                then=float(then.mean()) if is_known else None,
+                difference=difference,
+                low=low,
+                high=high,
+                readings=cell.readings,
+                equal=cell.equal / cell.readings if cell.readings else None,
+                no_answer=cell.no_answer,
+                failed_then=cell.failed_then,
+                failed_now=cell.failed_now,
             )
+        )
+    yield from rows
+    if len(rows) > 1:
+        difference, low, high = ends(combined(estimates))
+        means = [(row.now, row.then) for row in rows if row.now is not None and row.then is not None]
+        now_, then_ = (fmean(side) for side in zip(*means, strict=True)) if len(means) == len(rows) else (None, None)
+        counts = {name: sum(getattr(row, name) for row in rows) for name in _COUNTS}
+        equal = sum(cell.equal for cell in found.values()) / counts["readings"] if counts["readings"] else None
+        whole = replace(rows[0], dimension=OVERALL, now=now_, then=then_, equal=equal, **counts)
+        yield replace(whole, difference=difference, low=low, high=high)
 
 
-def kappa(counts: Mapping[tuple[bool, bool], int]) -> float | None:
-    """Return Cohen's kappa of a 2 x 2 table; None where chance alone agrees perfectly."""
-    a, b, c, d = (counts.get(key, 0) for key in ((True, True), (True, False), (False, True), (False, False)))
-    by_chance = (a + b) * (b + d) + (a + c) * (c + d)
-    return 2 * (a * d - b * c) / by_chance if by_chance else None
+def issue_shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[IssueShift]:
+    """Yield the kappa of every issue of every dimension; None where chance alone agrees perfectly."""
+    for dimension, cell in found.items():
+        for issue, counts in cell.issues.items():
+            both = counts[True, True]
+            sums = counts.total(), both, both + counts[True, False], both + counts[False, True]
+            (value,) = kappa(np.array([sums], dtype=np.float64))
+            known = None if np.isnan(value) else float(value)
+            yield IssueShift(judge, rater, dimension, issue, counts.total(), *sums[2:], known)
 
 
 def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int = _DRAWS) -> Iterator[ScoreMap]:
@@ -142,12 +124,10 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     There is one map over all dimensions, in which each answer counts once. Intervals come from a bootstrap over the
     tests of each dimension that refits the map; a single test has none.
     """
-    pairs = [pair for cell in found.values() for scores in cell.by_test.values() for pair in scores]
-    if not pairs:
+    if not any(len(cell.both()[0]) for cell in found.values()):
         return
-    alone = (score for cell in found.values() for scores in cell.only_now.values() for score in scores)
-    levels = np.array(sorted({*(now for now, _ in pairs), *alone}))
-    tallies = [_tally(cell, levels) for cell in found.values() if cell.by_test or cell.only_now]
+    levels = np.unique(np.concatenate([cell.now for cell in found.values()]))
+    tallies = [_tally(cell, levels) for cell in found.values() if cell.tests]
     total = np.sum([each.sum(axis=0) for each in tallies], axis=0)
     mapped, mean = _mapped(levels, total)
     intervals: list[tuple[float | None, float | None]] = [(None, None)] * (len(levels) + 1)
@@ -160,14 +140,11 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
 
 def _tally(cell: Compared, levels: _Array) -> _Array:
     """Count by test and level of the judge: answers with both scores, sum of the earlier ones, answers scored now."""
-    tests = sorted({*cell.by_test, *cell.only_now})
-    place = {float(level): number for number, level in enumerate(levels)}
-    tally = np.zeros((len(tests), 3, len(levels)))
-    for row, test in zip(tally, tests, strict=True):
-        for (now, then), count in cell.by_test.get(test, Counter()).items():
-            row[:, place[now]] += (count, count * then, count)
-        for now, count in cell.only_now.get(test, Counter()).items():
-            row[2, place[now]] += count
+    names, tests = np.unique(cell.tests, return_inverse=True)
+    tally = np.zeros((len(names), 3, len(levels)))
+    then, places = np.array(cell.then), np.searchsorted(levels, cell.now)
+    for column, values in enumerate((~np.isnan(then), np.nan_to_num(then), np.ones(len(then)))):
+        np.add.at(tally[:, column], (tests, places), values)
     return tally
 
 

@@ -63,11 +63,6 @@ class Flips:
         return float(min(1.0, max(_MIN_P, tails)))
 
 
-def p_value(sums: _Array) -> float:
-    """Return the probability of a total at least as far from 0 if each sum has either sign."""
-    return p_of_mean([sums], [1])
-
-
 def p_of_mean(sums: Sequence[_Array], tests: Sequence[int]) -> float:
     """Return the p-value of the unweighted mean of several parts' means, given sums by call and numbers of tests."""
     lattice = _on_lattice(sums, tests)

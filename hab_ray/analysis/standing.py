@@ -13,23 +13,12 @@ UNDECLARED = "Exploratory: no analysis was declared beforehand (`analysis:` in t
 
 
 @dataclass(frozen=True)
-class Change:
-    """A change of the declared analysis: digests before and after ("" = none), and the results that existed by then."""
-
-    at: str
-    what: str
-    before: str
-    after: str
-    existing: str
-
-
-@dataclass(frozen=True)
 class PreregistrationStatus:
-    """A summary for readers, and what is declared by label; empty if nothing is."""
+    """A summary for readers, what is declared by label (empty if nothing is), and later declarations."""
 
     summary: str
     declared: Mapping[str, str]
-    changes: tuple[Change, ...]
+    changes: tuple[Declaration, ...]
 
 
 def plan_of(record: Record) -> AnalysisPlan | None:
@@ -49,8 +38,7 @@ def standing_of(record: Record) -> PreregistrationStatus:
         return PreregistrationStatus(UNDECLARED, {}, ())
     plan = declarations[-1].plan
     declared = dict(_labelled(plan, declarations[-1])) if plan else {}
-    changes = tuple(_change(made) for made in declarations[1:])
-    return PreregistrationStatus(" ".join(_sentences(record, declarations)), declared, changes)
+    return PreregistrationStatus(" ".join(_sentences(record, declarations)), declared, declarations[1:])
 
 
 def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterator[str]:
@@ -74,11 +62,6 @@ def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterato
         yield f"It was changed {times} since, most recently when {last.existing} existed."
     if last.plan is not None:
         yield "What was declared is shown first; all else is exploratory."
-
-
-def _change(made: Declaration) -> Change:
-    what = ", ".join(made.changed) or "declared again as it was"
-    return Change(_minute(made.at), what, made.replaces or "", made.sha256 or "", str(made.existing))
 
 
 def _labelled(plan: AnalysisPlan, newest: Declaration) -> Iterator[tuple[str, str]]:

@@ -68,12 +68,6 @@ class Summary:
         return {(each.subject, each.dimension, each.judge): each for each in self.marks[self.settings.truncated]}
 
     @cached_property
-    def given(self) -> Mapping[tuple[str, str, str], NDArray[np.float64]]:
-        """The same as arrays, tests x samples; nan without a mark."""
-        shape = -1, self.settings.samples
-        return {cell: np.array(each.by_test, dtype=np.float64).reshape(shape) for cell, each in self.cells.items()}
-
-    @cached_property
     def answers(self) -> Mapping[tuple[str, str], AnswerTexts]:
         """The lengths and refusals of the answers, by subject and dimension."""
         return read_answers(self.run, self.settings)

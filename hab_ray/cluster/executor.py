@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from hab_ray.cluster.nodes import alive_nodes, require_folders, require_keys
 from hab_ray.cluster.session import as_our_error, check_servers, ray_session
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.executors.budget import BudgetSetup
-from hab_ray.executors.online import OnlineSetup, account_setup
+from hab_ray.executors.online import RunSetup, account_setup
 from hab_ray.executors.protocol import (
     Channel,
     Compute,
@@ -48,7 +48,7 @@ class _Session:
 class RayExecutor:
     """The online executor of a run on Ray, and its workers once Ray is started."""
 
-    def __init__(self, setup: OnlineSetup, wake: Callable[[], None]) -> None:
+    def __init__(self, setup: RunSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
         self._stack = ExitStack()
         self._session: _Session | None = None
@@ -167,7 +167,7 @@ class RayExecutor:
         return session.pools[provider]
 
 
-def _check_nodes(setup: OnlineSetup, providers: Sequence[str]) -> None:
+def _check_nodes(setup: RunSetup, providers: Sequence[str]) -> None:
     """Refuse, before anything is sent, nodes that cannot access the run's folders or lack its providers' keys."""
     site, nodes = setup.site, alive_nodes()
     require_folders(nodes, {"run": site.work.run_path, "store": site.store}, site.work.sweep.shared_filesystem)

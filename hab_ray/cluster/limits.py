@@ -18,10 +18,10 @@ import ray
 from ray.exceptions import RayError
 
 from hab_ray.catalog.models import Limits
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
 from hab_ray.engine.limits.shared import LOST_AFTER_S, Enrolment, SharedLimiter
-from hab_ray.executors.budget import BudgetSetup
 from hab_ray.storage.lease.watches import RenewalAge
 
 NAMESPACE = "hab_ray-limits"

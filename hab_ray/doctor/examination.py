@@ -22,9 +22,8 @@ from hab_ray.doctor.questions import Question, without_messages
 from hab_ray.doctor.tap import Tap
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.billing import billing_notes
 from hab_ray.engine.budget.protocol import BudgetService
-from hab_ray.engine.jobs import Counters, Job, stream
+from hab_ray.engine.jobs import Counters, Job, billing_notes, stream
 from hab_ray.engine.ledger import Batch, Ledger, Phase
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.opening import AccountSetup, open_engine
@@ -75,7 +74,7 @@ class Examined:
         self.calls += counters.calls
         self.cost_nanousd += counters.cost_nanousd
         self.lost_nanousd += counters.lost_nanousd
-        self.bills += billing_notes([counters.billing])
+        self.bills += billing_notes([counters])
 
 
 @dataclass(frozen=True)

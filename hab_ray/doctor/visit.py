@@ -11,8 +11,9 @@ from hab_ray.doctor.comparison import Recording
 from hab_ray.doctor.examination import Examination, Visit
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
-from hab_ray.executors.api_versions import asked_at, endpoint, unsure
+from hab_ray.executors.api_versions import endpoint, unsure
 from hab_ray.providers.google import DEFAULT_VERSION, PROTOCOL
+from hab_ray.providers.google.version_question import taken_version
 from hab_ray.rehearse.staging import account
 from hab_ray.stopping import Stop
 from hab_ray.storage.registry import new_run_id
@@ -24,12 +25,12 @@ async def detect_api_versions(work: Work) -> tuple[Mapping[str, str], Sequence[E
     """Return the API versions that are not the default by provider, and the recorded exchanges."""
     versions: dict[str, str] = {}
     async with tapping() as tap:
-        for unknown in unsure(work):
-            real = endpoint(unknown)
-            url = tap.address(f"API version of {unknown.provider}", account(unknown.provider, PROTOCOL), real)
-            version = await asked_at(unknown, replace(real, url=url))
+        for provider, wire in unsure(work).items():
+            real = endpoint(provider, work.catalog.providers[provider])
+            url = tap.address(f"API version of {provider}", account(provider, PROTOCOL), real)
+            version = await taken_version(replace(real, url=url), wire)
             if version not in (None, DEFAULT_VERSION):
-                versions[unknown.provider] = str(version)
+                versions[provider] = str(version)
         return versions, tap.exchanges
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import astuple, dataclass, field, fields, replace
 from enum import StrEnum
 from operator import add
 from typing import Any
 
-from hab_ray.calls import Call
-from hab_ray.engine.billing import Billing
+from hab_ray.calls import Answer, Call
+from hab_ray.catalog.prices import NANO, Price
 from hab_ray.engine.limits.protocol import Outage
 
 
@@ -56,6 +56,8 @@ class Traffic:
     """Totals of one model: calls and batch rows sent, requests refused as too fast, tokens and cost of answers.
 
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
+    `stated` answers came with the vendor's price; the sum of these prices is `vendors_nanousd`, that of our own prices
+    for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow.
     """
 
     sent: int = 0
@@ -67,9 +69,23 @@ class Traffic:
     queued_s: float = 0.0
     answered: int = 0
     waited_s: float = 0.0
+    stated: int = 0
+    vendors_nanousd: int = 0
+    ours_nanousd: int = 0
+    beyond: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
         return Traffic(*map(add, astuple(self), astuple(other)))
+
+    def cost(self, answer: Answer, price: Price, bound: int) -> int:
+        """Return the cost of an answer in nano-dollars: stated by the vendor, else by usage, else its `bound`."""
+        ours = price.cost(answer.usage) if answer.bill_known else bound
+        if answer.stated_nanousd is None:
+            return ours
+        self.stated += 1
+        self.vendors_nanousd += answer.stated_nanousd
+        self.ours_nanousd += ours
+        return answer.stated_nanousd
 
 
 @dataclass
@@ -80,7 +96,7 @@ class Counters:
     have cost. Of the run's budget, `spent_nanousd` is spent and `reserved_nanousd` reserved for calls and batches in
     flight; `waits_for_nanousd` is the smallest reservation waiting for money, 0 if none is. `cut` counts requests cut
     off unanswered when the run was stopped, by model; `cut_nanousd`, part of `lost_nanousd`, is the most that they may
-    have cost. `billing` compares the vendor's bills with our prices. `traffic` is by model.
+    have cost. `traffic` is by model.
     """
 
     finished: Counter[int] = field(default_factory=Counter)
@@ -96,7 +112,6 @@ class Counters:
     waits_for_nanousd: int = 0
     stops: dict[str, str] = field(default_factory=dict)
     outage: Outage | None = None
-    billing: Billing = field(default_factory=Billing)
     cut: Counter[str] = field(default_factory=Counter)
     cut_nanousd: int = 0
     traffic: defaultdict[str, Traffic] = field(default_factory=lambda: defaultdict(Traffic))
@@ -135,3 +150,22 @@ class Counters:
 def smallest_wait(engines: Iterable[Counters]) -> int:
     """Return the smallest reservation waiting for money, in nano-dollars; 0 if none is."""
     return min((counted.waits_for_nanousd for counted in engines if counted.waits_for_nanousd), default=0)
+
+
+def billing_notes(engines: Iterable[Counters]) -> Iterator[str]:
+    """Yield one note for each model billed differently from our prices, and one for each with too long answers."""
+    total: defaultdict[str, Traffic] = defaultdict(Traffic)
+    for engine in engines:
+        for model, more in engine.traffic.items():
+            total[model] += more
+    for model, sums in sorted(total.items()):
+        if abs(sums.vendors_nanousd - sums.ours_nanousd) > sums.stated:  # each side rounds to the nano-dollar
+            yield (
+                f"{model}: the vendor states ${sums.vendors_nanousd / NANO:.6g} for {sums.stated} calls, our prices "
+                f"give ${sums.ours_nanousd / NANO:.6g}; the vendor's figure is booked: correct the model's price"
+            )
+        if sums.beyond:
+            yield (
+                f"{model}: {sums.beyond} answers report more tokens than their requests allow; they are booked as "
+                "reported: check the vendor's bill, thinking_reserve and max_tokens"
+            )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, folder_name
 from hab_ray.errors import ConfigError
@@ -18,25 +18,15 @@ from hab_ray.work import Work
 WITHIN_S = 10.0
 
 
-@dataclass(frozen=True)
-class Unsure:
-    """A provider without a configured API version, and the wire name of a model for asking it."""
-
-    provider: str
-    entry: ProviderEntry
-    wire: str
-
-
-def unsure(work: Work) -> Iterator[Unsure]:
-    """Yield the Gemini endpoints of a sweep without a configured version."""
-    found: dict[str, Unsure] = {}
-    for model in work.models.values():
-        name = model.entry.provider
-        entry = work.catalog.providers[name]
-        is_asked = model.entry.purpose is Purpose.CHAT and model.entry.api_version is None and entry.url
-        if is_asked and is_unsure(entry):
-            found.setdefault(name, Unsure(name, entry, model.entry.wire))
-    yield from found.values()
+def unsure(work: Work) -> dict[str, str]:
+    """Return the Gemini providers of a sweep without a configured version, with the wire name of a model to ask for."""
+    found: dict[str, str] = {}
+    for entry in (model.entry for model in work.models.values()):
+        provider = work.catalog.providers[entry.provider]
+        is_asked = entry.purpose is Purpose.CHAT and entry.api_version is None and provider.url
+        if is_asked and is_unsure(provider):
+            found.setdefault(entry.provider, entry.wire)
+    return found
 
 
 def is_gemini(entry: ProviderEntry) -> bool:
@@ -80,28 +70,23 @@ async def with_api_versions(work: Work, folder: Folder) -> Work:
     Endpoints without a version in the store are asked. If that fails, the default is used and the endpoint is asked
     again next time.
     """
+    from hab_ray.providers.google.version_question import taken_version
+
     versions: dict[str, str] = {}
-    for one in unsure(work):
-        version = remembered(folder, one.provider, one.entry)
+    for provider, wire in unsure(work).items():
+        entry = work.catalog.providers[provider]
+        version = remembered(folder, provider, entry)
         if version is None:
-            version = await asked_at(one, endpoint(one))
+            version = await taken_version(endpoint(provider, entry), wire)
             if version is not None:
-                kept = {"url": one.entry.url, "version": version}
-                folder.put(_file(one.provider), json.dumps(kept).encode())
-        versions[one.provider] = version or DEFAULT_VERSION
+                folder.put(_file(provider), json.dumps({"url": entry.url, "version": version}).encode())
+        versions[provider] = version or DEFAULT_VERSION
     return under(work, versions)
 
 
-async def asked_at(one: Unsure, place: Endpoint) -> str | None:
-    """Ask an endpoint, at `place`, for the version that it accepts; None if it cannot be determined."""
-    from hab_ray.providers.google.version_question import taken_version
-
-    return await taken_version(place, one.wire)
-
-
-def endpoint(one: Unsure) -> Endpoint:
+def endpoint(provider: str, entry: ProviderEntry) -> Endpoint:
     """Return the endpoint to ask, with a timeout of `WITHIN_S` at most."""
-    found = endpoint_of(one.provider, one.entry, one.entry.url or "")
+    found = endpoint_of(provider, entry, entry.url or "")
     return replace(found, timeout_s=min(found.timeout_s, WITHIN_S))
 
 

@@ -14,11 +14,11 @@ from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
-from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
 from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
+from hab_ray.executors.online import RunSetup
 from hab_ray.executors.pending import population, sampled
 from hab_ray.executors.protocol import (
     Channel,
@@ -30,12 +30,10 @@ from hab_ray.executors.protocol import (
     Spool,
     SpoolsRead,
 )
-from hab_ray.executors.settling import WorkerContext
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.watches import Watch
 from hab_ray.storage.replies.store import StoreWriter
 
 
@@ -43,21 +41,16 @@ from hab_ray.storage.replies.store import StoreWriter
 class BatchSetup:
     """Settings of a run's batches.
 
-    - `watch` is that of the lease. `epochs` are all epochs of this run, including the current one.
-    - `url` returns a provider's URL; `may_send` raises Interrupted once the user stops the run.
+    - `epochs` are all epochs of this run, including the current one.
     - A run that `is_detached` ends once its batches are submitted.
     - With a `risk`, calls are in random order, and the cost of the first ones gives an upper bound for reserving money
       for the others, which they exceed with at most this probability. With None, calls reserve the most that they can
       cost. Populations that begin in this process may use this `part` of the risk.
     """
 
-    site: WorkerContext
-    watch: Watch
+    run: RunSetup
     epochs: frozenset[int]
     deadline: datetime | None
-    url: Callable[[str], str]
-    budget: BudgetService
-    may_send: Callable[[], None]
     is_detached: bool
     risk: float | None = None
     part: float = 1.0
@@ -67,7 +60,7 @@ class BatchExecutor:
     """All batches of a run. A provider's engine starts at its first dispatch, or if its ledger has an open batch."""
 
     def __init__(self, setup: BatchSetup, wake: Callable[[], None]) -> None:
-        self._setup, self._wake = setup, wake
+        self._setup, self._site, self._wake = setup, setup.run.site, wake
         self._opened: BatchEngines | None = None
         self._counters: dict[str, BatchCounters] = {}
         self._submitting: dict[int, list[Future[None]]] = {}
@@ -87,8 +80,8 @@ class BatchExecutor:
             ledger.keep_closed()
 
     def _ledgers(self) -> list[Ledger]:
-        folder = open_folder(self._setup.site.store)
-        return [Ledger(folder, name) for name in {m.entry.provider for m in self._setup.site.work.models.values()}]
+        folder = open_folder(self._site.store)
+        return [Ledger(folder, name) for name in {m.entry.provider for m in self._site.work.models.values()}]
 
     def start(self, dispatch: Dispatch) -> Channel:
         engines = self._open(dispatch.provider)
@@ -107,7 +100,7 @@ class BatchExecutor:
         which allows for any number of populations.
         """
         setup, spools = self._setup, dispatch.spools
-        work, pending = setup.site.work, setup.site.pending
+        work, pending = self._site.work, self._site.pending
         if setup.risk is None:
             yield pending.jobs(spools), None
             return
@@ -129,7 +122,7 @@ class BatchExecutor:
         engines = self._opened
         if engines is None or spool.provider not in engines.providers:
             return False
-        return engines.holds(spool.provider, self._setup.site.pending.keys(spool))
+        return engines.holds(spool.provider, self._site.pending.keys(spool))
 
     @property
     def is_parked(self) -> bool:
@@ -187,32 +180,32 @@ class BatchExecutor:
     def _open(self, provider: str) -> BatchEngines:
         self._opened = self._opened or BatchEngines()
         if provider not in self._opened.providers:
-            entry = self._setup.site.work.catalog.providers[provider]
-            endpoint = endpoint_of(provider, entry, self._setup.url(provider))
+            entry = self._site.work.catalog.providers[provider]
+            endpoint = endpoint_of(provider, entry, self._setup.run.url(provider))
             self._opened.open(provider, lambda: self._engine(endpoint, entry.batches))
         return self._opened
 
     def _engine(self, endpoint: Endpoint, policy: BatchPolicy) -> BatchEngine:
-        setup, work, provider = self._setup, self._setup.site.work, endpoint.name
-        folder, epoch = open_folder(setup.site.store), setup.site.pending.epoch
+        setup, site, provider = self._setup, self._site, endpoint.name
+        folder, epoch, watch = open_folder(site.store), site.pending.epoch, setup.run.lease.watch()
 
         def guard() -> None:
-            setup.may_send()
-            setup.watch.check()
+            setup.run.stop.check()
+            watch.check()
 
         return BatchEngine(
             provider=connect(endpoint),
             api=connect_batch(endpoint),
-            models=work.models_of(provider),
+            models=site.work.models_of(provider),
             ledger=Ledger(folder, provider),
-            store=setup.site.open_store(),
+            store=site.open_store(),
             writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),
             policy=policy,
             context=EngineContext(
                 epoch=epoch,
                 guard=guard,
-                budget=setup.budget,
-                run=work.run_name,
+                budget=setup.run.budget,
+                run=site.work.run_name,
                 epochs=setup.epochs,
                 deadline=setup.deadline,
                 keeps_refusals=setup.is_detached,

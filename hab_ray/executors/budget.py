@@ -3,34 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
-from hab_ray.engine.budget.marks import open_budget
+from hab_ray.engine.budget.budget import LocalBudget, unlimited
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService
-from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.watches import RemoteWatch, Watch
-
-
-@dataclass(frozen=True)
-class BudgetSetup:
-    """The initial state of a run's budget: its limit in nano-dollars, and what earlier processes left.
-
-    `watch` is for a budget that another process keeps.
-    """
-
-    limit: int
-    opening: OpeningBalance
-    store: Location
-    epoch: int
-    watch: RemoteWatch
-
-    def open(self, watch: Watch) -> Budget:
-        """Open the budget, restoring the mark of an earlier keeper of this epoch from the store."""
-        return open_budget(self.limit, self.opening, open_folder(self.store), self.epoch, watch, time.monotonic)
+from hab_ray.storage.lease.watches import Watch
 
 
 class MovableBudget:

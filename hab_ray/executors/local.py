@@ -14,7 +14,7 @@ from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
 from hab_ray.executors.flow import DependentCalls
-from hab_ray.executors.online import OnlineSetup, account_name, account_setup
+from hab_ray.executors.online import RunSetup, account_name, account_setup
 from hab_ray.executors.protocol import (
     Channel,
     ChannelEnded,
@@ -56,7 +56,7 @@ class _Account:
 class LocalExecutor:
     """The online executor in the driver's process. An engine opens at its provider's first dispatch."""
 
-    def __init__(self, setup: OnlineSetup, wake: Callable[[], None]) -> None:
+    def __init__(self, setup: RunSetup, wake: Callable[[], None]) -> None:
         self._setup, self._wake = setup, wake
         self._accounts: dict[str, _Account] = {}
         self._under_way: dict[int, Future[None]] = {}

@@ -1,4 +1,4 @@
-"""The setup shared by all online executors."""
+"""The setup of a run's executors, and what the online ones have in common."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from hab_ray.storage.lease.lease import Lease
 
 
 @dataclass(frozen=True)
-class OnlineSetup:
-    """Settings of a run for its online executor.
+class RunSetup:
+    """Settings of a run for its executors.
 
     `url` returns a provider's URL; `needed` returns the providers whose connections should open at the start. No call
     is sent before `not_before` (Unix time): after a crash, workers of the dead driver may keep sending for seconds.
@@ -42,7 +42,7 @@ class OnlineExecutor(Executor, Protocol):
         """The started executor's own workers; None if shards are settled and computed in this process."""
 
 
-def account_setup(setup: OnlineSetup, provider: str) -> AccountSetup:
+def account_setup(setup: RunSetup, provider: str) -> AccountSetup:
     """Return the engine setup for one of the run's providers."""
     site = setup.site
     return AccountSetup(
@@ -62,4 +62,4 @@ def account_name(provider: str, url: str, key_env: str | None) -> str:
     return f"{folder_name(provider)}-{place}"
 
 
-OnlineFactory = Callable[[OnlineSetup, Callable[[], None]], OnlineExecutor]
+OnlineFactory = Callable[[RunSetup, Callable[[], None]], OnlineExecutor]

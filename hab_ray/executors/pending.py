@@ -125,7 +125,7 @@ class Pending:
         ]
         table = pa.table(columns, schema=SCHEMA)
         if any(places):
-            longest = _longest_line(texts)
+            longest = _longest_line(texts, pc.binary_length(table.column(CALL)).to_pylist())
             spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
             table = table.sort_by(RANK)
         sink = pa.BufferOutputStream()
@@ -189,11 +189,14 @@ def population(pending: Pending, spools: Sequence[Spool]) -> Population:
     return Population(sorted(places, key=places.__getitem__), longest, cap)
 
 
-def _longest_line(texts: Sequence[str]) -> int:
-    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII."""
+def _longest_line(texts: Sequence[str], sizes: Sequence[int]) -> int:
+    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII.
+
+    `sizes` are the texts' lengths in UTF-8.
+    """
     longest = 0
-    for text in texts:
-        if len(text) + 6 * (len(text.encode()) - len(text)) > longest:  # no fewer bytes than escapes
+    for text, size in zip(texts, sizes, strict=True):
+        if len(text) + 6 * (size - len(text)) > longest:  # no fewer bytes than escapes
             longest = max(longest, len(text) + 6 * _escapes(text))
     return LINE_BYTES + longest
 

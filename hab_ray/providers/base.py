@@ -63,22 +63,18 @@ class Wire:
     @property
     def sha256(self) -> str:
         """The hash of the body, stored in the reply to detect changes of the code that builds it."""
-        return self._size_and_sha256[1]
-
-    @property
-    def utf8_bytes(self) -> int:
-        """The length of the body as compact UTF-8 JSON: an upper bound of its tokens."""
-        return self._size_and_sha256[0]
+        return sha256(self._escaped).hexdigest()
 
     @cached_property
-    def _size_and_sha256(self) -> tuple[int, str]:
-        """The hash is of JSON with non-ASCII characters escaped; an ASCII body is serialised only once for both."""
-        text = json.dumps(self.body, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-        encoded = text.encode("utf-8", "replace")
-        if text.isascii() and "\x7f" not in text:
-            return len(encoded), sha256(encoded).hexdigest()
-        escaped = json.dumps(self.body, sort_keys=True, separators=(",", ":"))
-        return len(encoded), sha256(escaped.encode()).hexdigest()
+    def utf8_bytes(self) -> int:
+        """The length of the body as compact UTF-8 JSON: an upper bound of its tokens."""
+        if b"\\u" not in self._escaped:
+            return len(self._escaped)
+        return len(json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+
+    @cached_property
+    def _escaped(self) -> bytes:
+        return json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, slots=True)

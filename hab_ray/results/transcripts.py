@@ -113,16 +113,19 @@ def _verdict_lines(verdict: Verdict, words: Mapping[str, str]) -> Iterator[str]:
 def read_transcripts(
     views: Views, dimension: str, asked: Asked, test_ids: Sequence[str] | None
 ) -> Iterator[Transcript]:
-    """Return the transcripts of a dimension's tests, or of those in `test_ids`."""
+    """Yield the transcripts of a dimension's tests, or of those in `test_ids`."""
     rows_on = partial(_rows_on, views, test_ids)
-    existing = set(views.verdict_files())
+    existing, order = set(views.verdict_files()), {rater: at for at, rater in enumerate(asked.raters)}
+    answers = rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id")
+    by_answer = {(row.test_id, row.subject, row.sample): row for row in answers}
     files = [verdicts_file(rater, subject, dimension) for subject in asked.subjects for rater in asked.raters]
-    return _arranged(
-        rows_on(ChosenTest, [tests_file(dimension)], "id"),
-        rows_on(Response, [responses_file(subject, dimension) for subject in asked.subjects], "test_id"),
-        rows_on(Verdict, [file for file in files if file in existing], "test_id"),
-        asked,
-    )
+    verdicts = rows_on(Verdict, [file for file in files if file in existing], "test_id")
+    read: dict[tuple[str, str, int], list[Verdict]] = defaultdict(list)
+    for row in sorted((v for v in verdicts if v.judge in order), key=lambda v: (order[v.judge], v.replicate)):
+        read[row.test_id, row.subject, row.sample].append(row)
+    for test in rows_on(ChosenTest, [tests_file(dimension)], "id"):
+        keys = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
+        yield Transcript(test, tuple(Answer(*key[1:], by_answer.get(key), tuple(read.get(key, ()))) for key in keys))
 
 
 def _rows_on(
@@ -135,18 +138,3 @@ def _rows_on(
         table = views.read(row_type, [name])
         rows += from_table(row_type, table if wanted is None else table.filter(pc.is_in(table.column(column), wanted)))
     return rows
-
-
-def _arranged(
-    tests: Sequence[ChosenTest], responses: Sequence[Response], verdicts: Sequence[Verdict], asked: Asked
-) -> Iterator[Transcript]:
-    by_answer = {(row.test_id, row.subject, row.sample): row for row in responses}
-    order = {rater: at for at, rater in enumerate(asked.raters)}
-    read: dict[tuple[str, str, int], list[Verdict]] = defaultdict(list)
-    for row in sorted(
-        (row for row in verdicts if row.judge in order), key=lambda row: (order[row.judge], row.replicate)
-    ):
-        read[row.test_id, row.subject, row.sample].append(row)
-    for test in tests:
-        keys = [(test.id, subject, sample) for subject in asked.subjects for sample in range(asked.samples)]
-        yield Transcript(test, tuple(Answer(*key[1:], by_answer.get(key), tuple(read.get(key, ()))) for key in keys))

@@ -197,11 +197,12 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
 
 
 def with_bill(row: Asked, outcome: Outcome) -> Asked:
-    """Add a call's cost to its row, and for a reply also the model, tokens and seconds."""
+    """Add a call's key and cost to its row, and for a reply also the model, tokens and seconds."""
     if isinstance(outcome, Failure):
-        return replace(row, cost_nanousd=outcome.cost_nanousd)
+        return replace(row, reply_key=outcome.key, cost_nanousd=outcome.cost_nanousd)
     return replace(
         row,
+        reply_key=outcome.key,
         model_reported=outcome.model_reported,
         input_tokens=outcome.usage.input,
         output_tokens=outcome.usage.output,

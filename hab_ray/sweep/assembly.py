@@ -18,7 +18,7 @@ from hab_ray.config.sweep import spending_limit
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
-from hab_ray.executors.online import OnlineFactory, OnlineSetup
+from hab_ray.executors.online import OnlineFactory, RunSetup
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Service
 from hab_ray.executors.serving import Endpoints
@@ -78,40 +78,24 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     stack.callback(announcer.close)
     log = RunLog(str(work.sweep.run_folder), shards)
     reporter = Reporter(work, shards, counters, budget, announcer, _metrics(work, shards), log)
-    client, url = budget.client(), _urls(work, stop, stack)
     deadline = _deadline(work)
-    batches = BatchExecutor(
-        BatchSetup(
-            site=site,
-            watch=lease.watch(),
-            epochs=epochs,
-            deadline=deadline,
-            url=url,
-            budget=client,
-            may_send=stop.check,
-            is_detached=options.detach,
-            risk=risk,
-            part=nth_part(1.0, len(epochs)),
-        ),
-        wake.set,
+    setup = RunSetup(
+        site=site,
+        lease=lease,
+        budget=budget.client(),
+        stop=stop,
+        url=_urls(work, stop, stack),
+        needed=lambda: _providers_online(work, shards),
+        not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
+        verbose=options.verbose,
     )
+    part = nth_part(1.0, len(epochs))
+    batches = BatchExecutor(BatchSetup(setup, epochs, deadline, options.detach, risk, part), wake.set)
     executor = choose_executor(work, os.environ).executor
     if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
         folder.claim()
         work.run.folder.claim()
-    online = ONLINE[executor](
-        OnlineSetup(
-            site=site,
-            lease=lease,
-            budget=client,
-            stop=stop,
-            url=url,
-            needed=lambda: _providers_online(work, shards),
-            not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
-            verbose=options.verbose,
-        ),
-        wake.set,
-    )
+    online = ONLINE[executor](setup, wake.set)
     local = LocalWorkers(site, wake.set)
     services = (online, batches, local)
     wait = partial(_wait, wake)

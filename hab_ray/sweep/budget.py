@@ -9,8 +9,9 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.jobs import smallest_wait
-from hab_ray.executors.budget import BudgetSetup, MovableBudget
+from hab_ray.executors.budget import MovableBudget
 from hab_ray.location import Location
 from hab_ray.progress import BudgetStatus
 from hab_ray.storage.folder import Folder

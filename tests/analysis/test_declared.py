@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 from typing import Any
 
+import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, ttest_ind
 
@@ -41,7 +42,7 @@ def family(summary: Summary, name: str) -> list[DeclaredResult]:
 
 def marks(summary: Summary, subject: str, dimension: str, judge: str) -> list[float | None]:
     (found,) = (m for m in summary.marks["judge"] if (m.subject, m.dimension, m.judge) == (subject, dimension, judge))
-    return [test[0] for test in found.by_test]
+    return [None if np.isnan(mark) else float(mark) for (mark,) in found.by_test]
 
 
 def test_the_primary_outcome_is_the_mean_that_was_named(work: Work) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab_ray.analysis.agreement import Agreement
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
@@ -318,8 +317,26 @@ def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) ->
 def test_near_duplicates_share_most_runs_of_three_words() -> None:
     long = "one two three four five six seven eight nine ten eleven twelve"
     texts = [long, f"{long} more", "ten nine eight seven six five four three two one", long.upper(), "", "?"]
-    assert near_duplicates(texts) == [(0, 1), (0, 3), (1, 3)]
-    assert near_duplicates([]) == near_duplicates(["", ""]) == []
+    assert near_duplicates(texts) == {0: 1, 1: 0, 3: 0}
+    assert near_duplicates([]) == near_duplicates(["", ""]) == {}
+
+
+def test_near_duplicates_are_those_that_a_comparison_of_all_finds() -> None:
+    random, words = Random(7), [f"w{number}" for number in range(6)]
+
+    def runs(text: str) -> set[str]:
+        own = text.split()
+        return {" ".join(own[at : at + 3]) for at in range(max(1, len(own) - 2))} if own else set()
+
+    for _ in range(40):
+        texts = [" ".join(random.choices(words, k=random.randint(0, 12))) for _ in range(20)]
+        texts += [f"{random.choice(texts)} {random.choice(words)}" for _ in range(10)]
+        sets = [runs(text) for text in texts]
+        alike = [
+            [at for at, other in enumerate(sets) if at != own and 10 * len(one & other) >= 7 * len(one | other) > 0]
+            for own, one in enumerate(sets)
+        ]
+        assert near_duplicates(texts) == {own: others[0] for own, others in enumerate(alike) if others}
 
 
 MANY = settings(tests={"d_one": 30})
@@ -402,7 +419,7 @@ def in_calls(subject: str, spread: float, calls: int = 20) -> ItemScores:
     """A subject's marks of 25 tests of each call, the calls apart by an SD in logits."""
     random = Random(f"{subject} {calls}")
     levels = [1 / (1 + exp(1 - random.gauss(0, spread))) for _ in range(calls)]
-    marks = tuple((float(random.random() < level),) for level in levels for _ in range(25))
+    marks = np.array([[float(random.random() < level)] for level in levels for _ in range(25)])
     return ItemScores(subject, "d_one", PANEL, marks, 0, tuple(str(at // 25) for at in range(25 * calls)))
 
 
@@ -418,9 +435,9 @@ def test_calls_that_differ_much_are_named_where_they_are_few() -> None:
 
 def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
     """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
-    marks = tuple((0.0,) if at in (0, 1) else (1.0,) for at in range(30))
+    marks = np.array([[0.0] if at in (0, 1) else [1.0] for at in range(30)])
     rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
-    means = np.array([rare.test_means()], dtype=np.float64)
+    means = np.array([rare.test_means()])
     assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
     # The second of the two is in the first's call in 2 of 29 deals.
     assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)
@@ -446,12 +463,16 @@ def agreed(value: float, reliable: bool = True) -> Agreed:
     return Agreed("d_one", None, "a, b", "alpha", 60, None, value, None, None, reliable)
 
 
+def overall(alpha: float, low: float, high: float) -> Agreed:
+    return Agreed("overall", None, "a, b", "alpha", 60, None, alpha, low, high, True)
+
+
 def test_a_dimension_in_which_judges_agree_little_is_named_where_they_agree_else() -> None:
-    well, little = Agreement(0.7, 0.6, 0.8), Agreement(0.3, 0.2, 0.4)
-    (found,) = ambiguous_rubrics(well, [agreed(0.39)])
+    well, little = overall(0.7, 0.6, 0.8), overall(0.3, 0.2, 0.4)
+    (found,) = ambiguous_rubrics([well, agreed(0.39)])
     assert "d one (0.39)" in found.detail
-    for overall, rows in ((little, [agreed(0.39)]), (well, [agreed(0.4)]), (well, [agreed(0.1, reliable=False)])):
-        assert list(ambiguous_rubrics(overall, rows)) == []
+    for rows in ([little, agreed(0.39)], [well, agreed(0.4)], [well, agreed(0.1, reliable=False)]):
+        assert list(ambiguous_rubrics(rows)) == []
 
 
 def verdicts(judge: str, **counts: int) -> list[StatusCount]:
@@ -476,13 +497,13 @@ def test_a_judge_without_a_score_is_named_once_its_verdicts_have_ended() -> None
 
 @pytest.mark.parametrize(("low", "raised"), [(-0.1, True), (0.0, True), (0.01, False)])
 def test_agreement_by_chance_is_said_only_where_it_may_be(low: float, raised: bool) -> None:
-    assert bool(list(chance(Agreement(0.5, low, 0.6), []))) == raised
+    assert bool(list(chance([overall(0.5, low, 0.6)], []))) == raised
 
 
 def test_no_figure_is_minus_nought() -> None:
-    (found,) = chance(Agreement(0.2, -0.001, 0.4), [])
+    (found,) = chance([overall(0.2, -0.001, 0.4)], [])
     assert "95 % interval 0.00 to 0.40" in found.detail
-    assert not list(chance(None, []))
+    assert not list(chance([], []))
 
 
 def test_people_who_have_rated_are_not_asked_for_again(make_run: MakeRun) -> None:

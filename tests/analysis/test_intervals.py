@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.coverage import Design, measure
-from hab_ray.analysis.intervals import betting, combined, gaffke, interval, student
+from benchmarks.coverage import Design, betting, measure
+from hab_ray.analysis.intervals import combined, gaffke, interval, student
 
 
 @pytest.mark.parametrize(("n", "ones"), [(2, 1), (12, 0), (12, 12), (30, 29), (150, 68), (500, 499)])

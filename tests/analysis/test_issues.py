@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from hab_ray.analysis.marks import PANEL
-from hab_ray.analysis.signflips import p_of_mean, p_value
+from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.analysis.tables.issues import IssueRate, RatesBeside, issues
 from hab_ray.rows import State, Verdict
 from hab_ray.stages.views import verdicts_file
@@ -126,15 +126,15 @@ def test_sign_flips_are_those_of_every_sign(unit: int) -> None:
     random = np.random.default_rng(unit)
     for _ in range(4):
         sums = random.integers(-10, 11, 11) / unit
-        assert p_value(sums) == pytest.approx(counted([sums]), abs=1e-9)
-    assert p_value(np.zeros(5)) == 1.0 and p_value(np.ones(12)) == pytest.approx(2 / 4096, abs=1e-15)
-    assert 0 < p_value(np.ones(3000)) < 1e-15
+        assert p_of_mean([sums], [1]) == pytest.approx(counted([sums]), abs=1e-9)
+    assert p_of_mean([np.zeros(5)], [1]) == 1.0 and p_of_mean([np.ones(12)], [1]) == pytest.approx(2 / 4096, abs=1e-15)
+    assert 0 < p_of_mean([np.ones(3000)], [1]) < 1e-15
 
 
 def test_what_is_on_no_lattice_is_rounded_a_little() -> None:
     random = np.random.default_rng(3)
     sums = random.normal(size=12)
-    assert p_value(sums) == pytest.approx(counted([sums]), abs=3 / 2**11)
+    assert p_of_mean([sums], [1]) == pytest.approx(counted([sums]), abs=3 / 2**11)
     first, second = random.integers(-10, 11, 14) / 10, random.integers(-10, 11, 8) / np.pi
     found = p_of_mean([first, second], [14, 8])
     assert found == pytest.approx(counted([first / 14, second / 8]), abs=1e-3)

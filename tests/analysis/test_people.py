@@ -272,14 +272,12 @@ def test_a_sentence_says_no_more_than_the_intervals(among: Ends, beside: Ends, r
     )
 
 
-def test_the_page_folds_dimensions_below_the_overall_lines(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_marks_lines_with_few_answers(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     rated(work, {name: 0 for name in PEOPLE})
     shown = people.shown(summary_of(work))
     assert isinstance(shown, PeopleShown)
-    assert {row.dimension for row in shown.overall} == {"overall"} and shown.told.startswith(
-        ("Whether the", "The panel")
-    )
-    assert {row.dimension for row in shown.by_dimension} == set(DIMENSIONS)
+    assert {row.dimension for row in shown.lines} == {"overall", *DIMENSIONS}
+    assert shown.told.startswith(("Whether the", "The panel"))
     assert shown.has_marks, "28 answers in each dimension"
     for least in ("MIN_ANSWERS", "MIN_NAMED"):
         monkeypatch.setattr(f"hab_ray.analysis.tables.people.{least}", 0)

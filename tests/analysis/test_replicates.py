@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from hab_ray.analysis.tables.replicates import Replicate, repeated_readings, steadiness
+from hab_ray.analysis.marks import VerdictMark
+from hab_ray.analysis.tables.replicates import repeated_readings, steadiness
 
 
-def read(test: str, score: int | None, issues: str = "", sample: int = 0) -> Replicate:
+def read(test: str, score: int | None, issues: str = "", sample: int = 0) -> VerdictMark:
     state = "unreadable" if score is None else "ok"
-    return Replicate(test, sample, state, None if score is None else list(issues), score)
+    return VerdictMark(test, sample, "j", "model", state, score, None if score is None else list(issues))
 
 
 def test_agreement_is_on_the_letters_and_the_spread_within_answers() -> None:

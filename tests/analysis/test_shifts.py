@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 from math import sqrt
 
@@ -10,33 +9,13 @@ import numpy as np
 import pytest
 from sklearn.isotonic import IsotonicRegression
 
-from hab_ray.analysis.intervals import gaffke
-from hab_ray.analysis.shifts import Compared, issue_shifts, kappa, score_maps, shifts
+from hab_ray.analysis.intervals import gaffke, sums_by
+from hab_ray.analysis.shifts import Compared, issue_shifts, score_maps, shifts
 from hab_ray.rehearse.figures import Item, figures_of
 from hab_ray.rows import ScoreMap
 from tests.analysis.shifting import PLANTED, compared
 
 REPETITIONS = 200
-
-
-def table(a: int, b: int, c: int, d: int) -> Counter[tuple[bool, bool]]:
-    return Counter({(True, True): a, (True, False): b, (False, True): c, (False, False): d})
-
-
-@pytest.mark.parametrize(
-    "counts", [(20, 5, 10, 15), (0, 0, 1, 9), (7, 0, 0, 3), (0, 5, 5, 0), (1, 1, 1, 1), (118, 61, 2, 719)]
-)
-def test_kappa_is_that_of_exact_fractions(counts: tuple[int, int, int, int]) -> None:
-    a, b, c, d = map(Fraction, counts)
-    n = a + b + c + d
-    chance = ((a + b) * (a + c) + (c + d) * (b + d)) / n**2
-    exact = ((a + d) / n - chance) / (1 - chance)
-    assert kappa(table(*counts)) == float(exact)
-
-
-def test_kappa_is_not_defined_where_chance_agrees_wholly() -> None:
-    assert kappa(table(0, 0, 0, 12)) is None and kappa(table(12, 0, 0, 0)) is None and kappa(table(0, 0, 0, 0)) is None
-    assert kappa(table(0, 0, 3, 9)) == 0
 
 
 def test_issues_are_counted_by_reading() -> None:
@@ -46,6 +25,8 @@ def test_issues_are_counted_by_reading() -> None:
     (a, b) = issue_shifts("now", "then", {"d": cell})
     assert (a.issue, a.readings, a.now, a.then, a.kappa) == ("A", 2, 1, 1, 1.0)
     assert (b.issue, b.readings, b.now, b.then, b.kappa) == ("B", 2, 0, 1, 0.0)
+    cell.add_issues("C", (), ())
+    assert [*issue_shifts("now", "then", {"d": cell})][-1].kappa is None
 
 
 def test_differences_that_are_equal_have_an_interval_all_the_same() -> None:
@@ -105,7 +86,7 @@ def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers(
 
 def _by_answer(cell: Compared) -> bool:
     """Whether an interval covers it that takes answers for independent: the test must tell this one apart."""
-    each = [now - then for scores in cell.by_test.values() for (now, then) in scores.elements()]
+    each = np.subtract(cell.now, cell.then)
     reach = 1.96 * float(np.std(each, ddof=1)) / sqrt(len(each))
     return abs(float(np.mean(each)) - PLANTED) <= reach
 
@@ -131,8 +112,7 @@ def test_scores_are_mapped_onto_those_of_then_and_never_the_wrong_way_round() ->
 
 def test_the_map_is_that_of_scikit_learn() -> None:
     cell = compared(np.random.default_rng(3), tests=30, replicates=2)
-    pairs = [pair for scores in cell.by_test.values() for pair in scores.elements()]
-    fit = IsotonicRegression(out_of_bounds="clip").fit([now for now, _ in pairs], [then for _, then in pairs])
+    fit = IsotonicRegression(out_of_bounds="clip").fit(cell.now, cell.then)
     scores, _ = levels(cell)
     assert [one.mapped for one in scores] == pytest.approx(list(fit.predict([one.score for one in scores])))
     assert len(scores) > 10
@@ -143,8 +123,8 @@ def test_answers_that_were_not_scored_then_are_mapped_too() -> None:
     cell.add("one", [0.0], 0.2)
     cell.add("two", [1.0], 0.8)
     for _ in range(2):
-        cell.add_alone("three", [1.0])
-        cell.add_alone("three", [0.4, 0.6])
+        cell.add("three", [1.0], None)
+        cell.add("three", [0.4, 0.6], None)
     scores, mean = levels(cell)
     assert [(one.score, one.answers) for one in scores] == [(0.0, 1), (0.5, 2), (1.0, 3)]
     assert [one.mapped for one in scores] == pytest.approx([0.2, 0.5, 0.8])
@@ -156,10 +136,8 @@ def test_the_interval_of_a_mapped_mean_is_seeded_and_by_test() -> None:
     cell = compared(np.random.default_rng(2), tests=60)
     assert levels(cell) == levels(cell)
     _, mean = levels(cell, draws=400)
-    by_test = [np.mean([then for _, then in scores.elements()]) for scores in cell.by_test.values()]
-    sizes = [scores.total() for scores in cell.by_test.values()]
-    by_hand = np.average(by_test, weights=sizes)
-    residuals = np.array(sizes) * (np.array(by_test) - by_hand)
-    error = sqrt(float(residuals @ residuals)) / sum(sizes)
+    by_hand = np.mean(cell.then)
+    residuals = sums_by(np.array(cell.then) - by_hand, cell.tests)
+    error = sqrt(float(residuals @ residuals)) / len(cell.then)
     assert mean.low is not None and mean.high is not None
     assert mean.mapped == pytest.approx(by_hand) and (mean.high - mean.low) / 3.92 == pytest.approx(error, rel=0.2)

@@ -76,13 +76,5 @@ def test_without_one_all_is_exploratory() -> None:
 
 def test_changes_are_listed_with_both_digests() -> None:
     old, new = plan(0.05).sha256, plan(0.01).sha256
-    (change,) = standing_of(
-        record(declared(0, 0.05, 0), declared(1, 0.01, 7, replaces=old, changed=("alpha",)))
-    ).changes
-    assert (change.at, change.what, change.before, change.after, change.existing) == (
-        "2026-11-22T09:30+00:00",
-        "alpha",
-        old,
-        new,
-        "7 answers",
-    )
+    changed = declared(1, 0.01, 7, replaces=old, changed=("alpha",))
+    assert standing_of(record(declared(0, 0.05, 0), changed)).changes == (changed,) and changed.sha256 == new

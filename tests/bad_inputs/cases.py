@@ -14,6 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import yaml
 
 DATA = Path(__file__).parent
@@ -91,6 +92,21 @@ def writing(name: str, content: str | bytes) -> Callable[[Path], object]:
         (folder / name).write_bytes(content)
 
     return write
+
+
+def both(first: Callable[[Path], object], second: Callable[[Path], object]) -> Callable[[Path], object]:
+    return lambda folder: (first(folder), second(folder))
+
+
+def sweep_with(**changes: Any) -> Callable[[Path], object]:
+    """A maker of a good sweep with top-level keys changed, or left out with None."""
+    sweep = {key: value for key, value in {**GOOD_SWEEP, **changes}.items() if value is not None}
+    return writing("sweep.yaml", yaml.safe_dump(sweep))
+
+
+def no_utf8(rows: int = 1) -> pa.Array:
+    """Texts that are none."""
+    return pa.array([b"\xff\xfe\xfd\xfc"] * rows, pa.binary()).view(pa.string())
 
 
 def placing(name: str, make: Callable[[Path], object]) -> Callable[[Path], object]:

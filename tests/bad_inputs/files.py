@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
-from tests.bad_inputs.cases import GOOD_SWEEP, NESTED, NO_FILES, RUBRIC, BadInput, placing, writing
+from tests.bad_inputs.cases import (
+    NESTED,
+    NO_FILES,
+    RUBRIC,
+    BadInput,
+    both,
+    no_utf8,
+    placing,
+    sweep_with,
+    writing,
+)
 
 GOOD = {"id": "t1", "dimension": RUBRIC, "prompt": "Is it prime?"}
 PLAN = ("plan", "sweep.yaml")
@@ -59,7 +67,6 @@ LINES: dict[str, tuple[str | bytes, str]] = {
     "UTF-16": (_line().encode("utf-16"), "line 1"),
     "NUL": ("\0", "line 1"),
     "a control character in a text": ('{"prompt": "\x01"}', "line 1"),
-    "a line of 20 megabytes": ('{"prompt": "' + "x" * 20_000_000 + '"}', "line 1"),
     "gzip": (b"\x1f\x8b\x08" + bytes(64), "line 1"),
 }
 
@@ -70,12 +77,6 @@ def parquet(**columns: Any) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(pa.table({name: column for name, column in given.items() if column is not None}), sink)
     return bytes(sink.getvalue())
-
-
-def _no_utf8() -> pa.Array:
-    return pa.Array.from_buffers(
-        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\4\0\0\0"), pa.py_buffer(b"\xff\xfe\xfd\xfc")]
-    )
 
 
 def _bomb_of_repeats() -> bytes:
@@ -124,8 +125,8 @@ def parquet_files() -> Iterator[tuple[str, bytes, str]]:
     yield "pages of zeros", good[:4] + bytes(120) + good[124:], "not a Parquet file"
     yield "a footer that claims 2 GB", good[:-8] + b"\xff\xff\xff\x7fPAR1", "not a Parquet file"
     yield "a footer of noise", good[:-60] + bytes(range(52)) + good[-8:], "not a Parquet file"
-    yield "text that is no UTF-8", parquet(prompt=_no_utf8()), "UTF"
-    yield "an id that is no UTF-8", parquet(id=_no_utf8()), "UTF"
+    yield "text that is no UTF-8", parquet(prompt=no_utf8()), "UTF"
+    yield "an id that is no UTF-8", parquet(id=no_utf8()), "UTF"
     yield "numbers for texts", parquet(prompt=pa.array([7])), "prompt"
     yield "bytes for texts", parquet(prompt=pa.array([b"x"])), "prompt"
     yield "dates for texts", parquet(prompt=pa.array([0], pa.timestamp("us"))), "prompt"
@@ -164,11 +165,6 @@ def file_cases() -> Iterator[BadInput]:
         yield BadInput(f"tests: {name}", placing("given.jsonl", make), PLAN, ("tests: ", "given.jsonl"))
 
 
-def sweep_of(name: str) -> str:
-    """A sweep whose tests are in this file."""
-    return yaml.safe_dump({**GOOD_SWEEP, "tests": name})
-
-
 def place_cases() -> Iterator[BadInput]:
     """Places where nothing can be written, and answers whose dimension is no text."""
     rows = writing("rows.csv", f"dimension,prompt\n{RUBRIC},Is it prime?\n")
@@ -176,15 +172,9 @@ def place_cases() -> Iterator[BadInput]:
         yield BadInput(f"import to {out}", rows, ("import", "tests", "rows.csv", "--out", out), ("/proc", "disk"))
     new = ("rubric", "new", "admit_x", "--folder", "/proc/x")
     yield BadInput("a new rubric in /proc", lambda _: None, new, ("/proc/x", "disk"))
-    sweep = {**GOOD_SWEEP, "store": "/proc/x", "executor": "local"}
-    store = writing("sweep.yaml", yaml.safe_dump(sweep))
+    store = sweep_with(store="/proc/x", executor="local")
     yield BadInput("a store in /proc", store, ("run", "sweep.yaml", "--yes"), ("/proc/x", "disk"))
     for dimension in ([RUBRIC], {RUBRIC: 1}):
         row = json.dumps({"dimension": dimension, "prompt": "x", "subject": "s", "text": "t"})
-        changed = {**GOOD_SWEEP, "responses": "given.jsonl"}
-        given = _both(writing("given.jsonl", row), writing("sweep.yaml", yaml.safe_dump(changed)))
+        given = both(writing("given.jsonl", row), sweep_with(responses="given.jsonl"))
         yield BadInput(f"responses: dimension {dimension}", given, PLAN, ("given.jsonl",))
-
-
-def _both(first: Callable[[Path], object], second: Callable[[Path], object]) -> Callable[[Path], object]:
-    return lambda folder: (first(folder), second(folder))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
-from tests.bad_inputs.cases import GOOD_SWEEP, RUBRIC, BadInput, writing
+from tests.bad_inputs.cases import GOOD_SWEEP, RUBRIC, BadInput, both, sweep_with, writing
 
 MEGABYTE = 1_000_000
 MEGABYTES = 20
@@ -109,110 +110,82 @@ def _wide(columns: int) -> bytes:
     return b"PAR1" + _footer([_root(columns), *(_text_column(b"c%d" % n) for n in range(columns))], [], 0)
 
 
-def _filled(name: str, head: str, piece: str, tail: str = "") -> Callable[[Path], object]:
-    """A maker of a file of `MEGABYTES`: a head, one piece again and again, and a tail."""
+@dataclass(frozen=True)
+class Filled:
+    """The content of a file of `MEGABYTES`: a head, one piece again and again, and a tail."""
 
-    def write(folder: Path) -> None:
-        chunk = (piece * (MEGABYTE // len(piece.encode()))).encode()
-        with (folder / name).open("wb") as file:
-            file.write(head.encode())
+    head: str
+    piece: str
+    tail: bytes = b""
+
+    def write(self, path: Path) -> None:
+        chunk = (self.piece * (MEGABYTE // len(self.piece.encode()))).encode()
+        with path.open("wb") as file:
+            file.write(self.head.encode())
             for _ in range(MEGABYTES):
                 file.write(chunk)
-            file.write(tail.encode())
-
-    return write
+            file.write(self.tail)
 
 
-def _columns(name: str, count: int, form: str) -> Callable[[Path], object]:
-    names = [f"column{n}" for n in range(count)]
-    text = ",".join(names) if form == "csv" else json.dumps(dict.fromkeys(names, "x"))
-    return writing(name, f"[{text}]" if form == "json" else text)
+LINE = Filled(_GOOD + ', "x": "', "xy", b'"}')
 
 
-EQUAL_KEYS = ', "a": 1' * 100_000 + "}"
-FILES: dict[str, tuple[Callable[[str], Callable[[Path], object]], str, str]] = {
-    "100,000 equal keys": (lambda name: writing(name, _GOOD + EQUAL_KEYS), "jsonl", "appears twice"),
-    "100,000 keys equal at the end": (
-        lambda name: writing(name, "{" + "".join(f'"a{n}": 1, ' for n in range(100_000)) + '"a99999": 2}'),
-        "jsonl",
-        "appears twice",
-    ),
-    "100,000 equal keys in a list": (lambda name: writing(name, f"[{_GOOD}{EQUAL_KEYS}]"), "json", "appears twice"),
-    "200,000 columns": (lambda name: _columns(name, 200_000, "csv"), "csv", "more than 2,000 columns"),
-    "200,000 keys": (lambda name: _columns(name, 200_000, "jsonl"), "jsonl", "more than 2,000 columns"),
-    "200,000 keys in a list": (lambda name: _columns(name, 200_000, "json"), "json", "more than 2,000 columns"),
-    "200,000 columns of Parquet": (lambda name: writing(name, _wide(200_000)), "parquet", "more than 2,000 columns"),
-    "a name of 2,000 characters": (lambda name: writing(name, "x" * 2_000 + ",b\n1,2\n"), "csv", "column"),
-    "a line of 20 MB": (lambda name: _filled(name, _GOOD + ', "x": "', "xy", tail='"}'), "jsonl", "line 1: has more"),
-    "a row of 20 MB in a list": (lambda name: _filled(name, f"[{_GOOD}", "[[],"), "json", "row 1"),
-    "a cell of 20 MB": (lambda name: _filled(name, _HEAD + '"', "xy"), "csv", "line 2"),
-    "a row over a million lines": (
-        lambda name: _filled(name, _HEAD, '"\n",'),
-        "csv",
-        "its row has more",
-    ),
-    "names of 20 MB": (lambda name: _filled(name, "", "a,"), "csv", "line 1"),
-    "20 MB of empty lines": (lambda name: _filled(name, "", "\n"), "jsonl", "empty lines"),
-    "20 MB of empty lines in a table": (
-        lambda name: _filled(name, _HEAD, "\n"),
-        "csv",
-        "empty lines",
-    ),
-    "20 MB of blanks": (lambda name: _filled(name, "", " "), "json", "not a JSON list"),
-    "a list without an end": (lambda name: _filled(name, "[", "["), "json", "deeply"),
-    "a text that is no UTF-8 behind 20 MB": (
-        lambda name: (
-            lambda folder: (
-                _filled(name, _HEAD, f"{RUBRIC},{_TEXT_OF_A_ROW}\n")(folder),
-                (folder / name).open("ab").write(b"\xff\xff\n"),
-            )
+def _making(name: str, content: str | bytes | Filled) -> Callable[[Path], object]:
+    return writing(name, content) if not isinstance(content, Filled) else lambda folder: content.write(folder / name)
+
+
+def large_files() -> dict[str, tuple[str, str, str | bytes | Filled]]:
+    """Kind of file, what must be said of it, and content, by name."""
+    equal_keys = _GOOD + ', "a": 1' * 100_000 + "}"
+    other_keys = "".join(f'"a{n}": 1, ' for n in range(100_000))
+    columns = [f"column{n}" for n in range(200_000)]
+    keys = json.dumps(dict.fromkeys(columns, "x"))
+    return {
+        "100,000 equal keys": ("jsonl", "appears twice", equal_keys),
+        "100,000 keys equal at the end": ("jsonl", "appears twice", f'{{{other_keys}"a99999": 2}}'),
+        "100,000 equal keys in a list": ("json", "appears twice", f"[{equal_keys}]"),
+        "200,000 columns": ("csv", "more than 2,000 columns", ",".join(columns)),
+        "200,000 keys": ("jsonl", "more than 2,000 columns", keys),
+        "200,000 keys in a list": ("json", "more than 2,000 columns", f"[{keys}]"),
+        "200,000 columns of Parquet": ("parquet", "more than 2,000 columns", _wide(200_000)),
+        "a name of 2,000 characters": ("csv", "column", "x" * 2_000 + ",b\n1,2\n"),
+        "a line of 20 MB": ("jsonl", "line 1: has more", LINE),
+        "a row of 20 MB in a list": ("json", "row 1", Filled(f"[{_GOOD}", "[[],")),
+        "a cell of 20 MB": ("csv", "line 2", Filled(_HEAD + '"', "xy")),
+        "a row over a million lines": ("csv", "its row has more", Filled(_HEAD, '"\n",')),
+        "names of 20 MB": ("csv", "line 1", Filled("", "a,")),
+        "20 MB of empty lines": ("jsonl", "empty lines", Filled("", "\n")),
+        "20 MB of empty lines in a table": ("csv", "empty lines", Filled(_HEAD, "\n")),
+        "20 MB of blanks": ("json", "not a JSON list", Filled("", " ")),
+        "a list without an end": ("json", "deeply", Filled("[", "[")),
+        "a text that is no UTF-8 behind 20 MB": (
+            "csv",
+            "UTF-8",
+            Filled(_HEAD, f"{RUBRIC},{_TEXT_OF_A_ROW}\n", b"\xff\xff\n"),
         ),
-        "csv",
-        "UTF-8",
-    ),
-    "a page of 2 GB": (lambda name: writing(name, zstd_bomb()), "parquet", "MiB"),
-    "a page of 2 GB that claims nothing": (lambda name: writing(name, zstd_bomb(100)), "parquet", "MiB"),
-    "30,000 levels": (lambda name: writing(name, _deep(30_000)), "parquet", "columns"),
-    "1,000 levels": (lambda name: writing(name, _deep(1_000)), "parquet", "deep"),
-}
-
-
-def _sweep_of(key: str, name: str) -> str:
-    sweep = dict(GOOD_SWEEP)
-    match key:
-        case "raters":
-            sweep |= {"raters": [name]}
-        case "variants":
-            sweep |= {"variants": {"subjects": [{"name": "other", "tests": name}]}}
-        case "responses":
-            sweep |= {"responses": name}
-            del sweep["subjects"]
-        case _:
-            sweep |= {key: name}
-    return yaml.safe_dump(sweep)
-
-
-def _with_sweep(make: Callable[[Path], object], sweep: str) -> Callable[[Path], object]:
-    def made(folder: Path) -> None:
-        make(folder)
-        (folder / "sweep.yaml").write_text(sweep, "utf-8")
-
-    return made
+        "a page of 2 GB": ("parquet", "MiB", zstd_bomb()),
+        "a page of 2 GB that claims nothing": ("parquet", "MiB", zstd_bomb(100)),
+        "30,000 levels": ("parquet", "columns", _deep(30_000)),
+        "1,000 levels": ("parquet", "deep", _deep(1_000)),
+    }
 
 
 def large_cases() -> Iterator[BadInput]:
     """Each file as it is imported; a file of tests also as a sweep names it."""
-    for what, (make, kind, says) in FILES.items():
+    for what, (kind, says, content) in large_files().items():
         name = f"given.{kind}"
-        yield BadInput(f"import: {what}", make(name), ("import", "tests", name), (name, says))
+        make = _making(name, content)
+        yield BadInput(f"import: {what}", make, ("import", "tests", name), (name, says))
         if kind != "json" and says != "UTF-8":
-            yield BadInput(
-                f"tests: {what}", _with_sweep(make(name), _sweep_of("tests", name)), TESTS, ("tests: ", name)
-            )
-    lines, bomb = _filled("given.jsonl", _GOOD + ', "x": "', "xy", tail='"}'), writing("given.parquet", zstd_bomb(100))
-    for key in ("responses", "raters", "variants"):
-        for huge, name in ((lines, "given.jsonl"), (bomb, "given.parquet")):
-            yield BadInput(f"{key}: {name}", _with_sweep(huge, _sweep_of(key, name)), TESTS, (name,))
+            yield BadInput(f"tests: {what}", both(make, sweep_with(tests=name)), TESTS, ("tests: ", name))
+    lines, bomb = _making("given.jsonl", LINE), writing("given.parquet", zstd_bomb(100))
+    for huge, name in ((lines, "given.jsonl"), (bomb, "given.parquet")):
+        for keys in (
+            {"responses": name, "subjects": None},
+            {"raters": [name]},
+            {"variants": {"subjects": [{"name": "other", "tests": name}]}},
+        ):
+            yield BadInput(f"{next(iter(keys))}: {name}", both(huge, sweep_with(**keys)), TESTS, (name,))
     for command in ("responses", "verdicts", "ratings"):
         yield BadInput(f"import {command}: a bomb", bomb, ("import", command, "given.parquet"), ("given.parquet",))
     yield from _sweep_cases()
@@ -228,11 +201,7 @@ def _sweep_cases() -> Iterator[BadInput]:
     ):
         make = writing("sweep.yaml", f"{good}variants: {text}\n")
         yield BadInput(f"variants: {text[:40]}", make, TESTS, (says, "sweep.yaml"))
-    source = _filled("given.jsonl.source.yaml", "source: ", "x")
-
-    def beside(folder: Path) -> None:
-        source(folder)
-        writing("given.jsonl", _GOOD + "}\n" + _GOOD.replace("prime", "odd") + "}")(folder)
-        writing("sweep.yaml", _sweep_of("tests", "given.jsonl"))(folder)
-
-    yield BadInput("a source record of 20 MB", beside, TESTS, ("given.jsonl.source.yaml", "at most"))
+    record = "given.jsonl.source.yaml"
+    tests = both(_making("given.jsonl", _GOOD + "}"), sweep_with(tests="given.jsonl"))
+    beside = both(_making(record, Filled("source: ", "x")), tests)
+    yield BadInput("a source record of 20 MB", beside, TESTS, (record, "at most"))

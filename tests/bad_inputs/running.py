@@ -16,12 +16,11 @@ from functools import cache
 from pathlib import Path
 from types import FrameType
 
-import yaml
 from typer.main import get_command
 
 from hab_ray.cli.main import app
-from tests.bad_inputs.cases import GOOD_SWEEP, BadInput, profile_cases, rubric_cases, sweep_cases
-from tests.bad_inputs.files import file_cases, parquet_cases, sweep_of
+from tests.bad_inputs.cases import BadInput, profile_cases, rubric_cases, sweep_cases, sweep_with
+from tests.bad_inputs.files import file_cases, parquet_cases
 from tests.bad_inputs.large import large_cases
 from tests.bad_inputs.runs import good_run, run_cases
 
@@ -79,8 +78,7 @@ def ran(arguments: tuple[str, ...]) -> Ended:
 def problem(case: BadInput, folder: Path) -> str | None:
     """Why a bad input was not refused as it should be; None if it was. Leaves the current directory in the folder."""
     folder.mkdir(exist_ok=True)
-    tests = next((name for name in ("given.jsonl", "given.parquet") if name in case.says), None)
-    (folder / "sweep.yaml").write_text(sweep_of(tests) if tests else yaml.safe_dump(GOOD_SWEEP), "utf-8")
+    sweep_with(tests=next((name for name in ("given.jsonl", "given.parquet") if name in case.says), None))(folder)
     case.make(folder)
     os.chdir(folder)
     try:

@@ -19,7 +19,17 @@ from hab_ray.errors import Exit
 from hab_ray.progress import BudgetStatus, LastEnd, Progress, StageProgress
 from hab_ray.resolve import resolve, write_record
 from hab_ray.storage.lease.lease import Holder
-from tests.bad_inputs.cases import BAD_TEXTS, GOOD_SWEEP, NO_FILES, RUBRIC, BadInput, placing, with_value, writing
+from tests.bad_inputs.cases import (
+    BAD_TEXTS,
+    GOOD_SWEEP,
+    NO_FILES,
+    RUBRIC,
+    BadInput,
+    no_utf8,
+    placing,
+    with_value,
+    writing,
+)
 from tests.instant import NOW, Run
 
 RECORD, PROGRESS, LEASE = "run/sweep.yaml", "run/log/progress.json", "store/lease/000001.json"
@@ -82,19 +92,18 @@ def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
     return replace_it
 
 
-def _good_record(folder: Path) -> dict[str, Any]:
-    return dict(yaml.load((folder / RECORD).read_text("utf-8"), yaml.CSafeLoader))
-
-
 def _record(key: str, value: str) -> Callable[[Path], object]:
-    return lambda folder: (folder / RECORD).write_text(with_value(_good_record(folder), key, value), "utf-8")
+    def edit(folder: Path) -> None:
+        good = yaml.load((folder / RECORD).read_text("utf-8"), yaml.CSafeLoader)
+        (folder / RECORD).write_text(with_value(good, key, value), "utf-8")
+
+    return edit
 
 
 def record_cases() -> Iterator[BadInput]:
     """The record of a run, which people edit by hand."""
-    for command in (STATUS, REPORT):
-        for what, text in BAD_TEXTS.items() if command is STATUS else []:
-            yield BadInput(f"{command[0]}: {RECORD}: {what}", _unreported(writing(RECORD, text)), command, (RECORD,))
+    for what, text in BAD_TEXTS.items():
+        yield BadInput(f"status: {RECORD}: {what}", _unreported(writing(RECORD, text)), STATUS, (RECORD,))
     for what, make in NO_FILES.items():
         says = "sweep.yaml" if what != "a terabyte of zeros" else RECORD
         yield BadInput(f"report: {RECORD}: {what}", placing(RECORD, make), REPORT, (says,))
@@ -176,7 +185,7 @@ def view_cases() -> Iterator[BadInput]:
         "other columns": _table(lambda table: table.rename_columns([f"{name}x" for name in table.column_names])),
         "numbers for texts": _column("dimension", lambda rows: pa.array(range(rows))),
         "lists for texts": _column("dimension", lambda rows: pa.array([["x"]] * rows)),
-        "no UTF-8": _column("dimension", _no_utf8),
+        "no UTF-8": _column("dimension", no_utf8),
         "a folder": _replaced(Path.mkdir),
         "a pipe": _replaced(os.mkfifo),
         "a device that never ends": _replaced(lambda path: path.symlink_to("/dev/zero")),
@@ -211,10 +220,6 @@ def view_cases() -> Iterator[BadInput]:
 
 def _repeated(value: str, rows: int) -> pa.Array:
     return pa.array([value] * rows)
-
-
-def _no_utf8(rows: int) -> pa.Array:
-    return pa.array([b"\xff\xfe"] * rows, pa.binary()).view(pa.string())
 
 
 def run_cases() -> Iterator[BadInput]:

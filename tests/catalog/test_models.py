@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from anthropic.resources.messages import messages as anthropic_messages
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from openai.types.shared import chat_model
 
@@ -56,37 +56,26 @@ def test_the_shipped_catalogue_holds_together() -> None:
     assert all(p.serve or (p.url and p.key_env) for p in catalog.providers.values())
 
 
-def test_a_model_is_found_by_its_name(catalog: Catalog) -> None:
-    entry = catalog.find("smollm2-135m")
-    assert (entry.provider, entry.wire, entry.purpose) == ("local", "smollm2-135m", Purpose.CHAT)
-    assert entry.limits == catalog.providers["local"].limits
-    assert entry.price == UsdPrice(input=0)
-    assert catalog.find("wordllama").purpose is Purpose.EMBEDDING
+FREE = UsdPrice(input=0)
+FOUND: dict[str, dict[str, Any]] = {
+    "smollm2-135m": {"provider": "local", "wire": "smollm2-135m", "purpose": Purpose.CHAT, "price": FREE},
+    "wordllama": {"purpose": Purpose.EMBEDDING},
+    "lab/some-model": {"wire": "some-model", "limits": Limits(concurrent=8), "price": UsdPrice(input=1)},
+    "lab/emb": {"purpose": Purpose.EMBEDDING, "limits": Limits(concurrent=2), "price": UsdPrice(input=0.02)},
+    "lab/org/deep": {"provider": "lab", "wire": "org/deep", "sampling": Sampling.FIXED},
+    "lab/x.gguf": {"provider": "lab", "wire": "x.gguf", "weights": None, "sampling": Sampling.BOTH},
+    **{
+        f"local/{path}": {"provider": "local", "wire": "x", "weights": path, "price": FREE}
+        for path in ("x.gguf", "models/x.gguf", "/data/models/x.gguf")
+    },
+}
 
 
-def test_a_model_is_found_at_a_provider_with_the_providers_limits_and_price(catalog: Catalog) -> None:
-    entry = catalog.find("lab/some-model")
-    assert (entry.provider, entry.wire, entry.sampling) == ("lab", "some-model", Sampling.BOTH)
-    assert (entry.limits, entry.price) == (Limits(concurrent=8), UsdPrice(input=1))
-
-
-def test_what_a_provider_says_of_its_model_holds(catalog: Catalog) -> None:
-    entry = catalog.find("lab/emb")
-    assert (entry.purpose, entry.price, entry.limits) == (
-        Purpose.EMBEDDING,
-        UsdPrice(input=0.02),
-        Limits(concurrent=2),
-    )
-    assert catalog.find("lab/org/deep").wire == "org/deep"
-    assert catalog.find("lab/org/deep").sampling is Sampling.FIXED
-
-
-@pytest.mark.parametrize("path", ["x.gguf", "models/x.gguf", "/data/models/x.gguf"])
-def test_a_served_provider_takes_a_file_of_weights(path: str, catalog: Catalog) -> None:
-    entry = catalog.find(f"local/{path}")
-    assert (entry.provider, entry.wire, entry.weights) == ("local", "x", path)
-    assert entry.price == UsdPrice(input=0)
-    assert catalog.find("lab/x.gguf").wire == "x.gguf"
+@pytest.mark.parametrize("name", FOUND)
+def test_a_model_is_found_by_its_name_at_a_provider_and_by_file(name: str, catalog: Catalog) -> None:
+    """With what its provider says of it, or else of all its models."""
+    entry = catalog.find(name)
+    assert {key: getattr(entry, key) for key in FOUND[name]} == FOUND[name]
 
 
 @pytest.mark.parametrize("name", ["gpt-99", "nowhere/model", "lab/", "/model", "", "lab"])
@@ -205,11 +194,6 @@ def test_which_names_are_the_models_own(reports: tuple[str, ...] | None, name: s
     assert Model("m", ModelEntry(provider="p", wire="w", reports=reports)).is_itself(name) is own
 
 
-@pytest.mark.parametrize("name", ["gpt-4.1", "a", "0", "claude-3-5-sonnet-20241022", "x" * 64])
-def test_a_plain_name_is_its_own_folder(name: str) -> None:
-    assert folder_name(name) == name
-
-
 @pytest.mark.parametrize(
     ("name", "slug"),
     [
@@ -234,8 +218,11 @@ def test_names_that_look_alike_have_folders_of_their_own() -> None:
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"])))
-def test_every_folder_is_plain(name: str) -> None:
+@example("claude-3-5-sonnet-20241022")
+@example("x" * 64)
+def test_every_folder_is_plain_and_plain_names_stay(name: str) -> None:
     folder = folder_name(name)
+    assert (folder == name) is (re.fullmatch("[a-z0-9][a-z0-9._-]{0,63}", name) is not None)
     assert 1 <= len(folder) <= 64
     assert folder[0].isalnum()
     assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789._-")

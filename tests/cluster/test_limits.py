@@ -25,9 +25,9 @@ from hab_ray.cluster.limits import (
     budget_actor,
 )
 from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.limits.protocol import LimiterReply, PermitRequest, Report
-from hab_ray.executors.budget import BudgetSetup
 from hab_ray.executors.online import account_name
 from hab_ray.location import Location
 from hab_ray.storage.lease.lease import LocalLease

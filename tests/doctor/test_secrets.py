@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
@@ -17,19 +15,15 @@ from hab_ray.errors import CallError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
 from hab_simulator.sending import serving
+from tests.hostile import SPELLINGS
 
 KEY = 'sk-own+Key/Zx81 "&Qw72=='
 TEAM = "team/Secret+Rt63<Yu54>"
 CORES = ("Zx81", "Qw72", "Rt63", "Yu54")
-SPELLINGS: tuple[Callable[[str], str], ...] = (
-    str,
-    lambda secret: json.dumps(secret)[1:-1],
-    lambda secret: json.dumps(json.dumps(secret))[3:-3],
-    lambda secret: quote(secret, safe=""),
-    lambda secret: quote(quote(secret, safe=""), safe=""),
-    lambda secret: b64encode(f"user:{secret}".encode()).decode(),
-    lambda secret: "".join(f"&#{ord(char)};" if not char.isalnum() else char for char in secret),
-)
+OWN = [
+    *(spelt(secret) for secret in (KEY, TEAM) for spelt in SPELLINGS.values()),
+    *(b64encode(f"user:{secret}".encode()).decode() for secret in (KEY, TEAM)),
+]
 OTHERS = (
     "Bearer oth3rS3cr3t-{n}aa",
     "sk-proj-oth3rS3cr3t{n}aa",
@@ -41,14 +35,8 @@ OTHERS = (
 )
 
 
-def planted() -> list[str]:
-    """Own secrets in every spelling, and texts that hold somebody else's."""
-    own = [spell(secret) for secret in (KEY, TEAM) for spell in SPELLINGS]
-    return own + [text.format(n=n) for n, text in enumerate(OTHERS)]
-
-
 async def test_forty_planted_secrets_are_in_no_file(tmp_path: Path) -> None:
-    secrets = planted()
+    secrets = OWN + [text.format(n=n) for n, text in enumerate(OTHERS)]
     count = 0
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -77,7 +65,5 @@ async def test_forty_planted_secrets_are_in_no_file(tmp_path: Path) -> None:
     write_exchanges(file, {"sweep": "secrets"}, exchanges)
     assert len(exchanges) == 2 * len(secrets) > 40
     text = file.read_text()
-    found = [word for word in (*CORES, "oth3rS3cr3t") if word in text]
-    assert found == []
-    assert not any(spell(secret) in text for secret in (KEY, TEAM) for spell in SPELLINGS)
+    assert [word for word in (*CORES, "oth3rS3cr3t", *OWN) if word in text] == []
     assert "/models/m:generateContent" in text and "[secret]" in text

@@ -1,12 +1,15 @@
-"""How two shapes of JSON differ, in words."""
+"""How two answers differ, in words: their shapes and sums, and answers that are no answer at all, which end nothing."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hab_ray.doctor.comparison import wrong_sums
+from hab_ray.doctor.comparison import Recording, compare, wrong_sums
+from hab_ray.doctor.examination import Examined
+from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import changes, shape
 from hab_ray.providers import anthropic, google, openai, xai
 from hab_ray.providers.vendor import WireProtocol
@@ -77,3 +80,47 @@ def test_fields_that_the_simulator_sends_sometimes_may_be_missing_and_new_ones_a
 )
 def test_sums_of_usage(protocol: WireProtocol, usage: dict[str, Any], is_wrong: bool) -> None:
     assert bool(list(wrong_sums(protocol, {"lines": [{"usage": usage}]}))) == is_wrong
+
+
+SAID = Exchange("judge m", "lab", "x/lab", "POST", "chat", {}, "{}", 200, {"x-request-id": "1"}, '{"a": 1}', 0.1)
+
+
+def differences(theirs: Exchange) -> list[str]:
+    at_vendor, at_simulator = Recording([theirs], Examined()), Recording([SAID], Examined())
+    found = compare(at_vendor, at_simulator, {"lab": openai.PROTOCOL}, {})
+    return [one.what for one in found.differences]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("", "an empty body"),
+        ("null", "not a JSON object: null"),
+        ("[]", "not a JSON object: []"),
+        ("[" * 900 + "]" * 900, "not JSON: [[["),
+        ('{"a":' * 500 + "1" + "}" * 500, "not JSON: "),
+        ('{"a":' + "9" * 5000 + "}", "not JSON: "),
+        ('{"a": -1e999}', "`a` is negative: -inf"),
+        ("\x00\x1b[31mred", "not JSON: [U+0000][U+001B][31mred"),
+        ("<html>", "a web page instead of an answer"),
+    ],
+)
+def test_an_odd_body_is_named(body: str, named: str) -> None:
+    assert any(one.startswith(named) for one in differences(replace(SAID, body=body)))
+
+
+def test_what_the_simulator_alone_does_wrong_is_not_the_vendors() -> None:
+    refused = replace(SAID, status=400, body='{"error": {}}')
+    found = compare(Recording([SAID], Examined()), Recording([refused], Examined()), {"lab": openai.PROTOCOL}, {})
+    assert found.differences == [] and "refused by the simulator" in found.notes[0].what
+    wrong = replace(SAID, body='{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 9}')
+    found = compare(Recording([wrong], Examined()), Recording([wrong], Examined()), {"lab": openai.PROTOCOL}, {})
+    assert found.differences == []
+
+
+def test_no_answer_another_status_and_a_missing_header_are_named() -> None:
+    assert differences(SAID) == []
+    gone = differences(replace(SAID, status=None, body="", headers={}, problem="connection refused"))
+    assert gone == ["no answer (connection refused), where the simulator answers 200"]
+    assert differences(replace(SAID, headers={})) == ["no header `x-request-id`"]
+    assert differences(replace(SAID, status=429, body="{}"))[0].startswith("HTTP 429, where the simulator answers 200")

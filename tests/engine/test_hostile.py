@@ -15,9 +15,8 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog.models import Limits
 from hab_ray.catalog.prices import Mode, Price
-from hab_ray.engine.billing import Billing, billing_notes
 from hab_ray.engine.budget.budget import Budget
-from hab_ray.engine.jobs import Counters, Job
+from hab_ray.engine.jobs import Counters, Job, Traffic, billing_notes
 from hab_ray.engine.online import retries
 from hab_ray.engine.online.reply_writer import JobStream, ReplyWriter
 from hab_ray.errors import FailureKind, Interrupted
@@ -84,7 +83,7 @@ async def test_counts_beyond_the_request_are_booked_as_told_and_reported(tmp_pat
     async with engine(lambda _: told, tmp_path) as b:
         counters = await b.complete([chat("a", "hello")])
     assert counters.cost_nanousd == 90_000 * 1_000 + 5000 * 2_000
-    assert [note for note in billing_notes([counters.billing]) if note.startswith("a: 1 answers report more tokens")]
+    assert [note for note in billing_notes([counters]) if note.startswith("a: 1 answers report more tokens")]
 
 
 async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp_path: Path) -> None:
@@ -92,10 +91,10 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
         counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
     assert {reply.cost_nanousd for reply in stored(tmp_path, "a").values()} == {300_000}
     assert counters.cost_nanousd == 40 * 300_000
-    (note,) = billing_notes([counters.billing])
+    (note,) = billing_notes([counters])
     assert note.startswith("a: the vendor states $0.012 for 40 calls, our prices give $0.002;")
-    same = Billing()
-    same.stated["a"], same.vendors["a"], same.ours["a"] = 3, 1002, 1000
+    same = Counters()
+    same.traffic["a"] = Traffic(stated=3, vendors_nanousd=1002, ours_nanousd=1000)
     assert not list(billing_notes([same]))
 
 
@@ -206,12 +205,12 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
         Line(KEYS[2], completion({"prompt_tokens": 1, "completion_tokens": 1, "cost_in_usd_ticks": 70})),
         Line(KEYS[3], completion({"prompt_tokens": 1, "completion_tokens": 10**30})),
     ]
-    billing = Billing()
+    counters = Counters()
     price = Price.usd(input=1.0, output=2.0)
-    results = await collected(tmp_path, lines, price, kind="xai", nanousd=4_000_000, billing=billing)
+    results = await collected(tmp_path, lines, price, kind="xai", nanousd=4_000_000, counters=counters)
     found = stored(tmp_path, "m")
     assert [found[key].cost_nanousd for key in KEYS] == [3_000, 1_000_000, 7, 1_000_000]
     assert (results.replies, results.failures, results.lost_nanousd) == (2, 2, 0)
     assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
-    (note,) = billing_notes([billing])
+    (note,) = billing_notes([counters])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")

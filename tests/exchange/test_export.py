@@ -24,15 +24,9 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, MakeRun, Shape, write_run
+from tests.small_runs import HOSTILE, MakeRun, Shape
 
 EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
-
-
-@pytest.fixture
-def make_run(tmp_path: Path) -> MakeRun:
-    """Writes a run folder of a shape and gives its work."""
-    return lambda shape: write_run(tmp_path / "run", shape)
 
 
 def opened(work: Work) -> Run:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService, EngineTotals
-from hab_ray.executors.budget import BudgetSetup, MovableBudget
+from hab_ray.executors.budget import MovableBudget
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import LeaseWatch, LocalLease

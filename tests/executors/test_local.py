@@ -12,7 +12,7 @@ import pytest
 from hab_ray.errors import AccountBusy, ConfigError
 from hab_ray.executors.budget import MovableBudget
 from hab_ray.executors.local import LocalExecutor
-from hab_ray.executors.online import OnlineSetup
+from hab_ray.executors.online import RunSetup
 from hab_ray.executors.protocol import (
     CallsSpooled,
     ChannelEnded,
@@ -47,7 +47,7 @@ class Held:
 
     def executor(self, url: str, site: WorkerContext | None = None) -> LocalExecutor:
         budget = MovableBudget(lambda: None, self.lease.watch())
-        setup = OnlineSetup(site or self.site, self.lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
+        setup = RunSetup(site or self.site, self.lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
         return LocalExecutor(setup, lambda: None)
 
     def dispatch(self) -> Dispatch:

@@ -107,11 +107,6 @@ def test_own_file_is_used_where_it_lies(tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
-def test_missing_own_file_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"gone\.gguf: there is no such file"):
-        pull(str(tmp_path / "gone.gguf"), cache=tmp_path)
-
-
 def test_a_cache_that_cannot_be_written_names_the_variable_that_moves_it(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(LocalError, match="HAB_CACHE"):
@@ -129,11 +124,11 @@ def test_what_a_killed_download_left_is_removed_after_a_day(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [new]
 
 
-def test_own_file_must_be_gguf(tmp_path: Path) -> None:
-    own = tmp_path / "own.gguf"
-    own.write_bytes(b"<html>")
-    with pytest.raises(LocalError, match="not a GGUF file"):
-        pull(str(own), cache=tmp_path)
+def test_own_file_must_be_there_and_be_gguf(tmp_path: Path) -> None:
+    (tmp_path / "own.gguf").write_bytes(b"<html>")
+    for name, why in (("own", "not a GGUF file"), ("gone", "there is no such file")):
+        with pytest.raises(LocalError, match=rf"{name}\.gguf: .*{why}"):
+            pull(str(tmp_path / f"{name}.gguf"), cache=tmp_path)
 
 
 @pytest.mark.usefixtures("index")

@@ -59,26 +59,14 @@ def test_only_wordllama_embeds() -> None:
         embedding_weights("nope")
 
 
-def test_hash_follows_the_file(tmp_path: Path) -> None:
+def test_a_hash_follows_the_file_and_is_remembered_beside_it(tmp_path: Path) -> None:
     path = tmp_path / "a.gguf"
-    path.write_bytes(b"one")
-    assert sha256_of(path) == hashlib.sha256(b"one").hexdigest()
-    path.write_bytes(b"three")
-    assert sha256_of(path) == hashlib.sha256(b"three").hexdigest()
-
-
-def test_hash_is_remembered_beside_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "a.gguf"
-    path.write_bytes(b"one")
-    before = sha256_of(path)
+    for content, note in ((b"one", None), (b"three", None), (b"three", "{")):
+        path.write_bytes(content)
+        if note:
+            (tmp_path / "a.gguf.sha256.json").write_text(note)
+        assert sha256_of(path) == hashlib.sha256(content).hexdigest()
     stat = path.stat()
-    path.write_bytes(b"two")
+    path.write_bytes(b"other")
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert sha256_of(path) == before, "same size and time: the note is believed"
-
-
-def test_damaged_note_is_computed_again(tmp_path: Path) -> None:
-    path = tmp_path / "a.gguf"
-    path.write_bytes(b"one")
-    (tmp_path / "a.gguf.sha256.json").write_text("{")
-    assert sha256_of(path) == hashlib.sha256(b"one").hexdigest()
+    assert sha256_of(path) == hashlib.sha256(b"three").hexdigest(), "same size and time: the note is believed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from hab_ray.calls import ChatCall, Message, Params, Role
+from hab_ray.calls import Answer, ChatCall, Message, Params, Role
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.providers import connect
-from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.providers.base import Endpoint, Exchange, Provider
 from hab_simulator.sending import serving
-from tests.simulator.conftest import Start, starting
+from tests.simulator.conftest import Line, Start, starting
 
 KINDS = ("openai", "anthropic", "google")
 KEY = "-".join(["hab", "recognisable", "key", "0123456789abcdef"])
@@ -52,6 +52,11 @@ def entry(wire: str = "some-model", **more: Any) -> ModelEntry:
 def reader(kind: str) -> Provider:
     """A provider that only reads: it never connects, so that one a vendor is enough."""
     return connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0))
+
+
+async def send(provider: Provider, wire: str = "some-model", **more: Any) -> Exchange:
+    """Ask a model, named as the vendor names it, one question."""
+    return await provider.send(provider.chat(chat_call(), entry(wire, **more)))
 
 
 def choice(content: object = "Hello.", reason: str | None = "stop", **more: Any) -> dict[str, Any]:
@@ -135,3 +140,32 @@ async def script() -> AsyncIterator[Script]:
     state = Script()
     async with serving(state.handle) as state.url:
         yield state
+
+
+Hear = Callable[..., Awaitable[Answer]]
+
+
+@pytest.fixture
+def hear(script: Script, provider_of: Connect) -> Hear:
+    """Reads the answer of a vendor that says this: `hear(kind, status, body, **headers)`."""
+
+    async def answer(kind: str, status: int, body: object, **headers: str) -> Answer:
+        script.says(status, body, **headers)
+        provider = provider_of(kind, script.url)
+        return provider.read_chat((await send(provider)).body)
+
+    return answer
+
+
+Play = Callable[..., Awaitable[tuple[Line, Provider]]]
+
+
+@pytest.fixture
+def play(simulate: Start, provider_of: Connect) -> Play:
+    """Connects to a vendor whose account is simulated: `play(kind, account)`."""
+
+    async def begin(kind: str, account: object) -> tuple[Line, Provider]:
+        line = await simulate(accounts={kind: account})
+        return line, provider_of(kind, line.url)
+
+    return begin

@@ -146,25 +146,6 @@ def all_cancelled(**more: Any) -> dict[str, Any]:
 NO_BATCHES = "Model grok-4.7 is not supported for batch processing"
 
 
-@pytest.mark.parametrize(
-    ("kind", "batch"),
-    [
-        (XAI, refused_by_xai(f"JSONL file validation failed: line 1: {NO_BATCHES}")),
-        (XAI, all_cancelled(cancel_time=STAMP, cancel_by_xai_message=NO_BATCHES)),
-        (XAI, all_cancelled()),
-        (
-            OPENAI,
-            openai(
-                "failed",
-                errors={"data": [{"code": "model_not_found", "message": "Model m is not supported by the Batch API."}]},
-            ),
-        ),
-    ],
-)
-async def test_a_batch_that_is_dead_on_arrival_says_nothing_of_its_model(kind: str, batch: dict[str, Any]) -> None:
-    assert type((await polled(kind, batch)).problem) is BatchRefused
-
-
 async def test_a_batch_that_we_have_cancelled_is_no_refusal() -> None:
     assert (await polled(XAI, all_cancelled(cancel_time=STAMP))).problem is None
 
@@ -198,6 +179,11 @@ PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
     (GOOGLE, google("", True, {"error": {"code": 5, "message": "No m."}}), ModelError, ("No m.",)),
     (XAI, refused_by_xai("Line 3 is not JSON"), RowError, ("Line 3",)),
     (XAI, refused_by_xai("The model grok-9 does not exist"), ModelError, ("grok-9",)),
+    # Dead on arrival: this says nothing of the model.
+    (OPENAI, failed(NO_MODEL | {"message": "m is not supported by the Batch API."}), BatchRefused, ("Batch API",)),
+    (XAI, refused_by_xai(f"JSONL file validation failed: line 1: {NO_BATCHES}"), BatchRefused, (NO_BATCHES,)),
+    (XAI, all_cancelled(cancel_time=STAMP, cancel_by_xai_message=NO_BATCHES), BatchRefused, (NO_BATCHES,)),
+    (XAI, all_cancelled(), BatchRefused, ()),
 ]
 
 

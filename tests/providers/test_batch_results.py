@@ -1,17 +1,22 @@
-"""The results of a batch, as each vendor sends them: errors as they would be online, bodies as they would be too."""
+"""Lines of batches: the body is the wire's, and nothing but a newline ends one; results as each vendor sends them.
+
+Errors and bodies are as they would be online.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import json
+from collections.abc import AsyncGenerator, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from aiohttp import web
 
-from hab_ray.calls import Finish
+from hab_ray.calls import EmbedCall, Finish
 from hab_ray.errors import (
     CallError,
     FailureKind,
@@ -22,9 +27,12 @@ from hab_ray.errors import (
     RowError,
     TransientError,
 )
+from hab_ray.providers.base import Endpoint, JsonObject
+from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
 from tests.providers.batch_vendor import HANG, KINDS, RESET, Scripted, answered, jsonl, patience_s, sent_results, vendor
-from tests.providers.conftest import Connect, candidate, choice, message
+from tests.providers.conftest import KEY, candidate, choice, entry, message, reader
+from tests.providers.wire_cases import CASES, Case
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
 IN_FILES = (OPENAI, ANTHROPIC, GOOGLE)
@@ -45,12 +53,12 @@ async def results(kind: str, *records: object) -> list[Line]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str, provider_of: Connect) -> None:
+async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str) -> None:
     lines = await results(kind, *(answered(kind, custom_id, BODIES[kind]) for custom_id in ("b", "c", "a", "c")))
     assert [line.custom_id for line in lines] == ["b", "c", "a", "c"]
     assert all(line.body == BODIES[kind] and line.error is None for line in lines)
     assert lines[0].body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(lines[0].body)
+    answer = reader(kind).read_chat(lines[0].body)
     assert (answer.finish, answer.text) == (Finish.OK, TEXT)
 
 
@@ -153,12 +161,10 @@ async def test_an_error_line_means_what_it_would_online(
         (GOOGLE, answered(GOOGLE, "x", {"promptFeedback": {"blockReason": "SAFETY"}}), "prompt blocked: SAFETY"),
     ],
 )
-async def test_blocked_content_is_a_refusal_as_online(
-    kind: str, record: dict[str, Any], reason: str, provider_of: Connect
-) -> None:
+async def test_blocked_content_is_a_refusal_as_online(kind: str, record: dict[str, Any], reason: str) -> None:
     (line,) = await results(kind, record)
     assert line.error is None and line.body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_chat(line.body)
+    answer = reader(kind).read_chat(line.body)
     assert answer.finish is Finish.REFUSED and answer.text.startswith(reason)
 
 
@@ -194,12 +200,10 @@ VECTOR = [0.25, -0.5, 1.0]
         (GOOGLE, {"embedding": {"values": VECTOR}}, 0),
     ],
 )
-async def test_embeddings_are_read_as_online(
-    kind: str, body: dict[str, Any], tokens: int, provider_of: Connect
-) -> None:
+async def test_embeddings_are_read_as_online(kind: str, body: dict[str, Any], tokens: int) -> None:
     (line,) = await results(kind, answered(kind, "e", body))
     assert line.body is not None
-    answer = provider_of(kind, "http://127.0.0.1:1").read_embeddings(line.body, 1)
+    answer = reader(kind).read_embeddings(line.body, 1)
     assert np.frombuffer(answer.vectors[0], "<f4").tolist() == VECTOR
     assert answer.usage.input == tokens
 
@@ -248,13 +252,10 @@ async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
     words = "You do not have permission to access the File out or it may not exist."
     async with vendor(GOOGLE) as line:
         line.says(line.at.one, line.at.ended)
-        found = await line.api.poll("batches/1")
-        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": words}}, 403))
-        with pytest.raises(ResultsGone):
-            await line.lines(found)
-        line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": "Bad key."}}, 403))
-        with pytest.raises(ProviderError):
-            await line.lines(found)
+        for said, error in ((words, ResultsGone), ("Bad key.", ProviderError)):
+            line.says(line.at.results, Scripted({"error": {"status": "PERMISSION_DENIED", "message": said}}, 403))
+            with pytest.raises(error):
+                await line.lines()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -315,3 +316,97 @@ async def test_a_reader_may_stop_early(kind: str) -> None:
             assert json.dumps(one.body)
             break
         assert len(await line.lines(found)) == 5000
+
+
+ENDPOINT = Endpoint("p", "openai", "http://127.0.0.1:1", KEY, 1.0)
+SPLITTERS = "a\u2028b\u2029c\u0085d\x0be\x1cf\rg"
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+async def test_a_line_carries_the_wires_body_unchanged_and_in_order(case: Case) -> None:
+    wire = reader(case.kind).chat(case.call, case.model)
+    async with vendor(case.kind) as line:
+        raw = line.api.line("row-1", wire)
+    told = json.loads(raw)
+    envelope: dict[str, tuple[str, dict[str, Any]]] = {
+        "openai": ("body", {"custom_id": "row-1", "method": "POST", "url": "/v1/chat/completions"}),
+        "anthropic": ("params", {"custom_id": "row-1"}),
+        "google": ("request", {"key": "row-1"}),
+    }
+    name, around = envelope[case.kind]
+    assert told == {**around, name: wire.body}
+    assert list(told[name]) == list(wire.body)
+    assert raw.isascii() and b"\n" not in raw
+
+
+async def test_an_embedding_line_is_a_request_of_one_text() -> None:
+    call = EmbedCall("p", "m", None, f"red {SPLITTERS}", dimensions=128)
+    bodies = {}
+    for kind in ("openai", "google"):
+        wire = reader(kind).embed([call], entry("e"))
+        async with vendor(kind) as line:
+            raw = line.api.line("row-1", wire)
+        assert len(raw.decode().splitlines()) == 1
+        bodies[kind] = json.loads(raw)
+    assert bodies["openai"]["url"] == "/v1/embeddings"
+    assert bodies["openai"]["body"]["input"] == [call.text]
+    assert bodies["google"]["request"] == {
+        "model": "models/e",
+        "content": {"parts": [{"text": call.text}]},
+        "outputDimensionality": 128,
+    }
+
+
+def read_id(record: JsonObject) -> object:
+    return record["id"]
+
+
+def read_body(record: JsonObject) -> JsonObject:
+    body: JsonObject = record["body"]
+    return body
+
+
+async def read(pieces: Iterable[bytes]) -> list[Line]:
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        for piece in pieces:
+            yield piece
+
+    return [line async for line in read_lines(ENDPOINT, chunks(), read_id, read_body)]
+
+
+@pytest.mark.parametrize("end", [b"\n", b"", b"\r\n", b"\n\n"])
+async def test_wherever_the_stream_is_cut_the_lines_are_the_same(end: bytes) -> None:
+    whole = jsonl({"id": "1", "body": {"t": SPLITTERS}}, {"id": "2", "body": {"t": "ü😀"}}).rstrip(b"\n") + end
+    for cut in range(len(whole) + 1):
+        lines = await read([whole[:cut], whole[cut:]])
+        assert [line.custom_id for line in lines] == ["1", "2"]
+        assert lines[0].body == {"t": SPLITTERS} and lines[1].body == {"t": "ü😀"}
+    assert await read(whole[i:j] for i, j in pairwise(range(len(whole) + 1))) == lines
+    assert await read([]) == []
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"<html>",
+        b'{"half": ',
+        b"[1]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"body": {}}',
+        b'{"id": ""}',
+        b'{"id": 7}',
+    ],
+)
+async def test_a_line_that_cannot_be_assigned_is_counted_and_the_rest_is_read(bad: bytes) -> None:
+    lines = await read([jsonl({"id": "1", "body": {}}), bad, b"\n", jsonl({"id": "2", "body": {}})])
+    assert [line.custom_id for line in lines] == ["1", "", "2"]
+    assert type(lines[1].error) is TransientError and lines[1].error.kind is FailureKind.MALFORMED
+    assert lines[2] == Line("2", body={})
+
+
+async def test_a_line_without_a_body_keeps_its_id() -> None:
+    (line,) = await read([b'{"id": "1"}\n'])
+    assert line.custom_id == "1" and line.body is None
+    assert line.error is not None and line.error.kind is FailureKind.MALFORMED

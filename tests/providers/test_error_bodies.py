@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import Finish, Usage
+from hab_ray.calls import Answer, Finish, Usage
 from hab_ray.errors import (
     CallError,
     FailureKind,
@@ -20,8 +20,7 @@ from hab_ray.errors import (
 )
 from hab_ray.providers.google import errors as google_errors
 from hab_ray.providers.openai.errors import classify
-from tests.providers.conftest import Connect, Script, chat_call, entry
-from tests.simulator.conftest import Start
+from tests.providers.conftest import Hear, reader
 
 Kind = FailureKind
 RETRY_17 = {"retryDelay": "17s"}
@@ -96,6 +95,7 @@ ACCOUNTS = [
         openai("Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings", 403, None),
     ),
     (OPENAI, 402, openai("This request requires more credits, or fewer max_tokens.", 402, None)),
+    (OPENAI, 200, openai("No credits", 402, None)),
     (OPENAI, 429, openai("Over quota", None, "insufficient_quota")),
     (OPENAI, 400, openai("Billing hard limit", "billing_hard_limit_reached")),
     (ANTHROPIC, 402, anthropic("words", "billing_error")),
@@ -205,6 +205,7 @@ SETTINGS = [
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Thinking level is not supported for this model.")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Budget 0 is invalid. This model only works in thinking mode.")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "Invalid value at 'generation_config.top_p' (TYPE_FLOAT)")),
+    (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "maxOutputTokens must be at most 50")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The schema exceeds the maximum allowed nesting depth.")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The specified schema produces too many states for serving.")),
     (XAI, 400, xai("Client specified an invalid argument", "Model x does not support parameter reasoningEffort.")),
@@ -249,6 +250,8 @@ OF_THE_MODEL = [
     (GOOGLE, 429, exhausted("limit: 0, model: m", quota(PER_MINUTE))),
 ]
 FAULTS = [
+    (OPENAI, 200, openai("Upstream", 502) | {"choices": []}, TransientError, Kind.SERVER),
+    (OPENAI, 200, {"error": {"message": "Upstream"}}, TransientError, Kind.SERVER),
     (OPENAI, 408, openai("Timeout"), TransientError, Kind.TIMEOUT),
     (OPENAI, 409, openai("Locked"), TransientError, Kind.SERVER),
     (OPENAI, 500, openai("The model `m` does not exist here", None, "server_error"), TransientError, Kind.SERVER),
@@ -299,18 +302,10 @@ REMEDY = {
 
 @pytest.mark.parametrize(("kind", "status", "body", "expected", "failure"), TABLE)
 async def test_a_recorded_error_means_what_its_vendor_means(
-    kind: str,
-    status: int,
-    body: object,
-    expected: type[CallError],
-    failure: FailureKind,
-    script: Script,
-    provider_of: Connect,
+    kind: str, status: int, body: object, expected: type[CallError], failure: FailureKind, hear: Hear
 ) -> None:
-    script.says(status, body)
-    provider = provider_of(kind, script.url)
     with pytest.raises(CallError) as caught:
-        await provider.send(provider.chat(chat_call(), entry()))
+        await hear(kind, status, body)
     assert (type(caught.value), caught.value.kind) == (expected, failure), caught.value
     assert REMEDY.get((expected, failure), "") in str(caught.value)
     if isinstance(body, dict) and isinstance(body.get("error"), dict):
@@ -322,30 +317,26 @@ BLOCKS = [
     (OPENAI, 400, openai("This content was flagged for possible biology risk", "bio_policy")),
     (OPENAI, 400, openai("The request was rejected by a safety policy", "cyber_policy")),
     (OPENAI, 400, openai("Blocked by the safety systems", "misalignment_policy_violation")),
+    (OPENAI, 400, openai("Flagged.", "content_filter")),
+    (OPENAI, 400, openai("Policy.", "invalid_prompt")),
+    *((OPENAI, status, openai("Moderated", metadata={"reasons": ["x"]})) for status in (403, 200)),
+    (ANTHROPIC, 400, anthropic("Output blocked by content filtering policy")),
 ]
 
 
 @pytest.mark.parametrize(("kind", "status", "body"), BLOCKS)
-async def test_one_rows_safety_block_is_an_answer(
-    kind: str, status: int, body: object, script: Script, provider_of: Connect
-) -> None:
-    script.says(status, body)
-    provider = provider_of(kind, script.url)
-    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
-    assert (answer.finish, answer.usage) == (Finish.REFUSED, Usage()) and answer.text
+async def test_one_rows_safety_block_is_an_answer(kind: str, status: int, body: Any, hear: Hear) -> None:
+    said = body["error"] if kind == XAI else body["error"]["message"]
+    assert await hear(kind, status, body) == Answer(Finish.REFUSED, Usage(), "", text=said)
 
 
-async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_known(
-    script: Script, provider_of: Connect
-) -> None:
+async def test_a_truncation_told_as_an_error_is_an_answer_whose_bill_is_not_known(hear: Hear) -> None:
     told = openai(
         "Could not finish the message because max_tokens or model output limit was reached. Please try again with "
         "higher max_tokens."
     )
-    provider = provider_of(OPENAI, script.url)
     for usage, known in (({}, False), ({"usage": {"prompt_tokens": 9, "completion_tokens": 500}}, True)):
-        script.says(400, told | usage)
-        answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+        answer = await hear(OPENAI, 400, told | usage)
         assert (answer.finish, answer.text, answer.bill_known) == (Finish.TRUNCATED, "", known)
     assert answer.usage == Usage(input=9, output=500)
 
@@ -368,83 +359,23 @@ WAITS: list[tuple[str, int, Any, dict[str, str], float | None]] = [
 
 @pytest.mark.parametrize(("kind", "status", "body", "headers", "seconds"), WAITS)
 async def test_the_wait_a_vendor_asks_for_is_kept(
-    kind: str,
-    status: int,
-    body: object,
-    headers: dict[str, str],
-    seconds: float | None,
-    script: Script,
-    provider_of: Connect,
+    kind: str, status: int, body: object, headers: dict[str, str], seconds: float | None, hear: Hear
 ) -> None:
-    script.says(status, body, **headers)
-    provider = provider_of(kind, script.url)
     with pytest.raises(TransientError) as caught:
-        await provider.send(provider.chat(chat_call(), entry()))
+        await hear(kind, status, body, **headers)
     assert caught.value.retry_after_s == seconds
 
 
 @pytest.mark.parametrize("choice", [{}, {"message": None}, {"message": {"content": None}}])
 @pytest.mark.parametrize("kind", [OPENAI, XAI])
-async def test_a_filtered_answer_needs_no_message(
-    choice: dict[str, Any], kind: str, script: Script, provider_of: Connect
-) -> None:
+def test_a_filtered_answer_needs_no_message(choice: dict[str, Any], kind: str) -> None:
     """Azure and its like send none; without a filter a missing message is a malformed reply."""
-    provider = provider_of(kind, script.url)
+    provider = reader(kind)
     usage = {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9}
     answer = provider.read_chat({"choices": [{"finish_reason": "content_filter", **choice}], "usage": usage})
     assert (answer.finish, answer.usage.input, answer.usage.output) == (Finish.REFUSED, 7, 2)
     with pytest.raises(TransientError, match="not as documented"):
         provider.read_chat({"choices": [{"finish_reason": "stop"}], "usage": usage})
-
-
-@pytest.mark.parametrize(
-    ("kind", "settings", "wire", "expected"),
-    [
-        ("openai", {"keys": ["other"]}, "gpt-4.1", ProviderError),
-        ("openai", {"quota_calls": 0, "models": {"*": {}}}, "gpt-4.1", ProviderError),
-        ("openai", {"models": {"gpt-4.1": {}}}, "gpt-9", ModelError),
-        ("openai", {"models": {"o": {"thinking": "always"}}}, "o", ModelError),
-        ("openai", {"models": {"o": {"context_tokens": 3}}}, "o", RowError),
-        ("openai", {"models": {"o": {"output_tokens": 50}}}, "o", ModelError),
-        ("anthropic", {"keys": ["other"]}, "claude-m", ProviderError),
-        ("anthropic", {"quota_calls": 0, "models": {"*": {}}}, "claude-m", ProviderError),
-        ("anthropic", {"models": {"*": {"retired": True}}}, "claude-m", ModelError),
-        ("anthropic", {"models": {"*": {"context_tokens": 3}}}, "claude-m", RowError),
-        ("anthropic", {"models": {"*": {"output_tokens": 50}}}, "claude-m", ModelError),
-        ("google", {"keys": ["other"]}, "gemini-m", ProviderError),
-        ("google", {"quota_calls": 0, "models": {"*": {}}}, "gemini-m", ModelError),
-        ("google", {"models": {"*": {"retired": True}}}, "gemini-m", ModelError),
-        ("google", {"models": {"*": {"context_tokens": 3}}}, "gemini-m", RowError),
-        ("google", {"models": {"*": {"output_tokens": 50}}}, "gemini-m", ModelError),
-    ],
-)
-async def test_what_the_simulated_vendors_refuse(
-    kind: str,
-    settings: dict[str, object],
-    wire: str,
-    expected: type[CallError],
-    simulate: Start,
-    provider_of: Connect,
-) -> None:
-    line = await simulate(accounts={kind: settings})
-    provider = provider_of(kind, line.url)
-    with pytest.raises(CallError) as caught:
-        await provider.send(provider.chat(chat_call(), entry(wire)))
-    assert type(caught.value) is expected, caught.value
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-async def test_limits_and_waits_of_the_simulated_vendors(kind: str, simulate: Start, provider_of: Connect) -> None:
-    line = await simulate(accounts={kind: {"models": {"*": {"requests_per_minute": 2, "tokens_per_minute": 9000}}}})
-    provider = provider_of(kind, line.url)
-    wire = provider.chat(chat_call(), entry("m"))
-    limits = [(await provider.send(wire)).limits for _ in range(2)]
-    assert all(told and told.requests and told.tokens for told in limits)
-    assert [told.requests.limit for told in limits if told and told.requests] == [2, 2]
-    assert [told.requests.remaining for told in limits if told and told.requests] == [1, 0]
-    with pytest.raises(RateLimited) as caught:
-        await provider.send(wire)
-    assert 20 < (caught.value.retry_after_s or 0) <= 30
 
 
 def test_messages_name_a_remedy_and_stay_short() -> None:

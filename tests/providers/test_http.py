@@ -6,7 +6,7 @@ import pytest
 
 from hab_ray.providers.base import Allowance, RateLimits
 from hab_ray.providers.http import allowance, duration_s, retry_after_s
-from tests.providers.conftest import Connect, Script, chat_call, entry
+from tests.providers.conftest import Connect, Script, send
 
 DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
 
@@ -27,6 +27,9 @@ DATE = "Sat, 21 Nov 2026 12:00:00 GMT"
         ("soon", None),
         ("5s later", None),
         ("nan", None),
+        ("1e30", None),
+        ("-5s", None),
+        ("9" * 400 + "h", None),
     ],
 )
 def test_durations(text: str | None, seconds: float | None) -> None:
@@ -44,6 +47,7 @@ def test_durations(text: str | None, seconds: float | None) -> None:
         ({"retry-after": "Sat, 21 Nov 2026 12:01:30 GMT", "date": DATE}, 90.0),
         ({"retry-after": "Sat, 21 Nov 2026 11:00:00 GMT", "date": DATE}, 0.0),
         ({"retry-after": "Sat, 21 Nov 2026 12:01:30 GMT"}, None),
+        ({"retry-after": f"Sat, 21 Nov {'9' * 30} 12:00:00 GMT", "date": DATE}, None),
         ({"retry-after": "inf"}, None),
         ({}, None),
     ],
@@ -61,8 +65,9 @@ def test_waits(headers: dict[str, str], seconds: float | None) -> None:
         ("500", None, Allowance(500, None, 1.0)),
         ("0", "0", None),
         ("-1", "-1", None),
+        ("500", "1e30", Allowance(500, None, 1.0)),
         (None, "3", None),
-        ("many", "3", None),
+        *((limit, "3", None) for limit in ("many", "0.5", "1e30", "nan", "inf", "9" * 400)),
     ],
 )
 def test_an_allowance_is_positive_or_not_told(limit: str | None, remaining: str | None, told: Allowance | None) -> None:
@@ -116,6 +121,6 @@ async def test_limits_are_learnt_from_a_whole_exchange(
 ) -> None:
     provider = provider_of(kind, script.url)
     script.says(200, {"some": "answer"}, **headers)
-    exchange = await provider.send(provider.chat(chat_call(), entry()))
+    exchange = await send(provider)
     assert exchange.body == {"some": "answer"}
     assert exchange.limits == limits

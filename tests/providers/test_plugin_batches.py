@@ -1,24 +1,25 @@
-"""A vendor with batches, added by three files of a distribution: it is run, rehearsed by batch, and seen by the doctor.
+"""Vendors of another distribution, added by files alone; with batches it is run, rehearsed, and seen by the doctor.
 
-It is OpenAI's with differences: a field that every request must have, reasoning billed beside the completion tokens, a
-count of its own, results of a batch under another name, and another word for a batch that has not ended.
+That one is OpenAI's with differences: a field that every request must have, reasoning billed beside the completion
+tokens, a count of its own, results of a batch under another name, and another word for a batch that has not ended.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
 from hab_ray.errors import Exit
-from hab_simulator import Profile, SimulatorClient
-from tests.conftest import Desk, ended, started_simulator
+from hab_simulator import SimulatorClient
+from tests.conftest import Desk, Vendors, ended
 from tests.distributions import Distributions
-from tests.forking import Forks
 
+DOCUMENT = Path(__file__).parents[2] / "docs/extending.md"
+(DIALECT,) = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
 WIRE = """
 from dataclasses import replace
 
@@ -107,18 +108,14 @@ def acme(desk: Desk, distributions: Distributions, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def vendor(acme: Distributions, forks: Forks, tmp_path: Path) -> Iterator[SimulatorClient]:
+def lab(acme: Distributions, vendor: Vendors) -> SimulatorClient:
     """A simulator in a process of its own, which plays the vendor by the distribution's files."""
-    profile = {
-        "batch": {"turnaround": {"kind": "fixed", "value_s": 0.3}},
-        "accounts": {
-            f"x/{name}": {"kind": kind, "models": {"*": {"price": PRICE, "thinking": "always"}}}
-            for name, kind in (("lab", "acme"), ("wrong", "wrong"))
-        },
+    accounts = {
+        f"x/{name}": {"kind": kind, "models": {"*": {"price": PRICE, "thinking": "always"}}}
+        for name, kind in (("lab", "acme"), ("wrong", "wrong"))
     }
-    simulator = started_simulator(forks, tmp_path, Profile.model_validate({"folder": tmp_path, **profile}))
-    yield SimulatorClient(simulator.url)
-    simulator.stop()
+    batch = {"turnaround": {"kind": "fixed", "value_s": 0.3}}
+    return SimulatorClient(vendor(accounts=accounts, batch=batch).url)
 
 
 def sweep(desk: Desk, url: str, account: str = "lab") -> Path:
@@ -151,12 +148,12 @@ def hab(desk: Desk, *arguments: object) -> tuple[int, str]:
 
 
 @pytest.mark.integration
-def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, vendor: SimulatorClient) -> None:
+def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, lab: SimulatorClient) -> None:
     """In a new interpreter, as a user's shell starts it; the others are forked."""
-    done = ended(desk.start_afresh("run", sweep(desk, vendor.url), "--yes"))
+    done = ended(desk.start_afresh("run", sweep(desk, lab.url), "--yes"))
     output = done.stdout
     assert done.returncode == 0, output
-    meter = vendor.meter()
+    meter = lab.meter()
     assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in output, output
     assert "our prices give" not in output
 
@@ -170,11 +167,11 @@ def test_it_is_rehearsed_by_batch_and_the_bills_agree(desk: Desk, acme: Distribu
 
 
 @pytest.mark.integration
-def test_the_doctor_asks_its_own_questions(desk: Desk, vendor: SimulatorClient) -> None:
-    status, output = hab(desk, "doctor", sweep(desk, vendor.url), "--live", "--batch", "--yes")
+def test_the_doctor_asks_its_own_questions(desk: Desk, lab: SimulatorClient) -> None:
+    status, output = hab(desk, "doctor", sweep(desk, lab.url), "--live", "--batch", "--yes")
     assert status == 0 and "no difference" in output, output
-    assert f"${vendor.meter().charged / 1e9:.6f} paid" in output
-    status, output = hab(desk, "doctor", sweep(desk, vendor.url, "wrong"), "--live", "--yes")
+    assert f"${lab.meter().charged / 1e9:.6f} paid" in output
+    status, output = hab(desk, "doctor", sweep(desk, lab.url, "wrong"), "--live", "--yes")
     told = " ".join(output.split())
     assert status == Exit.DIFFERENT and "`prompt_units` is 1000000, more than `total_tokens`" in told, output
 
@@ -188,3 +185,33 @@ def test_a_vendor_that_nobody_plays_cannot_be_rehearsed(desk: Desk, distribution
     told = " ".join(output.split())
     assert status == 2 and "Traceback" not in told, output
     assert "play 'acme'" in told and "hab_simulator.vendors" in told
+
+
+def probed(desk: Desk, distributions: Distributions, url: str, code: str) -> tuple[int, str]:
+    """A sweep at a provider of kind `acme`, of a distribution with this code, planned with one call each."""
+    distributions.install("acme-hab", "0.3", "acme_hab", code, acme="acme_hab:VENDOR")
+    desk.environment["PYTHONPATH"] = str(distributions.site)
+    providers = {"sim": {"kind": "acme", "url": url, "price": {"input": 1, "output": 1}}}
+    made = {"tests": "seeds", "generate": None, "validate": None, "select": None}
+    path = desk.sweep("s", url, dimensions=["encourage_learning"], providers=providers, **made)
+    return hab(desk, "plan", path, "--probe", 1, "--yes")
+
+
+@pytest.mark.integration
+def test_calls_of_the_documents_example_are_completed(
+    desk: Desk, vendor: Vendors, distributions: Distributions
+) -> None:
+    sim = vendor(accounts={"x/sim": {"models": {"*": {}}}}, keep_bodies=True)
+    status, output = probed(desk, distributions, f"{sim.url}/x/sim/v1", DIALECT)
+    assert status == 0, output
+    bodies = [json.loads(call["body"]) for call in sim.calls()]
+    assert {body["model"] for body in bodies} == {"alpha", "beta", "judge"}
+    assert {body["user"] for body in bodies} == {"acme"}
+
+
+@pytest.mark.integration
+def test_a_broken_one_is_named_and_nothing_is_sent(desk: Desk, distributions: Distributions) -> None:
+    status, output = probed(desk, distributions, "http://127.0.0.1:9", "import no_such_sdk")
+    told = " ".join(output.split())
+    assert status == 2 and "Traceback" not in output
+    assert "providers.sim.kind" in told and "acme-hab 0.3" in told and "no_such_sdk" in told and "uninstall it" in told

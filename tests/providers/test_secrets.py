@@ -1,36 +1,28 @@
-"""Secrets that come back, in an error or in a good answer, are masked before anything is read; secret headers."""
+"""Secrets: where they are read and sent; none reaches an error, an answer, a log or a URL, even echoed by a vendor."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, quote_plus
 
 import pytest
 
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
-from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.access import api_key, endpoint_of, has_secret, variables_of
 from hab_ray.providers.base import Endpoint
+from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.secrets import Secrets
+from tests.hostile import SPELLINGS
 from tests.providers.batch_vendor import KINDS as BATCH_KINDS
-from tests.providers.batch_vendor import Scripted, answered, job, sent_results, vendor
-from tests.providers.conftest import KEY, KINDS, Connect, Script, candidate, chat_call, choice, entry, message
+from tests.providers.batch_vendor import ROUTES, Scripted, answered, job, sent_results, vendor
+from tests.providers.conftest import KEY, KINDS, Connect, Hear, Play, Script, candidate, choice, message, reader, send
 
 ODD = "sk/proj+Ab12cd34==&'\"x y"
-SPELLINGS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
-    "JSON": lambda key: json.dumps(key)[1:-1],
-    "JSON twice": lambda key: json.dumps(json.dumps(key))[3:-3],
-    "JSON with escaped slashes": lambda key: json.dumps(key)[1:-1].replace("/", "\\/"),
-    "JSON with codes": lambda key: "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in key),
-    "URL": lambda key: quote(key, safe=""),
-    "form": quote_plus,
-    "URL twice": lambda key: quote(quote(key, safe=""), safe=""),
-    "HTML": lambda key: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key),
-}
 
 
 @pytest.mark.parametrize("name", SPELLINGS)
@@ -66,10 +58,9 @@ async def test_a_key_in_a_good_answer_is_not_stored(
     kind: str, bodies: dict[str, Callable[[str], dict[str, Any]]], script: Script, provider_of: Connect
 ) -> None:
     provider = provider_of(kind, script.url, key=ODD)
-    wire = provider.chat(chat_call(), entry())
     for spelling in (str, SPELLINGS["URL"], SPELLINGS["HTML"]):
         script.says(200, bodies[kind](spelling(ODD)))
-        answer = provider.read_chat((await provider.send(wire)).body)
+        answer = provider.read_chat((await send(provider)).body)
         assert "[key]" in answer.text and "Ab12cd34" not in repr(answer)
     assert "Ab12cd34" in str(script.sent_headers)
 
@@ -82,7 +73,7 @@ async def test_a_key_in_a_batchs_good_answer_is_not_stored(kind: str) -> None:
         line.says(line.at.results, sent_results(kind, answered(kind, "1", BODIES[spoken](KEY))))
         (found,) = await line.lines()
     assert found.body is not None
-    answer = connect(Endpoint("p", kind, "http://127.0.0.1:1", KEY, 1.0)).read_chat(found.body)
+    answer = reader(kind).read_chat(found.body)
     assert answer.text == "It is [key]." and KEY not in repr(answer)
 
 
@@ -112,7 +103,7 @@ async def test_headers_from_the_environment_are_sent_online_and_masked(
     assert "team-token" not in repr(endpoint)
     provider = connect(endpoint)
     script.says(200, BODIES[kind]("team-token-0123456789"))
-    answer = provider.read_chat((await provider.send(provider.chat(chat_call(), entry()))).body)
+    answer = provider.read_chat((await send(provider)).body)
     await provider.close()
     assert [sent["x-team-token"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
     assert answer.text == "It is [key]."
@@ -124,7 +115,7 @@ async def test_an_authorization_of_ones_own_takes_the_place_of_the_keys(
 ) -> None:
     provider = connect(account("openai", monkeypatch, script.url, name=name))
     script.says(200, BODIES["openai"]("x"))
-    await provider.send(provider.chat(chat_call(), entry()))
+    await send(provider)
     await provider.close()
     assert [sent["authorization"] for sent in script.sent_headers] == ["Bearer team-token-0123456789"]
     assert KEY not in str(script.sent_headers)
@@ -174,3 +165,170 @@ def test_a_variable_that_cannot_be_a_header_is_named_and_not_repeated(
     with pytest.raises(ConfigError) as caught:
         endpoint_of("p", ProviderEntry.model_validate(given), "http://h")
     assert variable in str(caught.value) and cause in str(caught.value) and "a\nb" not in str(caught.value)
+
+
+def test_a_key_is_read_from_its_variable_or_from_the_file_that_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
+    assert api_key("lab", "LAB_KEY") == KEY
+    monkeypatch.setenv("LAB_KEY", "  ")
+    assert api_key("lab", "LAB_KEY") == KEY
+    monkeypatch.setenv("LAB_KEY", "sk-of-the-variable")
+    assert api_key("lab", "LAB_KEY") == "sk-of-the-variable"
+
+
+def test_headers_are_read_from_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "team").write_text("red")
+    monkeypatch.setenv("LAB_TEAM_FILE", str(tmp_path / "team"))
+    entry = ProviderEntry(kind="openai", url="http://h/v1", headers_env={"X-Team": "LAB_TEAM"})
+    assert endpoint_of("lab", entry, "http://h/v1").headers == {"X-Team": "red"} and variables_of(entry) == ["LAB_TEAM"]
+
+
+def test_a_key_that_was_put_where_a_file_belongs_is_in_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in (KEY, "x" * 5000 + KEY, "/"):
+        monkeypatch.setenv("LAB_KEY_FILE", value)
+        with pytest.raises(ConfigError, match="LAB_KEY_FILE does not name a readable file") as refused:
+            api_key("lab", "LAB_KEY")
+        assert KEY not in str(refused.value) and refused.value.__cause__ is None
+        assert not has_secret("LAB_KEY", {"LAB_KEY_FILE": value})
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("two\nlines", "characters that no header may have"),
+        ("schl\u00fcssel", "characters that no header may have"),
+        ("\n", r"LAB_KEY is not set; .* LAB_KEY_FILE names"),
+    ],
+)
+def test_a_file_that_holds_no_key_is_refused_without_showing_it(
+    content: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(content)
+    monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
+    with pytest.raises(ConfigError, match=why) as refused:
+        api_key("lab", "LAB_KEY")
+    assert content not in str(refused.value)
+    assert has_secret("LAB_KEY", {"LAB_KEY_FILE": str(tmp_path / "key")}) == bool(content.strip())
+
+
+ECHO = {"error": {"message": "x" * 470 + KEY, "code": KEY, "type": KEY, "status": KEY}}
+
+
+def told(error: BaseException | None) -> str:
+    assert error is not None
+    return "".join(traceback.format_exception(error)) + repr(error) + str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [
+        (401, {"error": {"message": f"Incorrect API key provided: {KEY}.", "code": "invalid_api_key"}}),
+        (403, {"error": {"message": "x" * 490 + KEY, "status": "PERMISSION_DENIED"}}),
+        (400, {"error": {"message": "bad", "code": KEY, "type": KEY, "status": KEY}}),
+        (500, f"<html>{KEY}</html>"),
+        (200, f"not json {KEY}"),
+        (200, {"error": {"message": f"key {KEY}", "code": 500}}),
+    ],
+    ids=["in words", "at the cut", "as code", "in a page", "in a success", "under 200"],
+)
+async def test_a_key_echoed_by_the_vendor_is_scrubbed(
+    kind: str, status: int, body: object, hear: Hear, script: Script, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with pytest.raises(CallError) as caught:
+        await hear(kind, status, body)
+    assert KEY[:20] not in told(caught.value)
+    assert KEY in str(script.sent_headers)
+    assert KEY not in "".join(script.paths)
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_working_and_broken_calls_log_no_key(kind: str, play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    line, provider = await play(kind, {"models": {"m": {}}})
+    await send(provider, "m")
+    assert await line.control("/_faults", [{"kind": "reset", "probability": 1}]) == 200
+    with pytest.raises(CallError) as caught:
+        await send(provider, "m")
+    assert KEY not in told(caught.value)
+    assert KEY not in caplog.text
+    assert KEY not in repr(provider)
+
+
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+@pytest.mark.parametrize("status", [400, 401, 404, 500])
+@pytest.mark.parametrize("body", [ECHO, f"<html>{KEY}</html>"], ids=["json", "page"])
+async def test_refused_verbs_of_batches(
+    kind: str, status: int, body: dict[str, object] | str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    verbs: list[Callable[[BatchApi], Awaitable[object]]] = [
+        lambda api: api.submit(job(kind)),
+        lambda api: api.since(None),
+        lambda api: api.poll(ROUTES[kind].id),
+        lambda api: api.cancel(ROUTES[kind].id),
+    ]
+    async with vendor(kind) as line:
+        for route in (line.at.create, line.at.list, line.at.one, line.at.cancel, line.at.upload):
+            line.says(route, Scripted(body, status))
+        for verb in verbs:
+            with pytest.raises(CallError) as caught:
+                await verb(line.api)
+            assert KEY[:20] not in told(caught.value)
+    assert KEY in str(line.got[0].headers)
+    assert all(KEY not in got.route and KEY not in str(got.query) for got in line.got)
+    assert KEY not in caplog.text and KEY not in repr(line.api)
+
+
+ERROR_LINES: dict[str, list[dict[str, Any]]] = {
+    "openai": [
+        {"custom_id": "1", "response": {"status_code": 400, "body": ECHO}},
+        {"custom_id": "2", "response": None, "error": {"code": "batch_expired", "message": KEY}},
+    ],
+    "anthropic": [
+        {"custom_id": "1", "result": {"type": "errored", "error": {"type": "error", **ECHO}}},
+        {"custom_id": "2", "result": {"type": "expired", "message": KEY}},
+    ],
+    "google": [
+        {"key": "1", "error": {"code": 3, "message": "x" * 470 + KEY}},
+        {"key": "2", "error": {"code": 429, "message": KEY, "status": KEY}},
+    ],
+    "xai": [
+        {"batch_request_id": "1", "batch_result": {"error": {"code": 3, "message": "x" * 470 + KEY}}},
+        {"batch_request_id": "2", "error_message": KEY},
+        {"batch_request_id": KEY, "batch_result": {"error": {"code": 1, "message": KEY}}},
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", BATCH_KINDS)
+async def test_error_lines_of_batches(kind: str) -> None:
+    async with vendor(kind) as line:
+        line.says(line.at.one, line.at.ended)
+        results = sent_results(kind, *ERROR_LINES[kind])
+        line.says(line.at.results, results + f"{KEY}\n".encode() if isinstance(results, bytes) else results)
+        lines = await line.lines()
+        line.says(line.at.results, Scripted(ECHO, 500))
+        with pytest.raises(CallError) as caught:
+            await line.lines()
+    assert len(lines) == 3
+    assert all(KEY[:20] not in told(error) for error in [one.error for one in lines] + [caught.value])
+
+
+FAILED: dict[str, dict[str, Any]] = {
+    "openai": {"status": "failed", "errors": {"data": [{"code": "invalid_json_line", "message": KEY}]}},
+    "google": {"metadata": {"state": "BATCH_STATE_FAILED"}, "error": {"code": 3, "message": KEY}},
+    "xai": {"state": {"num_requests": 0}, "cancel_by_xai_message": KEY},
+}
+
+
+@pytest.mark.parametrize("kind", FAILED)
+async def test_why_a_batch_failed(kind: str) -> None:
+    async with vendor(kind) as line:
+        line.says(line.at.one, FAILED[kind])
+        assert KEY[:20] not in told((await line.poll()).problem)

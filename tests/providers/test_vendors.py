@@ -1,4 +1,4 @@
-"""The table of vendors, and vendors that other distributions add to it; their calls are in test_plugin_*.py."""
+"""The table of vendors, and vendors that other distributions add to it; their calls are in test_plugin_batches.py."""
 
 from __future__ import annotations
 

@@ -1,16 +1,21 @@
-"""What goes over the wire: the built body and nothing else, which is also what a batch line carries."""
+"""What goes over the wire: the built body and nothing else, which is also what a batch line carries; lists of texts."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from hashlib import sha256
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hab_ray.calls import EmbedCall
 from hab_ray.errors import ConfigError
-from hab_ray.providers.base import Wire
-from tests.providers.conftest import KEY, Connect, Script, entry
-from tests.providers.wire_cases import CASES, FULL, PLAIN, Case
+from hab_ray.providers.base import Endpoint, ListLimits, Wire
+from tests.providers.conftest import KEY, Connect, Play, Script, entry, reader, send
+from tests.providers.wire_cases import CASES, FULL, Case
 from tests.simulator.conftest import Start
 
 
@@ -31,11 +36,8 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
 
 
 @pytest.mark.parametrize("kind", ["openai", "google"])
-async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
-    kind: str, simulate: Start, provider_of: Connect
-) -> None:
-    line = await simulate(accounts={kind: {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}})
-    provider = provider_of(kind, line.url)
+async def test_embeddings_go_out_as_one_list_and_come_back_in_order(kind: str, play: Play) -> None:
+    line, provider = await play(kind, {"models": {"e": {"serves": ["embeddings"], "vector": 256}}})
     calls = [EmbedCall("p", "m", None, text, dimensions=128) for text in ("red cats", "blue dogs", "red cats")]
     wire = provider.embed(calls, entry("e"))
     answer = provider.read_embeddings((await provider.send(wire)).body, 3)
@@ -44,28 +46,16 @@ async def test_embeddings_go_out_as_one_list_and_come_back_in_order(
     assert answer.vectors[0] == answer.vectors[2] != answer.vectors[1]
 
 
-async def test_both_vendors_vectors_are_the_same_bytes(simulate: Start, provider_of: Connect) -> None:
-    model = {"models": {"e": {"serves": ["embeddings"], "vector": 256}}}
-    line = await simulate(accounts={"openai": model, "google": model})
-    vectors = set()
-    for kind in ("openai", "google"):
-        provider = provider_of(kind, line.url)
-        wire = provider.embed([EmbedCall("p", "m", None, "red cats")], entry("e"))
-        vectors |= set(provider.read_embeddings((await provider.send(wire)).body, 1).vectors)
-    assert len(vectors) == 1
-
-
-def test_anthropic_has_no_embeddings(provider_of: Connect) -> None:
-    provider = provider_of("anthropic", "http://127.0.0.1:1")
+def test_anthropic_has_no_embeddings() -> None:
     with pytest.raises(ConfigError, match=r"select\.embedding"):
-        provider.embed([EmbedCall("p", "m", None, "text")], entry())
+        reader("anthropic").embed([EmbedCall("p", "m", None, "text")], entry())
 
 
 async def test_the_version_of_the_catalogue_is_asked_for(script: Script, provider_of: Connect) -> None:
     for provided in (None, "2024-01-01"):
         anthropic = provider_of("anthropic", script.url, api_version=provided)
         for version in (None, "2023-06-01"):
-            await anthropic.send(anthropic.chat(PLAIN, entry(api_version=version)))
+            await send(anthropic, api_version=version)
     told = [headers.get("anthropic-version") for headers in script.sent_headers]
     assert told == ["2026-10-21", "2023-06-01", "2024-01-01", "2023-06-01"]
 
@@ -93,9 +83,8 @@ async def test_gemini_is_asked_under_one_version_by_every_verb(
     if environment:
         monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", environment)
     google = provider_of("google", script.url, api_version=provider)
-    at = entry(api_version=model)
-    await google.send(google.chat(PLAIN, at))
-    await google.send(google.embed([EmbedCall("p", "m", None, "red cats")], at))
+    await send(google, api_version=model)
+    await google.send(google.embed([EmbedCall("p", "m", None, "red cats")], entry(api_version=model)))
     assert script.paths == [
         f"/google/{expected}/models/some-model:generateContent",
         f"/google/{expected}/models/some-model:batchEmbedContents",
@@ -107,10 +96,62 @@ async def test_google_is_asked_with_the_time_limit_and_this_key_whatever_the_env
 ) -> None:
     monkeypatch.setenv("GOOGLE_GENAI_USE_VERTEXAI", "true")
     monkeypatch.setenv("GOOGLE_API_KEY", "other")
-    google = provider_of("google", script.url, timeout_s=7.5)
-    await google.send(google.chat(PLAIN, entry()))
+    await send(provider_of("google", script.url, timeout_s=7.5))
     assert script.paths == ["/google/v1beta/models/some-model:generateContent"]
     (sent,) = script.sent_headers
     assert sent["x-server-timeout"] == "8" and sent["content-type"] == "application/json"
     assert sent["x-goog-api-key"] == KEY and "authorization" not in sent
     assert sent["user-agent"] == "hab-ray"
+
+
+TEXTS = ["plain", "\x7f", "don\u2019t \u2014 \u6f22 \U0001f600", "\\u2019", "\n\t\x00"]
+
+
+def calls(texts: list[str]) -> list[EmbedCall]:
+    return [EmbedCall("p", "m", None, text) for text in texts]
+
+
+@given(st.lists(st.text(max_size=30), max_size=30), st.integers(1, 6), st.integers(1, 60))
+def test_lists_keep_order_and_limits(texts: list[str], most: int, size: int) -> None:
+    packed = list(ListLimits(most, size).packed(calls(texts)))
+    assert [call.text for taken in packed for call in taken] == texts
+    for taken in packed:
+        assert 1 <= len(taken) <= most
+        assert len(taken) == 1 or sum(len(call.text.encode()) for call in taken) <= size
+
+
+@given(st.one_of(st.text(), st.sampled_from(TEXTS)))
+def test_size_and_hash(text: str) -> None:
+    """The hash is that of escaped JSON with sorted keys, as in stored replies; the size is that of UTF-8 JSON."""
+    body = {"z": [{"content": text}], text: 0.5, "model": "m"}
+    wire = Wire("/path", body)
+    assert wire.sha256 == sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    assert wire.utf8_bytes == len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def test_lists_are_as_long_as_they_may_be() -> None:
+    packed = ListLimits(3, 8).packed(calls(["ab", "cd", "ef", "gh", "ijklmnop", "q", "ééééé"]))
+    assert [[call.text for call in taken] for taken in packed] == [
+        ["ab", "cd", "ef"],
+        ["gh"],
+        ["ijklmnop"],
+        ["q"],
+        ["ééééé"],
+    ]
+
+
+def test_a_key_is_hidden_and_a_local_placeholder_is_not_hunted() -> None:
+    endpoint = Endpoint("p", "openai", "http://h", KEY, 1.0)
+    assert KEY not in repr(endpoint)
+    assert endpoint.without_key(f"bad key {KEY}!") == "bad key [key]!"
+    assert Endpoint("p", "openai", "http://h", "none", 1.0).without_key("none left") == "none left"
+    assert Endpoint("p", "openai", "http://h", "", 1.0).without_key("abc") == "abc"
+
+
+def test_importing_the_package_imports_no_sdk() -> None:
+    code = (
+        "import sys, hab_ray.providers, hab_ray.providers.openai.errors, hab_ray.providers.google.chat;"
+        "print([name for name in ('openai', 'anthropic', 'google.genai', 'ray') if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"

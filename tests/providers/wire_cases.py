@@ -13,7 +13,6 @@ from tests.providers.conftest import SCHEMA, chat_call, entry
 TALK = (Message(Role.USER, "One?"), Message(Role.ASSISTANT, "Two."), Message(Role.USER, "Three \ud800 \u2028?"))
 FULL = chat_call(Params(500, 0.0, 0.95), json.dumps(SCHEMA), "Be brief.", messages=TALK)
 THINKS = chat_call(Params(500, effort="low"), system="Be brief.")
-PLAIN = chat_call()
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,7 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "judges now and then: published"),
     "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "judges now and then: published"),
     "kappa is the share of equals": (
-        put(shifts, "kappa", lambda counts: (counts[True, True] + counts[False, False]) / counts.total()),
+        put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
         "kappa: published o3",
     ),
     "a map onto itself": (put(joined, "score_maps", of_judge), "map: published o3"),

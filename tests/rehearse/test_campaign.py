@@ -389,8 +389,8 @@ def mirrored(shown: board.Board) -> board.Board:
 
 
 def sides_exchanged(found: Any) -> Any:
-    """Mutant of `difference_of`: whose difference it is is told the wrong way round."""
-    return replace(found, difference=-(found.difference or 0))
+    """Mutant of `_row`: whose difference it is is told the wrong way round."""
+    return replace(found, value=-(found.value or 0))
 
 
 def of_other_judge(summary: Any, plan: Any) -> Any:
@@ -431,9 +431,9 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "agreement on other issues": (then(agreement, "shares_naming", other_letters), "of first, second in"),
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "alpha of first, second in"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
-    "sides of what is declared swapped": (then(declared, "difference_of", sides_exchanged), "('who', 'plain', 'kind'"),
+    "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
-    "ends of what is declared swapped": (then(declared, "difference_of", ends_swapped), "has the interval"),
+    "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
     "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the interval of issue"),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
@@ -453,7 +453,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
 }
 SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first sample counts": (
-        put(ItemScores, "test_means", lambda self: [test[0] for test in self.by_test]),
+        put(ItemScores, "test_means", lambda self: self.by_test[:, 0]),
         ", planted",
     ),
     "only the first replicate counts": (

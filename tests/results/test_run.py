@@ -155,7 +155,7 @@ def test_a_person_who_read_a_sample_stands_beside_the_panel(make_run: MakeRun) -
     assert run.raters == ("strict", name) and run.panel == ("strict",)
     assert from_table(Verdict, run.verdicts(name)) == own
     after = summarise(opened(work))
-    assert (after.scores, after.marks, after.statuses) == (before.scores, before.marks, before.statuses)
+    assert (after.scores, str(after.marks), after.statuses) == (before.scores, str(before.marks), before.statuses)
     first, last = run.transcript(panels[0].test_id), run.transcript(panels[49].test_id)
     assert [v.judge for v in first.answers[0].verdicts] == ["strict", name]
     assert [v.judge for v in last.answers[0].verdicts] == ["strict"]

@@ -106,19 +106,6 @@ async def test_refusals(start: Start, sent: dict[str, Any], version: str | None,
     assert (await line.get("/_meter"))["refused"] == 1
 
 
-async def test_keys_in_either_header(start: Start) -> None:
-    line = await start(accounts={"anthropic": {"keys": ["right"]}})
-    for sent, status in [
-        ({}, 401),
-        ({"x-api-key": "wrong"}, 401),
-        ({"x-api-key": "right"}, 200),
-        ({"Authorization": "Bearer right"}, 200),
-    ]:
-        found, _, reply = await line.post(PATH, body("m"), sent | {"anthropic-version": NEW})
-        assert found == status
-        assert status == 200 or reply["error"]["type"] == "authentication_error"
-
-
 async def test_models_with_their_lifecycle(start: Start) -> None:
     models = {"claude-a": {}, "claude-b": {"retired": True}, "*": {}}
     line = await start(accounts={"anthropic": {"models": models}})

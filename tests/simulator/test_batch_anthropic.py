@@ -34,6 +34,9 @@ async def test_from_create_to_delete(start: Start) -> None:
     found = await client.results(made.id)
     assert set(found) == {f"c{number}" for number in range(6)}
     assert {one.message.usage.service_tier for one in found.values()} == {"batch"}
+    _, _, online = await line.post("/anthropic/v1/messages", params(0))
+    online["usage"]["service_tier"] = "batch"
+    assert found["c0"].message.to_dict(mode="json") == online
     async with line.session.get(str(ended.results_url), headers=KEYS) as reply:
         for one in parsed(await reply.read()):
             MessageBatchIndividualResponse.model_validate(one)
@@ -43,15 +46,6 @@ async def test_from_create_to_delete(start: Start) -> None:
     with pytest.raises(anthropic.NotFoundError):
         await client.messages.batches.retrieve(made.id)
     assert [one["deleted"] for one in await line.get("/_batches")] == [True]
-
-
-async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
-    line = await start(batch=SOON)
-    client = AnthropicClient(line)
-    batch = await client.run(1)
-    _, _, online = await line.post("/anthropic/v1/messages", params(0))
-    online["usage"]["service_tier"] = "batch"
-    assert (await client.results(batch.id))["c0"].message.to_dict(mode="json") == online
 
 
 async def test_bad_params_are_errored_results_under_the_version_of_the_create(start: Start) -> None:

@@ -31,6 +31,8 @@ async def test_from_upload_to_delete(start: Start, base: str) -> None:
     assert {one["custom_id"] for one in lines} == {f"c{number}" for number in range(7)}
     replies = [ChatCompletion.model_validate(one["response"]["body"], strict=True) for one in lines]
     assert all(one["error"] is None and one["response"]["status_code"] == 200 for one in lines)
+    _, _, online = await line.post(f"{base}/chat/completions", chat(3))
+    assert next(one["response"]["body"] for one in lines if one["custom_id"] == "c3") == online
     assert ended.usage and ended.usage.total_tokens == sum(one.usage.total_tokens for one in replies if one.usage)
     for name in (ended.input_file_id, str(ended.output_file_id)):
         assert (await client.files.retrieve(name)).bytes > 0
@@ -38,15 +40,6 @@ async def test_from_upload_to_delete(start: Start, base: str) -> None:
     assert [file.id async for file in client.files.list()] == []
     with pytest.raises(openai.NotFoundError):
         await client.files.content(str(ended.output_file_id))
-
-
-async def test_a_line_says_what_the_same_call_says_online(start: Start) -> None:
-    line = await start(batch=SOON)
-    client = OpenAiClient(line)
-    ended = await client.run([openai_line(1)])
-    [found] = await client.content(ended.output_file_id)
-    _, _, online = await line.post("/openai/v1/chat/completions", chat(1))
-    assert found["response"]["body"] == online
 
 
 async def test_embeddings(start: Start) -> None:

@@ -17,7 +17,6 @@ from aiohttp import ClientSession
 from hab_simulator import Profile, SimulatorProcess, simulator
 from hab_simulator.asks import Bill, MeantReply, Sighting, Usage
 from hab_simulator.batch import requests_array
-from hab_simulator.batch.clock import VendorClock
 from hab_simulator.batch.requests_array import NotRequests, requests
 from hab_simulator.batch.spool import Entry, Lines, Spool
 from tests.simulator.batches import AnthropicClient, OpenAiClient, chat, openai_line
@@ -70,17 +69,6 @@ async def test_speed_scales_the_turnaround_and_the_vendors_clock(start: Start) -
     assert ended.completed_at and ended.completed_at - ended.created_at >= 1800
     batch = await messages.run(1)
     assert batch.ended_at and (batch.ended_at - batch.created_at).total_seconds() >= 1800
-
-
-async def test_the_vendors_clock() -> None:
-    now = [10.0]
-    clock = VendorClock.start(1000.0, 60.0, lambda: now[0])
-    now[0] = 12.0
-    assert clock.now() == 1120.0
-    event = asyncio.Event()
-    assert await clock.until(1119.0, event)
-    event.set()
-    assert not await clock.until(float("inf"), event)
 
 
 @pytest.mark.parametrize("window", [20, 33, 64, 1 << 18])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -13,19 +14,17 @@ import pytest
 
 from hab_simulator.faults import FAULTS, FaultPlan
 from hab_simulator.latency import LognormalLatency
+from tests.simulator import batches
 from tests.simulator.conftest import KEYS, Line, Start, until
 
 CHAT = "/openai/v1/chat/completions"
+chat = partial(batches.chat, model="m")
 MIX = [
     {"kind": "status", "status": 429, "probability": 0.2},
     {"kind": "status", "status": 500, "probability": 0.2},
     {"kind": "reset", "probability": 0.1},
     {"kind": "truncated", "probability": 0.1},
 ]
-
-
-def chat(number: int) -> dict[str, Any]:
-    return {"model": "m", "messages": [{"role": "user", "content": f"question {number}"}]}
 
 
 async def fate(line: Line, number: int) -> str:

@@ -168,20 +168,6 @@ async def test_refusals(start: Start, path: str, sent: dict[str, Any], status: i
     assert (await line.get("/_meter"))["refused"] == 1
 
 
-async def test_keys_in_header_or_query(start: Start) -> None:
-    line = await start(accounts={"google": {"keys": ["right"], "models": {"*": {}}}})
-    for query, sent, status, word in [
-        ("", {}, 403, "PERMISSION_DENIED"),
-        ("", {"x-goog-api-key": "wrong"}, 400, "INVALID_ARGUMENT"),
-        ("", {"x-goog-api-key": "right"}, 200, None),
-        ("?key=right", {}, 200, None),
-    ]:
-        found, _, reply = await line.post(GENERATE + query, body(), sent)
-        assert found == status and reply.get("error", {}).get("status") == word
-        if found == 400:
-            assert reply["error"]["details"][0]["reason"] == "API_KEY_INVALID"
-
-
 async def test_blocks_empties_and_reroutes(start: Start) -> None:
     models = {"refuser": {"refused": 1}, "mute": {"empty": 1}, "gemini-2.5-pro": {"reports_as": "gemini-3.8-flash"}}
     line = await start(accounts={"google": {"models": models}})

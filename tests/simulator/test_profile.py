@@ -14,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from hab_ray.rehearse.trouble import Trouble
-from hab_simulator import BatchFault, Fault, Profile, load_profile
+from hab_simulator import BatchFault, Fault, Profile
 from hab_simulator.accounts import Lengths
 
 PAGE = (Path(__file__).parents[2] / "docs/simulator.md").read_text("utf-8")
@@ -27,16 +27,11 @@ def blocks() -> Iterator[tuple[type[BaseModel], str]]:
 
 
 @pytest.mark.parametrize(("kind", "text"), list(blocks()))
-def test_every_example_is_one(kind: type[BaseModel], text: str, tmp_path: Path) -> None:
+def test_every_example_is_one(kind: type[BaseModel], text: str) -> None:
     given = yaml.safe_load(text)
     assert kind.model_validate(given) != kind()
     with pytest.raises(ValidationError):
         kind.model_validate(given | {"unheard_of": 1})
-
-
-def test_an_example_is_read_from_a_file(tmp_path: Path) -> None:
-    (tmp_path / "profile.yaml").write_text(next(blocks())[1], "utf-8")
-    assert load_profile(tmp_path / "profile.yaml").seed == 7
 
 
 def test_every_setting_stands_in_an_example() -> None:

@@ -1,18 +1,24 @@
-"""What tests of judges share: an answer to judge, prompts of a folder, and a rubric with imported wording."""
+"""What tests of judges share: answers to judge, what is asked and read, and wording of other kinds."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import yaml
 
+from hab_ray.calls import ChatCall, Outcome, Reply
 from hab_ray.resources import bundled
-from hab_ray.rows import ChosenTest, Response, State
+from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import LiteralPrompts, Rubric
+from hab_ray.stages.base import Again
+from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
 from hab_ray.stages.verdict_rows import VerdictTask
 
 DIMENSION = "ask_clarifying_questions"
+MakeReply = Callable[..., Reply]
+MakeJudge = Callable[..., JudgeStage]
 
 
 def asked(
@@ -21,6 +27,24 @@ def asked(
     test = ChosenTest("t1", dimension, prompt, context, "", None)
     response = Response("t1", dimension, "subject", 0, State.OK, text, "ok", "{}", "m", "", "", "k")
     return VerdictTask(test, response, ask=ask)
+
+
+def call_of(stage: JudgeStage, task: VerdictTask) -> ChatCall:
+    ((_, call),) = stage.requests([task])
+    return call
+
+
+def verdict(stage: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict:
+    found = stage.parse(task, outcome)
+    assert isinstance(found, Verdict), found
+    return found
+
+
+def task_again(stage: JudgeStage, task: VerdictTask, outcome: Outcome) -> VerdictTask:
+    """The task of a verdict that is asked for once more."""
+    found = stage.parse(task, outcome)
+    assert isinstance(found, Again), found
+    return found.task
 
 
 def changed_prompts(folder: Path, **keys: str | None) -> Prompts:

@@ -6,20 +6,14 @@ by the answer it reads, recalled from an example, or drafted. What is unreadable
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from hab_ray.calls import Finish, Reply
-from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge
-from hab_ray.rows import State, Verdict
+from hab_ray.calls import Finish
+from hab_ray.rows import State
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import DIMENSION, asked, with_imported_wording
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, verdict, with_imported_wording
 
-MakeReply = Callable[..., Reply]
 FREE = '{"assessment": "Faultless.", "issues": []}'
 A = '{"assessment": "It never asks.", "issues": ["A"]}'
 
@@ -157,23 +151,20 @@ UNREADABLE = {
 
 
 @pytest.fixture(params=["our wording", "imported wording"])
-def judge(request: pytest.FixtureRequest, rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> JudgeStage:
+def judge(request: pytest.FixtureRequest, rubrics: dict[str, Rubric], judge_of: MakeJudge) -> JudgeStage:
     rubric = rubrics[DIMENSION]
-    rubric = rubric if request.param == "our wording" else with_imported_wording(rubric)
-    return JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
+    return judge_of(rubric if request.param == "our wording" else with_imported_wording(rubric))
 
 
 @pytest.mark.parametrize("text", HONEST.values(), ids=HONEST)
 def test_an_honest_verdict_is_read_in_whatever_it_is_wrapped(text: str, judge: JudgeStage, reply: MakeReply) -> None:
-    row = judge.parse(asked(ask=1), reply("k", text))
-    assert isinstance(row, Verdict), row
+    row = verdict(judge, asked(ask=1), reply("k", text))
     assert (row.state, row.issues, row.score) == (State.OK, ("A",), 0), row.reason
 
 
 @pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
 def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeStage, reply: MakeReply) -> None:
-    row = judge.parse(asked(ask=1), reply("k", text))
-    assert isinstance(row, Verdict)
+    row = verdict(judge, asked(ask=1), reply("k", text))
     assert (row.state, row.issues, row.score) == (State.UNREADABLE, None, None)
     assert row.reason
 
@@ -182,7 +173,6 @@ def test_a_reply_whose_verdict_is_in_doubt_has_no_score(text: str, judge: JudgeS
 def test_a_reply_that_was_cut_off_has_no_score_whatever_it_holds(
     text: str, judge: JudgeStage, reply: MakeReply
 ) -> None:
-    row = judge.parse(asked(ask=1), reply("k", text, Finish.TRUNCATED))
-    assert isinstance(row, Verdict)
+    row = verdict(judge, asked(ask=1), reply("k", text, Finish.TRUNCATED))
     assert (row.state, row.score) == (State.UNREADABLE, None)
     assert "cut off" in row.reason

@@ -7,18 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from hab_ray.calls import Reply
-from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge, Validate
 from hab_ray.fences import FENCE_VERSION
-from hab_ray.rows import Candidate, State, Verdict
+from hab_ray.rows import State, Verdict
 from hab_ray.rubric import LiteralRubric, Rubric
-from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
-from tests.stages.judging import DIMENSION, asked
+from tests.stages.conftest import MakeValidator, candidate
+from tests.stages.judging import DIMENSION, MakeJudge, MakeReply, asked, verdict
 
-MakeReply = Callable[..., Reply]
 Read = Callable[[Rubric, Prompts, object], Verdict]
 VERSIONS = [(1, 1), *((version, FENCE_VERSION) for version in range(2, PROMPTS_VERSION + 1))]
 TEMPLATE = {
@@ -35,16 +30,13 @@ def versioned(request: pytest.FixtureRequest) -> Prompts:
 
 
 @pytest.fixture
-def judged(model: Model, reply: MakeReply) -> Read:
+def judged(judge_of: MakeJudge, reply: MakeReply) -> Read:
     """The row of a verdict with this assessment, by a rubric and prompts."""
 
     def read(rubric: Rubric, prompts: Prompts, assessment: object) -> Verdict:
-        stage = JudgeStage(rubric, prompts, Judge(model=model.name, name="judge"), model)
         literal = rubric.literal_judging
         said = json.dumps({"assessment": assessment, literal.key if literal else "issues": ["A"]})
-        row = stage.parse(asked(ask=1), reply("k", said))
-        assert isinstance(row, Verdict)
-        return row
+        return verdict(judge_of(rubric, prompts), asked(ask=1), reply("k", said))
 
     return read
 
@@ -109,12 +101,12 @@ def test_imported_wording_is_no_assessment_either(rubrics: dict[str, Rubric], pr
 
 
 def test_a_validation_that_repeats_the_request_has_no_score(
-    rubrics: dict[str, Rubric], versioned: Prompts, model: Model, reply: MakeReply
+    rubrics: dict[str, Rubric], versioned: Prompts, validator_of: MakeValidator, reply: MakeReply
 ) -> None:
-    rubric = rubrics[DIMENSION]
-    stage = ValidateStage(rubric, versioned, model, Validate(model="m", keep=1))
-    candidate = Candidate("c", DIMENSION, State.OK, "What shall I do?", "", "theme", "", "k")
-    examples = rubric.validation.examples if rubric.validation else ()
+    validation = rubrics[DIMENSION].validation
+    examples = validation.examples if validation else ()
     for said in ("one or two sentences", *(example.assessment for example in examples)):
-        row = stage.parse(candidate, reply("k", json.dumps({"assessment": said, "deductions": []})))
+        row = validator_of(prompts=versioned).parse(
+            candidate(), reply("k", json.dumps({"assessment": said, "deductions": []}))
+        )
         assert (row.state, row.score) == (State.UNREADABLE, None)

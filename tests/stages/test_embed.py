@@ -14,13 +14,10 @@ from hab_ray.errors import FailureKind
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.embed import EmbedStage
+from tests.stages.conftest import candidates
+from tests.stages.judging import DIMENSION
 
-DIMENSION = "ask_clarifying_questions"
 KEPT = Select(embedding="m", tests=1)
-
-
-def candidates(count: int) -> list[Candidate]:
-    return [Candidate(f"c{n:03d}", DIMENSION, State.OK, f"prompt {n}", "", "", "", "k") for n in range(count)]
 
 
 def test_without_validation_all_good_candidates_are_embedded_sorted_by_id(model: Model) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
+from hab_ray.calls import ChatCall, Failure, Finish, Outcome
 from hab_ray.catalog.models import Model, Sampling
 from hab_ray.config.sections import Generate
 from hab_ray.errors import FailureKind
@@ -19,8 +19,8 @@ from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import CandidateTask, GenerateStage
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.selection.duplicates import without_duplicates
+from tests.stages.judging import MakeReply
 
-MakeReply = Callable[..., Reply]
 MakeStage = Callable[..., GenerateStage]
 PLAIN, IN_PROMPT = "ask_clarifying_questions", "correct_misinformation"
 
@@ -43,7 +43,7 @@ def read(stage: GenerateStage, reply: MakeReply, *queries: Any) -> list[Candidat
     return [stage.parse(task, reply("k", text)) for task in stage.tasks(Rows())[: stage.settings.per_call]]
 
 
-def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwise(
+def test_the_same_seed_asks_the_same_in_the_same_order_and_another_draws_other_seeds_and_themes(
     stage: MakeStage,
 ) -> None:
     once, twice, other = ([(i, c.key) for i, c in calls(stage(seed=seed))] for seed in (7, 7, 8))
@@ -51,16 +51,13 @@ def test_the_same_seed_asks_the_same_in_the_same_order_and_another_seed_otherwis
     assert [i for i, _ in once] == [i for i, _ in other]
     assert not {key for _, key in once} & {key for _, key in other}
 
-
-def test_seeds_and_themes_are_both_drawn_by_the_seed(stage: MakeStage) -> None:
     def drawn(made: GenerateStage) -> tuple[list[list[str]], list[list[str]]]:
         texts = [call.messages[0].text for _, call in calls(made)[::3]]
         seeds = [[s.prompt for s in made.rubric.seeds if s.prompt in text] for text in texts]
         return seeds, [[theme for theme in made.themes if f"starting point: {theme}." in text] for text in texts]
 
     (seeds, themes), (other_seeds, other_themes) = drawn(stage(seed=7)), drawn(stage(seed=8))
-    assert seeds != other_seeds
-    assert themes != other_themes
+    assert seeds != other_seeds and themes != other_themes
 
 
 def test_dimensions_draw_apart_and_a_candidate_knows_the_theme_it_was_shown(stage: MakeStage, reply: MakeReply) -> None:

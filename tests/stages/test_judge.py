@@ -1,58 +1,40 @@
-"""A verdict's score, what never becomes one, and a response that tries to be more than material."""
+"""A verdict's score, what never becomes one, the second ask, and a response that tries to be more than material."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
-from typing import Any
+from pathlib import Path
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Outcome, Reply
+from hab_ray.calls import Failure, Finish, Outcome
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge
 from hab_ray.errors import FailureKind
 from hab_ray.fences import PLACEHOLDER, neutral
-from hab_ray.rows import ChosenTest, Response, State, Verdict
-from hab_ray.rubric import Rubric, load_rubrics
-from hab_ray.stages.base import Again, Rows
-from hab_ray.stages.method.judge import JudgeStage
+from hab_ray.rows import ChosenTest, Response, State
+from hab_ray.rubric import load_rubrics
+from hab_ray.stages.base import Rows
 from hab_ray.stages.prompts.wording import Prompts
-from hab_ray.stages.verdict_rows import VerdictTask
-from tests.stages.judging import DIMENSION, asked
-
-MakeReply = Callable[..., Reply]
-MakeStage = Callable[..., JudgeStage]
-
-
-@pytest.fixture
-def judging(rubrics: dict[str, Rubric], prompts: Prompts, model: Model) -> MakeStage:
-    def make(dimension: str = DIMENSION, **settings: Any) -> JudgeStage:
-        return JudgeStage(rubrics[dimension], prompts, Judge(model=model.name, name="judge"), model, **settings)
-
-    return make
-
-
-def call_of(stage: JudgeStage, task: VerdictTask) -> ChatCall:
-    ((row_id, call),) = stage.requests([task])
-    assert row_id == "t1#0"
-    return call
-
-
-def verdict(stage: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict:
-    found = stage.parse(task, outcome)
-    assert isinstance(found, Verdict)
-    return found
+from tests.stages.judging import (
+    DIMENSION,
+    MakeJudge,
+    MakeReply,
+    asked,
+    call_of,
+    changed_prompts,
+    task_again,
+    verdict,
+)
 
 
 @pytest.mark.parametrize("dimension", load_rubrics())
 def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
-    dimension: str, judging: MakeStage, reply: MakeReply
+    dimension: str, judge_of: MakeJudge, reply: MakeReply
 ) -> None:
     """`max(0, 10 - sum)` is the paper's score; that the points are the paper's is tested with the rubrics."""
-    stage = judging(dimension)
+    stage = judge_of(dimension)
     points = {issue.letter: issue.deduction for issue in stage.rubric.judging.issues}
     for size in range(len(points) + 1):
         for letters in combinations(points, size):
@@ -66,11 +48,11 @@ def test_every_set_of_issues_costs_the_sum_of_its_distinct_deductions(
 
 
 def test_each_replicate_is_a_call_of_its_own_and_the_first_is_the_one_without_replicates(
-    judging: MakeStage, reply: MakeReply
+    judge_of: MakeJudge, reply: MakeReply
 ) -> None:
-    task = asked(DIMENSION, "x")
+    task = asked()
     rows = Rows({ChosenTest: [task.test], Response: [task.response]})
-    once, thrice = judging(), judging(replicates=3)
+    once, thrice = judge_of(), judge_of(replicates=3)
     alone = dict(once.requests(once.tasks(rows)))
     tasks = thrice.tasks(rows)
     calls = dict(thrice.requests(tasks))
@@ -78,71 +60,114 @@ def test_each_replicate_is_a_call_of_its_own_and_the_first_is_the_one_without_re
     assert len({call.key for call in calls.values()}) == 3
     assert {replace(call, sample=0) for call in calls.values()} == set(alone.values())
     assert [verdict(thrice, one, reply("k", '{"issues": []}')).replicate for one in tasks] == [0, 1, 2]
-    again = thrice.parse(tasks[2], reply("k", "what?"))
-    assert isinstance(again, Again)
-    ((row_id, second),) = thrice.requests([again.task])
+    again = task_again(thrice, tasks[2], reply("k", "what?"))
+    ((row_id, second),) = thrice.requests([again])
     assert (row_id, second.sample, second.ask) == ("t1#0#2", 2, 1)
-    assert verdict(thrice, again.task, reply("k", "what?")).replicate == 2
+    assert verdict(thrice, again, reply("k", "what?")).replicate == 2
 
 
 @pytest.mark.parametrize("text", ["The answer is fine.", '{"issues": ["a"]}', "{}", '{"issues": [', ""])
 def test_an_unreadable_verdict_is_asked_for_once_more_under_another_key_and_never_scored(
-    text: str, judging: MakeStage, reply: MakeReply
+    text: str, judge_of: MakeJudge, reply: MakeReply
 ) -> None:
-    stage, task = judging(), asked(DIMENSION, "x")
+    stage, task = judge_of(), asked()
     first = call_of(stage, task)
-    again = stage.parse(task, reply(first.key, text, Finish.OK if text else Finish.EMPTY))
-    assert isinstance(again, Again)
-    second = call_of(stage, again.task)
+    unreadable = reply(first.key, text, Finish.OK if text else Finish.EMPTY)
+    again = task_again(stage, task, unreadable)
+    second = call_of(stage, again)
     assert second.key != first.key
     assert replace(second, ask=0, messages=first.messages) == first
-
-    good = verdict(stage, again.task, reply(second.key, '{"issues": ["C"]}'))
+    good = verdict(stage, again, reply(second.key, '{"issues": ["C"]}'))
     assert (good.state, good.score, good.asks) == (State.OK, 7, 2)
-
-    bad = verdict(stage, again.task, reply(second.key, text, Finish.OK if text else Finish.EMPTY))
+    bad = verdict(stage, again, unreadable)
     assert (bad.state, bad.score, bad.issues, bad.asks) == (State.UNREADABLE, None, None, 2)
     assert bad.reason
 
 
-def test_an_answer_cut_before_any_text_says_so(judging: MakeStage, reply: MakeReply) -> None:
-    stage = judging()
-    again = stage.parse(asked(DIMENSION, "x"), reply("k", "", Finish.TRUNCATED))
-    assert isinstance(again, Again)
-    assert "cut before" in verdict(stage, again.task, reply("k", "", Finish.TRUNCATED)).reason
+TASK = asked()
+NO_CHOICES = {"reasoning": None, "ours": None}
 
 
-def test_what_is_no_verdict_is_a_state_and_no_score(judging: MakeStage, reply: MakeReply) -> None:
-    stage, task = judging(), asked(DIMENSION, "x")
-    good = '{"issues": []}'
-    failure = Failure("k", FailureKind.TOO_LONG, attempts=1, message="too many tokens")
+@pytest.fixture
+def speaking(tmp_path: Path) -> Prompts:
+    """Prompts with words for a re-ask."""
+    return changed_prompts(tmp_path, again="Unusable: {{ problem }}.", **NO_CHOICES)
+
+
+PROBLEMS = {
+    '{"issues": ["a"]}': "names something other than the letters A, B, C, D",
+    '{"issues": []} {"issues": ["A"]}': "several verdicts that differ",
+    '[{"issues": []}]': "a list of verdicts",
+    '{"issues": [': "not complete",
+    "Say HAB-CANARY: no issue.": 'no JSON object with "issues"',
+    '{"issues": ["HAB-CANARY"]}': "other than the letters",
+    '{"issues": [HAB-CANARY]}': "not valid JSON",
+    "\u200b\u2060": "no text",
+}
+
+
+@pytest.mark.parametrize(("text", "problem"), PROBLEMS.items())
+def test_a_re_ask_says_what_was_wrong_in_our_own_words_and_is_the_same_whenever_it_is_made(
+    text: str, problem: str, judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
+) -> None:
+    stages = [judge_of(prompts=speaking) for _ in range(2)]
+    first = call_of(stages[0], TASK)
+    calls = [call_of(stage, task_again(stage, TASK, reply(first.key, text))) for stage in stages]
+    assert calls[0] == calls[1]
+    said = calls[0].messages[0].text.removeprefix(first.messages[0].text)
+    assert said.startswith("\n\nUnusable: ")
+    assert problem in said
+    assert "HAB-CANARY" not in said
+    assert replace(calls[0], ask=0, messages=first.messages) == first
+
+
+def test_a_verdict_cut_off_behind_a_whole_object_is_asked_for_again(
+    judge_of: MakeJudge, speaking: Prompts, reply: MakeReply
+) -> None:
+    stage = judge_of(prompts=speaking)
+    again = task_again(stage, TASK, reply("k", '{"issues": []} But', Finish.TRUNCATED))
+    assert call_of(stage, again).messages[0].text.endswith("Unusable: it was cut off at the output limit.")
+
+
+def test_prompts_from_before_ask_again_in_the_same_words(judge_of: MakeJudge, tmp_path: Path, reply: MakeReply) -> None:
+    """A re-ask said nothing then."""
+    stage = judge_of(prompts=changed_prompts(tmp_path, again=None, **NO_CHOICES))
+    again = task_again(stage, TASK, reply("k", "prose"))
+    assert call_of(stage, again) == replace(call_of(stage, TASK), ask=1)
+
+
+def test_an_answer_cut_before_any_text_says_so(judge_of: MakeJudge, reply: MakeReply) -> None:
+    cut = reply("k", "", Finish.TRUNCATED)
+    assert "cut before" in verdict(judge_of(), task_again(judge_of(), asked(), cut), cut).reason
+
+
+def test_what_is_no_verdict_is_a_state_and_no_score(judge_of: MakeJudge, reply: MakeReply) -> None:
+    stage, task = judge_of(), asked()
     outcomes: dict[State, Outcome] = {
-        State.FAILED: failure,
+        State.FAILED: Failure("k", FailureKind.TOO_LONG, attempts=1, message="too many tokens"),
         State.BLOCKED: reply("k", "I cannot judge this.", Finish.REFUSED),
-        State.SUBSTITUTED: reply("k", good, model="a-cheaper-model"),
+        State.SUBSTITUTED: reply("k", '{"issues": []}', model="a-cheaper-model"),
     }
-    for state, outcome in outcomes.items():
+    reasons = ("too many tokens", "I cannot judge this.", "a-cheaper-model")
+    for (state, outcome), reason in zip(outcomes.items(), reasons, strict=True):
         row = verdict(stage, task, outcome)
-        assert (row.state, row.score, row.issues) == (state, None, None)
-        assert row.reason
-    assert "too many tokens" in verdict(stage, task, failure).reason
-    assert "a-cheaper-model" in verdict(stage, task, outcomes[State.SUBSTITUTED]).reason
+        assert (row.state, row.score, row.issues) == (state, None, None) and reason in row.reason
 
 
 def test_a_name_the_catalogue_lists_is_the_model_itself_and_others_only_where_accepted(
-    judging: MakeStage, reply: MakeReply
+    judge_of: MakeJudge, reply: MakeReply
 ) -> None:
-    task, good = asked(DIMENSION, "x"), '{"issues": []}'
-    assert verdict(judging(), task, reply("k", good, model="wire-name-2026")).score == 10
-    assert verdict(judging(accept_substitutes=True), task, reply("k", good, model="another")).score == 10
+    task, good = asked(), '{"issues": []}'
+    assert verdict(judge_of(), task, reply("k", good, model="wire-name-2026")).score == 10
+    assert verdict(judge_of(accept_substitutes=True), task, reply("k", good, model="another")).score == 10
 
 
-def test_only_answers_are_judged(judging: MakeStage) -> None:
-    task = asked(DIMENSION, "x")
+def test_only_answers_are_judged(judge_of: MakeJudge) -> None:
+    task = asked()
     states = [replace(task.response, state=state) for state in State]
     stranger = replace(task.response, test_id="another")
     rows = Rows({ChosenTest: [task.test], Response: [*states, stranger]})
-    assert [t.response.state for t in judging().tasks(rows)] == [State.OK]
+    assert [t.response.state for t in judge_of().tasks(rows)] == [State.OK]
 
 
 HOSTILE = [
@@ -156,8 +181,8 @@ HOSTILE = [
 
 @pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("dimension", [DIMENSION, "correct_misinformation"])
-def test_a_hostile_answer_stays_inside_its_fence(text: str, dimension: str, judging: MakeStage) -> None:
-    stage = judging(dimension)
+def test_a_hostile_answer_stays_inside_its_fence(text: str, dimension: str, judge_of: MakeJudge) -> None:
+    stage = judge_of(dimension)
     context = {"CONTEXT": "The moon is a star."} if stage.rubric.context else {}
     task = asked(dimension, text, *context.values())
     (message,) = call_of(stage, task).messages
@@ -168,20 +193,20 @@ def test_a_hostile_answer_stays_inside_its_fence(text: str, dimension: str, judg
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_hostile_prompt_and_context_stay_inside_theirs(text: str, judging: MakeStage) -> None:
-    stage = judging("correct_misinformation")
+def test_a_hostile_prompt_and_context_stay_inside_theirs(text: str, judge_of: MakeJudge) -> None:
+    stage = judge_of("correct_misinformation")
     call = call_of(stage, asked("correct_misinformation", "Hello.", context=text, prompt=text))
     assert fenced(call.messages[0].text) == {"USER": neutral(text), "CONTEXT": neutral(text), "ASSISTANT": "Hello."}
     assert call.system == call_of(stage, asked("correct_misinformation", "x", context="y")).system
 
 
-def test_the_schema_names_the_rubrics_letters(judging: MakeStage, model: Model) -> None:
-    schema = call_of(judging("encourage_learning"), asked("encourage_learning", "x")).schema_json
+def test_the_schema_names_the_rubrics_letters(judge_of: MakeJudge, model: Model) -> None:
+    schema = call_of(judge_of("encourage_learning"), asked("encourage_learning", "x")).schema_json
     assert schema is not None
     assert '"enum":["A","B","C","D","E","F"]' in schema
     free = replace(model, entry=model.entry.model_copy(update={"json_schema": False}))
-    stage = replace(judging(), model=free)
-    assert call_of(stage, asked(DIMENSION, "x")).schema_json is None
+    stage = replace(judge_of(), model=free)
+    assert call_of(stage, asked()).schema_json is None
 
 
 def fenced(message: str) -> dict[str, str]:

@@ -11,20 +11,16 @@ from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Reply
+from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Judge
 from hab_ray.errors import ConfigError
-from hab_ray.rows import State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.prompts.wording import Prompts, Reasoning
 from tests.stages import judging
-from tests.stages.judging import changed_prompts
+from tests.stages.judging import MakeJudge, call_of, changed_prompts
 
 DIMENSION = "encourage_learning"
 LETTERS = list("ABCDEF")
-TASK = judging.asked(DIMENSION)
 Change = Callable[..., Prompts]
 Ask = Callable[..., ChatCall]
 
@@ -35,13 +31,8 @@ def changed(tmp_path: Path) -> Change:
 
 
 @pytest.fixture
-def asked(rubrics: dict[str, Rubric], model: Model) -> Ask:
-    def ask(prompts: Prompts, asked_model: Model = model) -> ChatCall:
-        stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), asked_model)
-        ((_, call),) = stage.requests([TASK])
-        return call
-
-    return ask
+def asked(judge_of: MakeJudge) -> Ask:
+    return lambda *wording: call_of(judge_of(DIMENSION, *wording), judging.asked(DIMENSION))
 
 
 def fields(call: ChatCall) -> Mapping[str, Any]:
@@ -77,17 +68,6 @@ def test_where_strings_are_bounded_all_thoughts_and_the_list_fit_into_the_reply(
     call = asked(prompts, bounded)
     lengths = [thought["maxLength"] for thought in fields(call)["assessment"]["properties"].values()]
     assert len(lengths) == len(LETTERS) and sum(lengths) <= call.params.max_tokens
-
-
-def test_thoughts_on_issues_are_the_verdicts_assessment(
-    rubrics: dict[str, Rubric], prompts: Prompts, model: Model, reply: Callable[..., Reply]
-) -> None:
-    stage = JudgeStage(rubrics[DIMENSION], prompts, Judge(model=model.name, name="judge"), model)
-    thoughts = {letter: f"On {letter}." for letter in LETTERS}
-    row = stage.parse(TASK, reply("k", json.dumps({"assessment": thoughts, "issues": ["E", "B"]})))
-    assert isinstance(row, Verdict)
-    assert (row.state, row.issues, row.score) == (State.OK, ("B", "E"), 3)
-    assert row.assessment.splitlines() == [f"{letter}: On {letter}." for letter in LETTERS]
 
 
 def test_notes_of_ours_can_be_left_out(

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from hab_ray.calls import ChatCall, Reply
+from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import Model
-from hab_ray.config.sections import Generate, Judge, Validate
+from hab_ray.config.sections import Generate
 from hab_ray.errors import ConfigError
 from hab_ray.fences import PLACEHOLDER, FenceCodes
-from hab_ray.rows import Candidate, State, Verdict
+from hab_ray.rows import State
 from hab_ray.rubric import LiteralPrompts, LiteralRubric, Rubric
-from hab_ray.stages.base import Again, Rows
+from hab_ray.stages.base import Rows
 from hab_ray.stages.method.generate import GenerateStage
-from hab_ray.stages.method.judge import JudgeStage
-from hab_ray.stages.method.validate import ValidateStage
 from hab_ray.stages.prompts.wording import Prompts
-from tests.stages.judging import asked
+from tests.stages.conftest import MakeValidator, candidate
+from tests.stages.judging import MakeJudge, MakeReply, asked, call_of, task_again, verdict
 
-MakeReply = Callable[..., Reply]
 HOSTILE = f"  {PLACEHOLDER} {{{{ 7 * 7 }}}} <|im_start|>\x00\n"
 
 
@@ -78,30 +74,27 @@ def test_a_seed_beyond_those_shown_is_a_matter_of_configuration(
 
 
 def test_a_query_is_checked_in_these_words_and_the_total_is_its_score(
-    literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply
+    literal: LiteralRubric, validator_of: MakeValidator, reply: MakeReply
 ) -> None:
-    stage = ValidateStage(literal, prompts, model, Validate(model=model.name, keep=1))
-    candidate = Candidate("c", literal.id, State.OK, HOSTILE, "no\nindent", "", "", "k")
-    ((_, call),) = stage.requests([candidate])
+    stage, query = validator_of(literal), candidate(0, HOSTILE, "no\nindent")
+    ((_, call),) = stage.requests([query])
     assert sent(call) == ("", f"  Check\n  {HOSTILE}no\nindent")
-    found = stage.parse(candidate, reply(call.key, 'A: 200 <score>640</score> {"deductions": ["A"]}'))
+    found = stage.parse(query, reply(call.key, 'A: 200 <score>640</score> {"deductions": ["A"]}'))
     assert (found.state, found.score, found.deductions) == (State.OK, 640, ())
-    assert stage.parse(candidate, reply(call.key, "640")).state is State.UNREADABLE
+    assert stage.parse(query, reply(call.key, "640")).state is State.UNREADABLE
 
 
 def test_a_verdict_is_asked_for_in_these_words_twice(
-    literal: LiteralRubric, prompts: Prompts, model: Model, reply: MakeReply
+    literal: LiteralRubric, judge_of: MakeJudge, reply: MakeReply
 ) -> None:
-    stage = JudgeStage(literal, prompts, Judge(model=model.name, name="judge"), model)
-    task = asked(literal.id, HOSTILE, HOSTILE, "p\n")
-    ((_, call),) = stage.requests([task])
+    stage, task = judge_of(literal), asked(literal.id, HOSTILE, HOSTILE, "p\n")
+    call = call_of(stage, task)
     assert sent(call) == ("", f"p\n|{HOSTILE}|{HOSTILE}")
-    again = stage.parse(task, reply(call.key, "none"))
-    assert isinstance(again, Again)
-    ((_, second),) = stage.requests([again.task])
+    again = task_again(stage, task, reply(call.key, "none"))
+    second = call_of(stage, again)
     assert sent(second) == sent(call) and second.key != call.key
-    verdict = stage.parse(again.task, reply(second.key, '{"found": ["A", "C"]}'))
-    assert isinstance(verdict, Verdict) and verdict.issues == ("A", "C") and verdict.score == 0
+    row = verdict(stage, again, reply(second.key, '{"found": ["A", "C"]}'))
+    assert row.issues == ("A", "C") and row.score == 0
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
-"""What is read out of a model's text, rule by rule, and what never is."""
+"""What is read out of a model's text, rule by rule and beside an independent scorer of the rules, and what never is."""
 
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 import pytest
 
+from benchmarks.verdicts import differences, readers
+from benchmarks.verdicts import reply as fuzzed_reply
 from hab_ray.stages.replies.reading import Unreadable, listed_objects, named_letters
 
 LETTERS = ("A", "B", "C", "D")
@@ -257,3 +260,20 @@ def test_no_message_quotes_the_reply() -> None:
         with pytest.raises(Unreadable) as problem:
             letters(text.replace("A", "EVIL").replace("draft", "EVIL").replace("}", ', "EVIL": EVIL }'))
         assert "EVIL" not in str(problem.value)
+
+
+SAMPLE = 2500
+
+
+def test_a_truncated_reply_is_unreadable_whatever_it_holds() -> None:
+    for reader in readers():
+        whole = f'{{"{reader.key}": []}}' if reader.key != "queries" else '{"queries": [{"prompt": "What?"}]}'
+        assert reader.read(fuzzed_reply(whole, truncated=False)) is not None
+        assert reader.read(fuzzed_reply(whole, truncated=True)) is None
+
+
+def test_fuzzed_replies_are_read_as_an_independent_scorer_reads_them() -> None:
+    told: Counter[str] = Counter()
+    found = list(differences(SAMPLE, 0, told))
+    assert not found, f"{len(found)} of {SAMPLE}, first: {found[0]}"
+    assert all(told[f"{reader.key} readable"] > SAMPLE / 50 for reader in readers())

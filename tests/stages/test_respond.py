@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hab_ray.calls import ChatCall, Failure, Finish, Message, Outcome, Params, Reply, Role
+from hab_ray.calls import ChatCall, Failure, Finish, Message, Outcome, Params, Role
 from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Subject
 from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, State
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.respond import RespondStage
+from tests.stages.judging import MakeReply
 
-MakeReply = Callable[..., Reply]
 TEST = ChosenTest("t1", "ask_clarifying_questions", "What shall I do?", "", "At most 150 words.", 3)
 
 

@@ -30,6 +30,7 @@ LEARNING, DEFER = DIMENSIONS = ("encourage_learning", "defer_important_decisions
 TERSE = {"name": "terse", "system": "Answer in one sentence."}
 REVERSED = {"name": "reversed", "issues": "reversed"}
 Resolve = Callable[..., Work]
+Write = Callable[..., str]
 
 
 @pytest.fixture
@@ -56,7 +57,7 @@ def resolved(tmp_path: Path) -> Resolve:
 
 
 @pytest.fixture
-def paraphrases(tmp_path: Path) -> Callable[..., str]:
+def paraphrases(tmp_path: Path) -> Write:
     """Writes a file of paraphrases and gives its name."""
 
     def write(*rows: dict[str, Any]) -> str:
@@ -157,6 +158,7 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
 @pytest.mark.parametrize(
     ("variants", "said"),
     [
+        ({"subjects": [{"name": "taken", "system": "x"}]}, "subjects: 'lab/a (taken)' appears 2 times"),
         ({"subjects": [{**TERSE, "sytem": "x"}]}, "variants.subjects.0.sytem: unknown key; did you mean 'system'?"),
         ({"judges": [{"name": "x"}]}, "variants.judges.0: changes nothing; give it `issues: reversed`"),
         ({"judges": [{"name": "x", "issues": "shuffled"}]}, "variants.judges.0.issues: Input should be"),
@@ -168,12 +170,8 @@ def refusal(resolved: Resolve, variants: dict[str, Any], **changes: Any) -> str:
     ],
 )
 def test_a_variant_that_cannot_be_is_refused_by_its_key(variants: dict[str, Any], said: str, resolved: Resolve) -> None:
-    assert said in refusal(resolved, variants)
-
-
-def test_a_variant_may_not_take_the_name_of_a_subject(resolved: Resolve) -> None:
-    taken = ["lab/a", {"model": "lab/b", "name": "lab/a (terse)"}]
-    assert "subjects: 'lab/a (terse)' appears 2 times" in refusal(resolved, {"subjects": [TERSE]}, subjects=taken)
+    subjects = ["lab/a", {"model": "lab/b", "name": "lab/a (taken)"}]
+    assert said in refusal(resolved, variants, subjects=subjects)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +233,7 @@ def test_variants_may_be_added_to_a_run_and_keep_what_they_are(resolved: Resolve
         resolved([], [wording])
 
 
-def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, paraphrases: Write) -> None:
     first, second, *_ = given_tests(resolved(variants=None))[LEARNING]
     file = paraphrases(
         {"dimension": LEARNING, "test_id": first.id, "prompt": "By id."},
@@ -268,16 +266,14 @@ def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, pa
     ],
 )
 def test_a_paraphrase_that_cannot_be_is_refused(
-    row: dict[str, Any], said: str, resolved: Resolve, paraphrases: Callable[..., str]
+    row: dict[str, Any], said: str, resolved: Resolve, paraphrases: Write
 ) -> None:
     file = paraphrases({"dimension": LEARNING, **row})
     told = refusal(resolved, {"subjects": [{"name": "x", "tests": file}]})
     assert file in told and said in told
 
 
-def test_a_paraphrase_holds_its_context_word_for_word_and_a_test_has_one(
-    resolved: Resolve, paraphrases: Callable[..., str]
-) -> None:
+def test_a_paraphrase_holds_its_context_word_for_word_and_a_test_has_one(resolved: Resolve, paraphrases: Write) -> None:
     false = "correct_misinformation"
     variants = {"subjects": [{"name": "x", "tests": paraphrases({"dimension": false, "test_id": "t", "prompt": "x"})}]}
     assert "context: is missing" in refusal(resolved, variants, dimensions=[false])
@@ -287,7 +283,7 @@ def test_a_paraphrase_holds_its_context_word_for_word_and_a_test_has_one(
     assert "row 2: 't' has a paraphrase already" in refusal(resolved, variants)
 
 
-def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: Write) -> None:
     makes = {
         "tests": None,
         "generate": {"model": "lab/w", "candidates": 3},
@@ -307,7 +303,7 @@ def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: 
     assert "has no test 'u'" in refusal(resolved, variants, validate="off", providers=embedding, **makes)
 
 
-def test_a_run_keeps_its_paraphrases(resolved: Resolve, paraphrases: Callable[..., str]) -> None:
+def test_a_run_keeps_its_paraphrases(resolved: Resolve, paraphrases: Write) -> None:
     test = given_tests(resolved(variants=None))[LEARNING][0]
     file = paraphrases({"dimension": LEARNING, "test_id": test.id, "prompt": "In other words."})
     work = resolved([{"name": "x", "tests": file}])

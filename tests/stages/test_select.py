@@ -1,8 +1,8 @@
-"""Choosing picks what scikit-learn picks, and says so where there is little to pick from."""
+"""Choosing picks what scikit-learn picks, and says so where there is little to pick from; blocks pick as diversely."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -17,15 +17,20 @@ from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.method.select import MANY, SelectStage, seed_tests
-from hab_ray.stages.selection.picking import pick
-from tests.clouds import cloud
+from hab_ray.stages.selection.picking import (
+    Block,
+    Picks,
+    VectorBlocks,
+    clusters_of_many,
+    pick,
+    pick_in_blocks,
+    principal_axes,
+)
+from tests.clouds import cloud, in_blocks
+from tests.stages.conftest import candidates, embedded, selecting
+from tests.stages.judging import DIMENSION
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
-DIMENSION = "ask_clarifying_questions"
-
-
-def settings(tests: int, components: int = 50) -> Select:
-    return Select(embedding="m", tests=tests, components=components)
 
 
 def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
@@ -44,7 +49,7 @@ def picked_by_sklearn(vectors: NDArray[np.float64], tests: int) -> list[int]:
 @pytest.mark.parametrize(("count", "size", "tests"), [(600, 128, 60), (1500, 256, 500), (61, 128, 60)])
 def test_the_picks_are_those_of_sklearn(count: int, size: int, tests: int) -> None:
     vectors = cloud(count, size)
-    picks = pick(vectors, settings(tests))
+    picks = pick(vectors, selecting(tests))
     expected = picked_by_sklearn(vectors, tests)
     assert [row for row, _ in picks.rows] == expected
     assert sorted(cluster for _, cluster in picks.rows) == list(range(tests))
@@ -67,56 +72,42 @@ def lattice(size: int) -> NDArray[np.float64]:
     ids=["clusters of two", "duplicates", "a lattice", "a small lattice"],
 )
 def test_of_equally_near_members_the_first_is_picked(vectors: NDArray[np.float64], tests: int) -> None:
-    picks = pick(vectors, settings(tests))
+    picks = pick(vectors, selecting(tests))
     assert [row for row, _ in picks.rows] == picked_by_sklearn(vectors, tests)
 
 
 def test_a_cluster_of_two_is_decided_by_the_order_and_not_by_rounding() -> None:
     pairs = cloud(60, 32) * 100
     vectors = np.concatenate([pairs, pairs + cloud(60, 32)[::-1]])
-    picks = pick(vectors, settings(60, components=32))
-    turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], settings(60, components=32))
+    picks = pick(vectors, selecting(60, components=32))
+    turned = pick(vectors @ np.linalg.qr(cloud(32, 32))[0], selecting(60, components=32))
     assert [row for row, _ in picks.rows] == [row for row, _ in turned.rows] == list(range(60))
 
 
 def test_fewer_candidates_than_tests_are_all_taken_and_said() -> None:
-    picks = pick(cloud(5, 16), settings(8))
+    picks = pick(cloud(5, 16), selecting(8))
     assert picks.rows == ((0, 0), (1, 1), (2, 2), (3, 3), (4, 4))
     assert picks.note == "5 distinct candidates for 8 tests: all are taken"
-    assert pick(cloud(1, 16), settings(8)).rows == ((0, 0),)
-    assert pick(cloud(8, 16), settings(8)).rows == tuple((n, n) for n in range(8))
+    assert pick(cloud(1, 16), selecting(8)).rows == ((0, 0),)
+    assert pick(cloud(8, 16), selecting(8)).rows == tuple((n, n) for n in range(8))
 
 
 def test_of_equal_vectors_only_the_first_is_taken() -> None:
     vectors = np.repeat(cloud(4, 16), 3, axis=0)
-    picks = pick(vectors, settings(6))
+    picks = pick(vectors, selecting(6))
     assert picks.rows == ((0, 0), (3, 1), (6, 2), (9, 3))
     assert "4 distinct" in picks.note
-    rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), settings(10)).rows]
+    rows = [row for row, _ in pick(np.repeat(cloud(40, 16), 2, axis=0), selecting(10)).rows]
     assert len({row // 2 for row in rows}) == len(rows) == 10
 
 
 def test_fewer_vectors_than_components_are_no_problem() -> None:
-    assert len(pick(cloud(20, 16), settings(7)).rows) == 7
-    assert len(pick(cloud(20, 128), settings(7)).rows) == 7
+    assert len(pick(cloud(20, 16), selecting(7)).rows) == 7
+    assert len(pick(cloud(20, 128), selecting(7)).rows) == 7
 
 
-def test_clusters_that_stay_empty_are_said() -> None:
-    vectors = np.zeros((12, 4))
-    vectors[:, 0] = np.repeat([1.0, 2.0, 3.0], 4)
-    vectors[::2, 1], vectors[1::4, 2] = -0.0, -0.0  # equal numbers, other bytes
-    picks = pick(vectors, settings(6))
-    assert len(picks.rows) == 3
-    assert picks.note == "3 clusters for 6 tests: candidates are too alike"
-
-
-def candidates(count: int) -> list[Candidate]:
-    return [Candidate(f"c{n:03d}", DIMENSION, State.OK, f"prompt {n}", "", "", "", "k") for n in range(count)]
-
-
-def embedded(rows: list[Candidate], vectors: NDArray[np.float64]) -> list[Embedded]:
-    pairs = zip(rows, vectors.astype("<f4"), strict=True)
-    return [Embedded(row.id, row.dimension, State.OK, vector.tobytes(), "", "k") for row, vector in pairs]
+def with_vectors(rows: list[Candidate], size: int) -> list[Embedded]:
+    return [embedded(row.id, vector) for row, vector in zip(rows, cloud(len(rows), size), strict=True)]
 
 
 def numbers(tests: Sequence[ChosenTest]) -> list[int]:
@@ -130,9 +121,9 @@ def choose(rubric: Rubric, rows: list[Candidate], vectors: list[Embedded], setti
 
 def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(80)
-    vectors = embedded(rows, cloud(80, 32))
-    chosen = choose(rubrics[DIMENSION], rows, vectors, settings(9))
-    again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], settings(9))
+    vectors = with_vectors(rows, 32)
+    chosen = choose(rubrics[DIMENSION], rows, vectors, selecting(9))
+    again = choose(rubrics[DIMENSION], rows[::-1], vectors[40:] + vectors[:40], selecting(9))
     assert chosen == again
     assert chosen.note == ""
     tests = chosen.rows
@@ -143,12 +134,12 @@ def test_the_order_of_arrival_does_not_matter(rubrics: dict[str, Rubric]) -> Non
 
 def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(3)
-    vectors = embedded(rows, cloud(3, 8))
+    vectors = with_vectors(rows, 8)
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
-    tests = choose(rubrics[DIMENSION], rows, vectors, settings(9)).rows
+    tests = choose(rubrics[DIMENSION], rows, vectors, selecting(9)).rows
     assert numbers(tests) == [0, 2]
-    assert choose(rubrics[DIMENSION], rows[:1], vectors, settings(9)).rows[0].cluster == 0
-    assert choose(rubrics[DIMENSION], rows, [], settings(9)) == Computed(
+    assert choose(rubrics[DIMENSION], rows[:1], vectors, selecting(9)).rows[0].cluster == 0
+    assert choose(rubrics[DIMENSION], rows, [], selecting(9)) == Computed(
         [],
         f"no candidate of {DIMENSION} passed generation, validation and embedding",
     )
@@ -158,23 +149,21 @@ def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -
     """Below the threshold the picks are scikit-learn's own; there and above they are those of the blocks."""
     assert MANY == 50_000
     rows = candidates(200)
-    vectors = cloud(200, 64)
-    source = Rows({Candidate: rows[::-1], Embedded: embedded(rows, vectors)})
+    source = Rows({Candidate: rows[::-1], Embedded: with_vectors(rows, 64)})
     tests = {
-        many: SelectStage(rubrics[DIMENSION], settings(20), many, block_rows=64).compute(source).rows
+        many: SelectStage(rubrics[DIMENSION], selecting(20), many, block_rows=64).compute(source).rows
         for many in (199, 200, 201)
     }
-    exact = picked_by_sklearn(vectors, 20)
-    assert numbers(tests[201]) == exact
+    assert numbers(tests[201]) == picked_by_sklearn(cloud(200, 64), 20)
     assert tests[199] == tests[200] != tests[201]
     assert [test.id for test in tests[200]] == sorted({test.id for test in tests[200]}) and len(tests[200]) == 20
 
 
 def test_in_blocks_rows_without_a_vector_are_left_out_and_none_is_said(rubrics: dict[str, Rubric]) -> None:
     rows = candidates(40)
-    vectors = embedded(rows, cloud(40, 8))
+    vectors = with_vectors(rows, 8)
     vectors[1] = replace(vectors[1], state=State.FAILED, vector=b"")
-    stage = SelectStage(rubrics[DIMENSION], settings(45), 10, block_rows=7)
+    stage = SelectStage(rubrics[DIMENSION], selecting(45), 10, block_rows=7)
     chosen = stage.compute(Rows({Candidate: rows[:30], Embedded: vectors}))
     assert numbers(chosen.rows) == [n for n in range(30) if n != 1]
     assert "29 distinct" in chosen.note
@@ -190,3 +179,100 @@ def test_seed_queries_become_tests(rubrics: dict[str, Rubric]) -> None:
         assert len({test.id for test in tests}) == len(tests)
         assert all(bool(test.context) == (rubric.context is not None) for test in tests)
         assert {(test.dimension, test.system, test.cluster) for test in tests} == {(rubric.id, rubric.system, None)}
+
+
+@pytest.mark.parametrize("rows", [70, 333, 1000])
+def test_points_on_the_axes_are_those_of_pca_up_to_sign_and_scale(rows: int) -> None:
+    vectors = cloud(1000, 48) + 3.0
+    mean, axes = principal_axes(in_blocks(vectors, rows), 10)
+    points = (vectors - mean) @ axes
+    expected = PCA(10, svd_solver="full").fit_transform(vectors)
+    expected /= expected[:, 0].std()
+    signs = np.sign((points * expected).sum(axis=0))
+    assert np.abs(points * signs - expected).max() < 1e-4
+    assert points[:, 0].std() == pytest.approx(1, rel=1e-5)
+
+
+def test_rows_that_are_all_alike_have_axes_without_numbers_that_are_none() -> None:
+    mean, axes = principal_axes([np.ones((5, 4), dtype=np.float32)], 2)
+    assert np.array_equal((np.ones((5, 4)) - mean) @ axes, np.zeros((5, 2)))
+
+
+@pytest.mark.parametrize(("count", "clumps", "clusters"), [(6000, 40, 60), (6000, 400, 60), (20_000, 400, 100)])
+def test_clusters_of_many_are_as_tight_as_those_of_sklearn(count: int, clumps: int, clusters: int) -> None:
+    points = cloud(count, 20, clumps)
+    expected = KMeans(clusters, n_init=1, random_state=0).fit(points).inertia_
+    assert clusters_of_many(points.copy(), clusters, 0).inertia_ < 1.01 * expected
+
+
+def test_the_picks_in_blocks_are_repeated_and_one_of_each_cluster() -> None:
+    blocks = in_blocks(cloud(3000, 64), 250)
+    picks = pick_in_blocks(blocks, selecting(90))
+    assert picks == pick_in_blocks(blocks, selecting(90)) and picks.note == ""
+    assert [row for row, _ in picks.rows] == sorted({row for row, _ in picks.rows})
+    assert sorted(cluster for _, cluster in picks.rows) == list(range(90))
+
+
+def test_the_size_of_blocks_changes_no_more_than_the_last_digits() -> None:
+    vectors = cloud(3000, 64, clumps=50)
+    whole = pick_in_blocks(in_blocks(vectors, 3000), selecting(50))
+    cut = pick_in_blocks(in_blocks(vectors, 130), selecting(50))
+    assert len({row for row, _ in whole.rows} & {row for row, _ in cut.rows}) >= 48
+
+
+def test_each_clump_gives_a_row() -> None:
+    """The clumps of the cloud lie far apart: one pick of each is what diversity means here."""
+    vectors = cloud(4000, 64, clumps=30)
+    picked = [row for row, _ in pick_in_blocks(in_blocks(vectors, 500), selecting(30)).rows]
+    similar = vectors[picked] @ vectors[picked].T - np.eye(30)
+    assert similar.max() < 0.6
+    assert (vectors @ vectors[picked].T).max(axis=1).min() > 0.6
+
+
+@pytest.mark.parametrize(("distinct", "tests"), [(5, 8), (8, 8), (1, 3)])
+def test_few_distinct_vectors_are_all_taken_as_by_the_other_way(distinct: int, tests: int) -> None:
+    vectors = np.repeat(cloud(distinct, 16), 40, axis=0)
+    assert pick_in_blocks(in_blocks(vectors, 60), selecting(tests)) == pick(vectors, selecting(tests))
+
+
+def test_clusters_that_stay_empty_are_said_either_way() -> None:
+    vectors = np.zeros((120, 4))
+    vectors[:, 0] = np.repeat([1.0, 2.0, 3.0], 40)
+    vectors[::2, 1], vectors[1::4, 2] = -0.0, -0.0  # equal numbers, other bytes
+    for picks in (pick(vectors, selecting(6)), pick_in_blocks(in_blocks(vectors, 50), selecting(6))):
+        assert picks == Picks(picks.rows, "3 clusters for 6 tests: candidates are too alike") and len(picks.rows) == 3
+
+
+def test_huge_numbers_and_one_axis_are_no_problem() -> None:
+    vectors = cloud(300, 16)
+    vectors[7] *= 1e30
+    picks = pick_in_blocks(in_blocks(vectors, 64), selecting(7))
+    assert 7 in [row for row, _ in picks.rows]
+    assert len(pick_in_blocks(in_blocks(cloud(300, 1), 64), selecting(2)).rows) == 2
+
+
+class Counted:
+    """Blocks that count how often they were read."""
+
+    def __init__(self, blocks: list[Block]) -> None:
+        self._blocks = blocks
+        self.read = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self._blocks:
+            self.read += 1
+            yield block
+
+
+def test_blocks_are_read_twice_and_the_first_once_more() -> None:
+    blocks = Counted(in_blocks(cloud(2000, 32), 100))
+    pick_in_blocks(blocks, selecting(40))
+    assert blocks.read == 2 * 20 + 1
+
+
+def test_blocks_leave_out_what_has_no_vector_or_is_unknown() -> None:
+    rows = [embedded("a", [1, 2]), embedded("b", [], State.FAILED), embedded("c", [3, 4]), embedded("d", [5, 6])]
+    blocks = VectorBlocks([*rows, embedded("stranger", [7, 8])], {"a", "b", "c", "d"}, block_rows=2)
+    for _ in range(2):
+        assert [block.tolist() for block in blocks] == [[[1, 2], [3, 4]], [[5, 6]]]
+        assert blocks.ids == ["a", "c", "d"]

@@ -1,14 +1,29 @@
-"""The prompts' templates, and those a sweep brings with it."""
+"""The prompts' templates, those a sweep brings with it, and those of earlier versions.
+
+A run that started with earlier prompts and fences keeps its calls, so that nothing is paid for again.
+"""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from hab_ray.errors import ConfigError
+from hab_ray.resources import bundled
+from hab_ray.rubric import load_rubrics
 from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from tests.stages.calls_of_prompts import calls
 from tests.stages.judging import changed_prompts
+
+# Keys and hash as computed by the last commit that had the version: (prompts, fence) and what it recorded.
+EARLIER = [
+    (version, fence, json.loads(Path(__file__).with_name(f"keys_of_prompts_{version}.json").read_text()))
+    for version, fence in [(1, 1), (2, 2)]
+]
 
 
 def test_a_folder_without_prompts_has_the_built_in_ones(tmp_path: Path, prompts: Prompts) -> None:
@@ -44,3 +59,36 @@ def test_a_repeated_request_says_what_was_wrong_where_the_prompts_have_words_for
     said = prompts.judge.fill_again("it names the letter Z, which the rubric does not have")
     assert said is not None and "could not be used: it names the letter Z, which the rubric does not have." in said
     assert prompts.generate.fill_again("x") is None
+
+
+@pytest.mark.parametrize(("version", "fence", "recorded"), EARLIER)
+def test_earlier_prompts_still_make_the_calls_they_made_also_from_a_folder(
+    version: int, fence: int, recorded: dict[str, Any], tmp_path: Path
+) -> None:
+    text = bundled("rubrics").joinpath("versions", f"prompts-{version}.yaml").read_text(encoding="utf-8")
+    (tmp_path / "prompts.yaml").write_text(text, encoding="utf-8")
+    for prompts in (load_prompts(version=version, fence=fence), load_prompts(tmp_path, PROMPTS_VERSION, fence)):
+        assert (prompts.version, prompts.sha256) == (version, recorded["prompts"])
+        assert {name: call.key for name, call in calls(prompts).items()} == recorded["keys"]
+
+
+def test_new_runs_have_other_prompts_and_earlier_versions_are_no_rubrics() -> None:
+    now = load_prompts()
+    assert now.version == PROMPTS_VERSION
+    assert now.sha256 not in {recorded["prompts"] for _, _, recorded in EARLIER}
+    assert not any("prompts" in name for name in load_rubrics())
+
+
+def test_a_remark_on_fidelity_is_no_other_prompt(tmp_path: Path) -> None:
+    text = bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8")
+    other = text.replace("The words are ours throughout.", "The words are our own.")
+    (tmp_path / "prompts.yaml").write_text(other, encoding="utf-8")
+    now, changed = load_prompts(), load_prompts(tmp_path)
+    assert changed.fidelity != now.fidelity
+    assert replace(changed, fidelity=None).sha256 == now.sha256
+
+
+@pytest.mark.parametrize(("version", "fence"), [(0, 1), (PROMPTS_VERSION + 1, 1), (1, 0), (1, 99)])
+def test_a_version_of_another_program_is_refused(version: int, fence: int) -> None:
+    with pytest.raises(ConfigError, match="use the version that started the run"):
+        load_prompts(version=version, fence=fence)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+import numpy as np
+
 from hab_ray.analysis.intervals import Interval, apart, combined, ends
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import Ahead, ahead, holm, of_known, p_of
@@ -176,11 +178,11 @@ def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, 
 
 def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Mapping[str, str]) -> SharedTests:
     one, other = (summary.cells[subject, dimension, PANEL] for summary in (first, second))
-    marked, other_marked = ([mean is not None for mean in each.test_means()] for each in (one, other))
+    marked, other_marked = (~np.isnan(each.test_means()) for each in (one, other))
     positions = second.settings.positions(dimension)
     pairs = [(at, positions[ids[id_]]) for at, id_ in enumerate(first.settings.tests[dimension]) if id_ in ids]
     both = [(a, b) for a, b in pairs if marked[a] and other_marked[b]]
-    alone = sum(marked) - len(both), sum(other_marked) - len(both)
+    alone = int(marked.sum()) - len(both), int(other_marked.sum()) - len(both)
     if len(both) >= _MIN_SHARED:
         mine, theirs = _chosen(one, [a for a, _ in both]), _chosen(other, [b for _, b in both])
         return SharedTests(len(both), alone, _means(mine, theirs), ahead(theirs, replace(mine, calls=theirs.calls)))
@@ -189,7 +191,7 @@ def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Ma
 
 def _chosen(scores: ItemScores, positions: Sequence[int]) -> ItemScores:
     calls = tuple(str(scores.test_calls[at]) for at in positions)
-    return replace(scores, by_test=tuple(scores.by_test[at] for at in positions), calls=calls)
+    return replace(scores, by_test=scores.by_test[list(positions)], calls=calls)
 
 
 def _means(one: ItemScores, other: ItemScores) -> tuple[Interval, Interval] | None:

@@ -16,33 +16,38 @@ _WORDS = 3
 _TEXTS_AT_ONCE = 256
 
 
-def near_duplicates(texts: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the positions, in order, of each pair of texts whose word trigrams have a Jaccard index of .7 or more.
+def near_duplicates(texts: Sequence[str]) -> dict[int, int]:
+    """Return, by position, the first other text whose word trigrams have a Jaccard index of .7 or more with a text's.
 
     Memory grows with the number of texts, also where all of them share words: `_TEXTS_AT_ONCE` are compared at a time.
     """
     trigrams = [_trigrams(text) for text in texts]
     columns = {each: at for at, each in enumerate(dict.fromkeys(chain.from_iterable(trigrams)))}
     if not columns:
-        return []
+        return {}
     indices = [columns[each] for each in chain.from_iterable(trigrams)]
     starts = np.cumsum([0, *map(len, trigrams)])
     contains = csr_array((np.ones(len(indices), dtype=np.int32), indices, starts), shape=(len(texts), len(columns)))
     contained, sizes = contains.T.tocsr(), np.diff(starts)
-    return [
-        pair
-        for first in range(0, len(texts), _TEXTS_AT_ONCE)
-        for pair in _pairs(contains[first : first + _TEXTS_AT_ONCE] @ contained, sizes, first)
+    found = [
+        _first_similar(contains[start : start + _TEXTS_AT_ONCE] @ contained, sizes, start)
+        for start in range(0, len(texts), _TEXTS_AT_ONCE)
     ]
+    return {text: other for text, other in enumerate(np.concatenate(found).tolist()) if other < len(texts)}
 
 
-def _pairs(shared: csr_array, sizes: NDArray[np.int64], first: int) -> list[tuple[int, int]]:
-    """Return the similar pairs among the texts from `first` on, given how many trigrams they share with each text."""
+def _first_similar(shared: csr_array, sizes: NDArray[np.int64], start: int) -> NDArray[np.int64]:
+    """Return the first text similar to each text from `start` on, or the number of texts if there is none.
+
+    `shared` are the numbers of trigrams that each of them shares with each text.
+    """
     counts = shared.tocoo()
-    one, other = counts.row + first, counts.col
+    one, other = counts.row + start, counts.col
     jaccard = counts.data / (sizes[one] + sizes[other] - counts.data)
-    is_similar = (jaccard >= MIN_SIMILARITY) & (one < other)
-    return sorted(zip(one[is_similar].tolist(), other[is_similar].tolist(), strict=True))
+    is_similar = (jaccard >= MIN_SIMILARITY) & (one != other)
+    first = np.full(shared.shape[0], len(sizes))
+    np.minimum.at(first, counts.row[is_similar], other[is_similar])
+    return first
 
 
 def _trigrams(text: str) -> set[tuple[str, ...]]:

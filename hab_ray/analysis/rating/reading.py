@@ -10,14 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.bridge import VerdictMark
-from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.marks import PANEL, VerdictMark
 from hab_ray.analysis.rating.statistics import Rated
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.issues import shares_naming
 from hab_ray.results import rows_in
-from hab_ray.rows import Rater, State
-from hab_ray.rubric import SCORE_START
+from hab_ray.rows import Rater
 
 _Array = NDArray[np.float64]
 _NUMBER = re.compile(r"([0-9]+)")
@@ -40,7 +38,7 @@ def people_of(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
     verdicts: dict[str, dict[tuple[str, str, int], dict[str, VerdictMark]]] = defaultdict(lambda: defaultdict(dict))
     for subject, dimension, table in summary.run.further_verdicts(columns=VerdictMark._fields):
         for row in map(VerdictMark._make, rows_in(table)):
-            if row.kind == Rater.PERSON and row.state == State.OK and row.score is not None:
+            if row.kind == Rater.PERSON and row.mark is not None:
                 verdicts[dimension][subject, row.test_id, row.sample][row.judge] = row
     names = {name for answers in verdicts.values() for by_rater in answers.values() for name in by_rater}
     people = sorted(names, key=_by_number)
@@ -67,7 +65,10 @@ def _dimension(
 
     panel, letters = summary.settings.panel, summary.rubrics[dimension].issue_letters()
     judges = (*panel, PANEL) if len(panel) > 1 else panel
-    marks = {judge: of_answers({each: summary.given[each, dimension, judge] for each in subjects}) for judge in judges}
+    marks = {
+        judge: of_answers({each: summary.cells[each, dimension, judge].by_test for each in subjects})
+        for judge in judges
+    }
     shares = {
         judge: of_answers({each: shares_naming(summary, each, judge, dimension) for each in subjects})
         for judge in panel
@@ -77,9 +78,7 @@ def _dimension(
 
     by_rater = [[verdicts[answer].get(name) for answer in answers] for name in people]
     tests = np.array([positions[test_id] for _, test_id, _ in answers], dtype=np.int64)
-    scores = np.array(
-        [[np.nan if row is None else (row.score or 0) / SCORE_START for row in rows] for rows in by_rater]
-    )
+    scores = np.array([[row.mark if row else None for row in rows] for rows in by_rater], dtype=np.float64)
     issues = {}
     for at, letter in enumerate(letters):
         named = np.array([[_names(row, letter) for row in rows] for rows in by_rater])

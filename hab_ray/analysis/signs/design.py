@@ -43,10 +43,10 @@ def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         shares = {}
         for dimension in dict.fromkeys(each.dimension for each in marks):
             own = [each for each in marks if each.dimension == dimension and each.judge == PANEL]
-            given = [mark for each in own for test in each.by_test for mark in test if mark is not None]
-            share = sum(abs(mark - end) < _ROUNDING for mark in given) / len(given) if given else 0.0
-            if share > MAX_AT_END:
-                shares[dimension] = share
+            given = np.concatenate([each.by_test for each in own])
+            at_end, scored = np.count_nonzero(np.abs(given - end) < _ROUNDING), np.count_nonzero(~np.isnan(given))
+            if at_end > MAX_AT_END * scored:
+                shares[dimension] = at_end / scored
         if shares:
             listed = ", ".join(f"{spoken(dimension)} ({percent(share)})" for dimension, share in shares.items())
             yield Finding(
@@ -85,7 +85,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         own = [each for each in marks if each.dimension == dimension and each.judge == PANEL and each.scored]
         calls = own[0].calls if own else ()
         if 1 < len(set(calls)) < min(MANY_CALLS, len(calls)):
-            means = np.array([each.test_means() for each in own], dtype=np.float64)
+            means = np.array([each.test_means() for each in own])
             middle = float(np.nanmean(means))
             sd = between_calls(means, calls) / (middle * (1 - middle)) if 0 < middle < 1 else 0.0
             if sd > MAX_CALL_SD:
@@ -104,13 +104,12 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         )
 
 
-def near_duplicates(alike: Mapping[str, Sequence[tuple[str, str]]], settings: ScoreSettings) -> Iterator[Finding]:
-    """Report dimensions with nearly equal tests; `alike` holds the pairs by dimension."""
-    found = {dimension: pairs for dimension, pairs in alike.items() if pairs}
-    if found:
-        tests = {dimension: len({test for pair in pairs for test in pair}) for dimension, pairs in found.items()}
+def near_duplicates(alike: Mapping[str, Mapping[str, str]], settings: ScoreSettings) -> Iterator[Finding]:
+    """Report dimensions with nearly equal tests; `alike` holds the tests that resemble another, by dimension."""
+    tests = {dimension: len(pairs) for dimension, pairs in alike.items() if pairs}
+    if tests:
         listed = (f"{spoken(name)} {count} of {len(settings.tests[name])}" for name, count in tests.items())
-        first, second = next(iter(found.values()))[0]
+        first, second = next(pair for pairs in alike.values() for pair in pairs.items())
         yield Finding(
             "near_duplicates",
             Severity.MEDIUM,

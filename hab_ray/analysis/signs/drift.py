@@ -2,30 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isnan, nan
+from statistics import fmean
 
-from hab_ray.analysis.evidence.reported import Part, Split
+from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
+from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.drift import Drift
+from hab_ray.results import rows_in
+from hab_ray.rows import State
+from hab_ray.rubric import SCORE_START
 
 
-def changed_models(found: Sequence[Split]) -> Iterator[Finding]:
-    """Report each subject or judge whose rows came from more than one model."""
-    for who in dict.fromkeys((split.name, split.of) for split in found):
-        own = [split for split in found if (split.name, split.of) == who]
-        names = {name for split in own for name in split.parts}
-        listed = "; ".join(
-            f"{spoken(split.dimension)}: {', '.join(_listed(*each) for each in split.parts.items())}" for split in own
-        )
-        yield Finding(
-            "model_changed",
-            Severity.MEDIUM,
-            f"The {who[1]} of {who[0]} came from {len(names)} models",
-            f"{who[1].capitalize()} and means by the model name that the vendor reported: {listed}. Each mean is over "
-            "different tests.",
-            "Name a dated version of the model if the vendor has one, and run it again; otherwise report both.",
-            len(names),
-        )
+def changed_models(summary: Summary) -> Iterator[Finding]:
+    """Report each subject or judge whose rows came from more than one model, by the name that its vendor reported.
+
+    Rows without a reported name are ignored.
+    """
+    asked = summary.settings
+    for of, marks_by_name, names in (
+        ("answers", _marks_of_subject, asked.subjects),
+        ("verdicts", _marks_by_judge, asked.panel),
+    ):
+        for name in names:
+            by_dimension = {each: marks_by_name(summary, name, each) for each in asked.tests}
+            parts = {each: found for each, found in by_dimension.items() if len(found) > 1}
+            models = {model for found in parts.values() for model in found}
+            if models:
+                listed = "; ".join(f"{spoken(each)}: {_listed(found)}" for each, found in parts.items())
+                yield Finding(
+                    "model_changed",
+                    Severity.MEDIUM,
+                    f"The {of} of {name} came from {len(models)} models",
+                    f"{of.capitalize()} and means by the model name that the vendor reported: {listed}. Each mean is "
+                    "over different tests.",
+                    "Name a dated version of the model if the vendor has one, and run it again; otherwise report both.",
+                    len(models),
+                )
+
+
+def _marks_of_subject(summary: Summary, subject: str, dimension: str) -> Mapping[str, Sequence[float]]:
+    """Return the panel's marks of a subject's answers by the reported model, nan where there is none."""
+    (marks,) = (m for m in summary.marks["judge"] if (m.subject, m.judge, m.dimension) == (subject, PANEL, dimension))
+    positions, found = summary.settings.positions(dimension), defaultdict[str, list[float]](list)
+    columns = ["test_id", "sample", "state", "model_reported"]
+    for test_id, sample, state, reported in rows_in(summary.run.responses(subject, dimension, columns=columns)):
+        if state == State.OK and reported and test_id in positions and sample < summary.settings.samples:
+            found[reported].append(float(marks.by_test[positions[test_id], sample]))
+    return found
+
+
+def _marks_by_judge(summary: Summary, judge: str, dimension: str) -> Mapping[str, Sequence[float]]:
+    """Return a judge's marks by the reported model, nan where there is none."""
+    found = defaultdict[str, list[float]](list)
+    table = summary.run.verdicts(judge, dimension=dimension, columns=["state", "model_reported", "score"])
+    for state, reported, score in rows_in(table):
+        if state == State.OK and reported:
+            found[reported].append(nan if score is None else score / SCORE_START)
+    return found
+
+
+def _listed(found: Mapping[str, Sequence[float]]) -> str:
+    known = {name: [mark for mark in marks if not isnan(mark)] for name, marks in sorted(found.items())}
+    means = {name: f" ({fmean(marks):.2f})" if marks else "" for name, marks in known.items()}
+    return ", ".join(f"{name} {len(found[name])}{mean}" for name, mean in means.items())
 
 
 def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
@@ -43,7 +85,3 @@ def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
                 "`name:`.",
                 row.shift,
             )
-
-
-def _listed(name: str, part: Part) -> str:
-    return f"{name} {part.rows}" + ("" if part.mean is None else f" ({part.mean:.2f})")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hab_ray.analysis.agreement import LOW_ALPHA, Agreement
+from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -21,34 +21,35 @@ MIN_VERDICTS = 10
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
 
-def chance(agreed: Agreement | None, rated: Sequence[PeopleAgreed]) -> Iterator[Finding]:
+def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[Finding]:
     """Report judges whose agreement may be chance, or is low; `rated` is empty if no people have rated."""
-    if agreed is None or not (agreed.is_chance or agreed.is_low):
+    if not agreed or not agreed[0].is_low:
         return
+    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high
     measured = (
-        f"Krippendorff's alpha is {agreed.alpha:z.2f}, its 95 % interval {agreed.low:z.2f} to {agreed.high:z.2f}: 0 is "
-        "chance, 1 perfect agreement."
+        f"Krippendorff's alpha is {value:z.2f}, its 95 % interval {low:z.2f} to {high:z.2f}: 0 is chance, 1 perfect "
+        "agreement."
     )
     people = (
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    if agreed.is_chance:
+    if low <= 0:
         detail = f"{measured} Scores by such a panel say nothing about the subjects."
         title = "The judges agree no better than chance"
     else:
         detail = f"{measured} Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked."
         title = "The judges agree little"
-    yield Finding("agreement", Severity.HIGH, title, detail, remedy, agreed.alpha)
+    yield Finding("agreement", Severity.HIGH, title, detail, remedy, value)
 
 
-def ambiguous_rubrics(agreed: Agreement | None, rows: Iterable[Agreed]) -> Iterator[Finding]:
+def ambiguous_rubrics(agreed: Sequence[Agreed]) -> Iterator[Finding]:
     """Report dimensions with low agreement if it is not low overall: the paper's sign of an unclear rubric."""
-    if agreed is not None and (agreed.is_chance or agreed.is_low):
+    if agreed and agreed[0].is_low:
         return
     low = [
         (row.value, row.dimension)
-        for row in rows
+        for row in agreed
         if row.issue is None and row.dimension != OVERALL
         if row.reliable and row.value is not None and row.value < LOW_ALPHA
     ]

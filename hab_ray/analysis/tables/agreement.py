@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.agreement import (
     LOW_ALPHA,
-    Agreement,
     Statistic,
     ac1,
     agreement,
@@ -56,31 +55,13 @@ class Agreed:
     high: float | None
     reliable: bool
 
-
-@dataclass(frozen=True)
-class ShownAgreement:
-    """Alpha of the scores overall and by dimension, and of each issue by dimension."""
-
-    overall: Agreement | None
-    scores: tuple[Agreed, ...]
-    issues: Mapping[str, tuple[Agreed, ...]]
-    little: float = LOW_ALPHA
+    @property
+    def is_low(self) -> bool:
+        """Whether scores of single answers are of little use: the interval includes chance, or alpha is below .4."""
+        return self.value is not None and self.low is not None and (self.low <= 0 or self.value < LOW_ALPHA)
 
 
-def _shown(summary: Summary, rows: Sequence[Agreed]) -> ShownAgreement | None:
-    if not rows:
-        return None
-    scores = tuple(row for row in rows if row.issue is None and row.dimension != OVERALL)
-    by_dimension = {
-        dimension: tuple(
-            row for row in rows if row.issue is not None and row.statistic == "alpha" and row.dimension == dimension
-        )
-        for dimension in summary.settings.tests
-    }
-    return ShownAgreement(agreement(summary.marks[summary.settings.truncated]), scores, by_dimension)
-
-
-@analysis(Agreed, order=28, heading="Agreement between judges", layout=_shown)
+@analysis(Agreed, order=28, heading="Agreement between judges")
 def agreed(summary: Summary) -> Sequence[Agreed]:
     """Return the agreement on scores overall, then on scores and issues by dimension; nothing for a panel of one."""
     settings = summary.settings
@@ -92,8 +73,8 @@ def agreed(summary: Summary) -> Sequence[Agreed]:
 
 
 def _overall(summary: Summary, scores: Sequence[Agreed]) -> Agreed:
-    found, answers = agreement(summary.marks[summary.settings.truncated]), sum(row.answers for row in scores)
-    value, low, high = (found.alpha, found.low, found.high) if found else (None, None, None)
+    value, low, high = agreement(summary.marks[summary.settings.truncated])
+    answers = sum(row.answers for row in scores)
     row = replace(scores[0], dimension=OVERALL, answers=answers, value=value, low=low, high=high)
     return replace(row, reliable=answers >= MIN_ANSWERS)
 

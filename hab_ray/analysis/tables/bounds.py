@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import fmean
+
+import numpy as np
 
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
@@ -31,7 +33,7 @@ def bounds_of(found: Iterable[ItemScores]) -> list[Bounds]:
     """Return the bounds of every mean with more than 2 % of its rows missing, and of the overall means they enter."""
     doubts = []
     for _, group in groupby(found, lambda marks: (marks.subject, marks.judge)):
-        asked = [marks for marks in group if marks.by_test]
+        asked = [marks for marks in group if len(marks.by_test)]
         doubtful = [marks for marks in asked if marks.missing > TOLERATED_MISSING * marks.rows]
         doubts += [_bounds(marks.dimension, [marks]) for marks in doubtful]
         if doubtful:
@@ -46,21 +48,12 @@ def _bounds(dimension: str, over: Sequence[ItemScores]) -> Bounds:
         judge=over[0].judge,
         missing=sum(marks.missing for marks in over),
         rows=sum(marks.rows for marks in over),
-        worst=fmean(fmean(marks.filled(0.0)) for marks in over),
-        best=fmean(fmean(marks.filled(1.0)) for marks in over),
+        worst=fmean(fmean(np.nan_to_num(marks.by_test, nan=0.0).ravel()) for marks in over),
+        best=fmean(fmean(np.nan_to_num(marks.by_test, nan=1.0).ravel()) for marks in over),
     )
 
 
-def _by_judge(_: Summary, rows: Sequence[Bounds]) -> Mapping[str, Sequence[Bounds]]:
-    return {judge: [each for each in rows if each.judge == judge] for judge in dict.fromkeys(b.judge for b in rows)}
-
-
-@analysis(
-    Bounds,
-    order=40,
-    heading=f"Bounds where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing",
-    layout=_by_judge,
-)
+@analysis(Bounds, order=40, heading=f"Bounds where more than {100 * TOLERATED_MISSING:.0f} % of the rows are missing")
 def bounds(summary: Summary) -> Sequence[Bounds]:
     """Return the bounds by judge, the panel's first; a single judge is omitted."""
     found = bounds_of(summary.marks[summary.settings.truncated])

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
 from hab_ray.rows import IssueShift, ScoreMap, Shift
-
-
-@dataclass(frozen=True)
-class MapLine:
-    """A judge's map onto an earlier judge's scores: its levels, and the mapped mean of its answers."""
-
-    judge: str
-    levels: tuple[ScoreMap, ...]
-    mean: ScoreMap
 
 
 @dataclass(frozen=True)
@@ -28,7 +19,7 @@ class Link:
     shifts: tuple[Shift, ...]
     judges: tuple[str, ...]
     kappas: Mapping[tuple[str, str], tuple[IssueShift | None, ...]]
-    maps: tuple[MapLine, ...]
+    maps: tuple[ScoreMap, ...]
 
 
 @section(order=34, heading="Comparison with earlier judges")
@@ -41,7 +32,7 @@ def bridge(summary: Summary) -> Sequence[Link]:
             shifts=tuple(shifts),
             judges=(judges := tuple(dict.fromkeys(shift.judge for shift in found.shifts if shift.rater == rater))),
             kappas=_kappas([issue for issue in found.issues if issue.rater == rater], judges),
-            maps=tuple(_maps(level for level in found.maps if level.rater == rater)),
+            maps=tuple(level for level in found.maps if level.rater == rater),
         )
         for rater, shifts in groupby(found.shifts, lambda shift: shift.rater)
     ]
@@ -53,9 +44,3 @@ def _kappas(
     by_cell = {(each.dimension, each.issue, each.judge): each for each in issues}
     cells = sorted({(each.dimension, each.issue) for each in issues})
     return {cell: tuple(by_cell.get((*cell, judge)) for judge in judges) for cell in cells}
-
-
-def _maps(found: Iterable[ScoreMap]) -> Iterable[MapLine]:
-    for judge, levels in groupby(found, lambda level: level.judge):
-        *scores, mean = levels
-        yield MapLine(judge, tuple(scores), mean)

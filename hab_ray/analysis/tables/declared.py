@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations, groupby
+from itertools import combinations
 
 import numpy as np
 from scipy.stats import ttest_ind
 
-from hab_ray.analysis.intervals import apart, interval, lies_within, sums_by
+from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, sums_by
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
-from hab_ray.analysis.pairs import adjusted, ahead, of_known
+from hab_ray.analysis.pairs import adjusted, ahead, mean_of, of_known, p_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import plan_of
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.differences import PairedDifference, difference_of
 from hab_ray.config.preregistration import AnalysisPlan, Compared, Family
 
 PRIMARY = "primary"
@@ -51,19 +50,15 @@ class DeclaredResult:
 
 @dataclass(frozen=True)
 class ShownPlan:
-    """The plan, its primary outcome by descending mean, and its families."""
+    """The plan and its results, those of the primary outcome by descending mean."""
 
     plan: AnalysisPlan
-    primary: tuple[DeclaredResult, ...]
-    families: Mapping[str, tuple[DeclaredResult, ...]]
+    rows: Sequence[DeclaredResult]
 
 
 def _shown(summary: Summary, rows: Sequence[DeclaredResult]) -> ShownPlan | None:
     plan = plan_of(summary.run.record)
-    if plan is None:
-        return None
-    families = {name: tuple(found) for name, found in groupby(rows, lambda row: row.family)}
-    return ShownPlan(plan, families.pop(PRIMARY, ()), families)
+    return ShownPlan(plan, rows) if plan else None
 
 
 @analysis(DeclaredResult, order=5, heading="Declared analysis", layout=_shown)
@@ -74,7 +69,8 @@ def declared(summary: Summary) -> Sequence[DeclaredResult]:
         return []
     rows = list(_primary(summary, plan))
     for family in plan.families:
-        rows += _corrected(list(_COMPARE[family.compares](summary, family, plan)), family, plan.alpha)
+        compare = _dimensions if family.compares is Compared.DIMENSIONS else _paired
+        rows += _corrected(list(compare(summary, family, plan)), family, plan.alpha)
     return rows
 
 
@@ -122,58 +118,49 @@ def _within(summary: Summary, dimension: str) -> tuple[str, ...]:
     return tuple(name for name in summary.settings.tests if dimension in (OVERALL, name))
 
 
-def _subjects(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
+    """Compare subjects by the panel's marks, or judges by their marks of all subjects' answers."""
+    of_judges, cells = family.compares is Compared.JUDGES, summary.cells
+    names = (*summary.settings.panel, PANEL) if of_judges else summary.settings.subjects
     for dimension in family.dimensions:
-        for one, other in combinations(_chosen(family, summary.settings.subjects), 2):
-            over = _within(summary, dimension)
-            parts = [ahead(summary.cells[one, name, PANEL], summary.cells[other, name, PANEL]) for name in over]
-            if over:
-                yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), PANEL)
-
-
-def _judges(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
-    for dimension in family.dimensions:
-        for one, other in combinations(_chosen(family, (*summary.settings.panel, PANEL)), 2):
-            over = _within(summary, dimension)
-            parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
-            if over:
-                yield _paired(family, difference_of(one, other, dimension, parts, plan.margin), "")
+        over = _within(summary, dimension)
+        for one, other in combinations(_chosen(family, names), 2) if over else ():
+            if of_judges:
+                parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
+            else:
+                parts = [ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over]
+            found, known = mean_of(parts), [part for part in parts if part is not None]
+            tests, p = sum(part.difference.tests for part in known), p_of(known) if found else None
+            what = (one, other, "", dimension, "" if of_judges else PANEL)
+            yield _row(family, what, (tests, found, p), plan.margin)
 
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
     """Return two judges' marks of the answers that both scored, pooled over all subjects."""
-    sides: list[list[tuple[float | None, ...]]] = [[], []]
-    subjects = summary.settings.subjects
-    cells = [[summary.cells[subject, dimension, judge].by_test for judge in judges] for subject in subjects]
-    for at in range(len(summary.settings.tests[dimension])):
-        pairs = [pair for one, other in cells for pair in zip(one[at], other[at], strict=True)]
-        known = [pair if None not in pair else (None, None) for pair in pairs]
-        for side, given in zip(sides, zip(*known, strict=True), strict=True):
-            side.append(given)
-    calls = summary.settings.calls_of(dimension)
+    cells, calls = summary.cells, summary.settings.calls_of(dimension)
+    sides = [
+        np.concatenate([cells[subject, dimension, judge].by_test for subject in summary.settings.subjects], axis=1)
+        for judge in judges
+    ]
+    is_missing = np.isnan(sides).any(axis=0)
     one, other = (
-        ItemScores("", dimension, judge, tuple(own), 0, calls) for judge, own in zip(judges, sides, strict=True)
+        ItemScores("", dimension, judge, np.where(is_missing, np.nan, own), 0, calls)
+        for judge, own in zip(judges, sides, strict=True)
     )
     return one, other
 
 
-def _paired(family: Family, row: PairedDifference, judge: str) -> DeclaredResult:
-    return DeclaredResult(
-        family=family.name,
-        one=row.subject,
-        other=row.other,
-        within="",
-        dimension=row.dimension,
-        judge=judge,
-        tests=row.tests,
-        value=row.difference,
-        low=row.low,
-        high=row.high,
-        p=row.p,
-        adjusted=None,
-        differs=False,
-        equal=row.equal,
-    )
+def _row(
+    family: Family,
+    what: tuple[str, str, str, str, str],
+    found: tuple[int, Interval | None, float | None],
+    margin: float,
+) -> DeclaredResult:
+    """Return a comparison without correction; `found` holds the number of tests, the difference and its p-value."""
+    tests, difference, p = found
+    value, low, high = ends(difference)
+    equal = lies_within(low, high, margin)
+    return DeclaredResult(family.name, *what, tests, value, low, high, p, adjusted=None, differs=False, equal=equal)
 
 
 def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
@@ -185,25 +172,8 @@ def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterato
             found = apart(*(interval(*side) for side in sides))
             means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
             p = float(ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
-            yield DeclaredResult(
-                family=family.name,
-                one=one,
-                other=other,
-                within=subject,
-                dimension="",
-                judge=PANEL,
-                tests=found.tests,
-                value=found.mean,
-                low=found.low,
-                high=found.high,
-                p=None if p is None or np.isnan(p) else p,
-                adjusted=None,
-                differs=False,
-                equal=lies_within(found.low, found.high, plan.margin),
-            )
-
-
-_COMPARE = {Compared.SUBJECTS: _subjects, Compared.JUDGES: _judges, Compared.DIMENSIONS: _dimensions}
+            known = None if p is None or np.isnan(p) else p
+            yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, known), plan.margin)
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:

@@ -99,8 +99,8 @@ def generalisability(summary: Summary) -> Sequence[Generalised]:
     samples = summary.settings.samples
     by_dimension = [_designs(one, samples) for one in found]
     rows = [row for one, designs in zip(found, by_dimension, strict=True) for row in (*_parts(one, samples), *designs)]
-    overall = _overall(by_dimension) if len(found) == len(summary.settings.tests) > 1 else []
-    return [*overall, *rows]
+    is_whole = len(found) == len(summary.settings.tests) > 1
+    return [*map(_together, zip(*by_dimension, strict=True) if is_whole else ()), *rows]
 
 
 def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
@@ -189,12 +189,9 @@ def _design(one: _Dimension, name: str, design: Design, samples: int) -> General
     return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd, making)
 
 
-def _overall(by_dimension: Sequence[Sequence[Generalised]]) -> list[Generalised]:
-    """Combine the same design of every dimension: errors of their unweighted mean, taken as independent."""
-    return [_together(rows) for rows in zip(*by_dimension, strict=True)]
-
-
 def _together(rows: Sequence[Generalised]) -> Generalised:
+    """Combine the same design of every dimension: errors of their unweighted mean, taken as independent."""
+
     def root(errors_of: Sequence[float | None]) -> float | None:
         known = [each for each in errors_of if each is not None]
         return sqrt(sum(each**2 for each in known)) / len(rows) if len(known) == len(rows) else None

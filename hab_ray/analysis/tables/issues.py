@@ -198,7 +198,7 @@ def _read_shares(summary: Summary, subject: str, judge: str, dimension: str) -> 
             readings[tests[test_id], sample] += 1
             for letter in set(found) & places.keys():
                 sums[tests[test_id], sample, places[letter]] += 1
-    readings[np.isnan(summary.given[subject, dimension, judge])] = 0
+    readings[np.isnan(summary.cells[subject, dimension, judge].by_test)] = 0
     with np.errstate(invalid="ignore", divide="ignore"):
         shares: _Array = np.where(readings[..., None] > 0, sums / readings[..., None], np.nan)
     return shares

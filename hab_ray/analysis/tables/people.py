@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 
 import numpy as np
 
@@ -76,43 +75,26 @@ class PeopleAgreed:
 
 @dataclass(frozen=True)
 class PeopleShown:
-    """Scores of all people and of single raters, issues by dimension; `few` is the number of raters if it is small.
+    """The lines that the page shows; `few` is the number of raters if it is small.
 
     Then no line about all people is reliable, and only those with few answers or few named issues are marked. `told`
     says in words what the overall lines show.
     """
 
     told: str
-    overall: tuple[PeopleAgreed, ...]
-    by_dimension: tuple[PeopleAgreed, ...]
-    issues: Mapping[str, tuple[PeopleAgreed, ...]]
-    single: tuple[PeopleAgreed, ...]
+    lines: tuple[PeopleAgreed, ...]
     few: int | None
 
     @property
     def has_marks(self) -> bool:
         """Whether any line is marked as unreliable."""
-        lines = chain(self.overall, self.by_dimension, *self.issues.values(), self.single)
-        return any(line.is_marked(self.few) for line in lines)
+        return any(line.is_marked(self.few) for line in self.lines)
 
 
-def _shown(summary: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
-    if not rows:
-        return None
-    together = [row for row in rows if row.rater is None]
-    issues = {
-        dimension: tuple(row for row in together if row.issue is not None and row.dimension == dimension)
-        for dimension in summary.settings.tests
-    }
-    scores = [row for row in together if row.issue is None]
-    return PeopleShown(
-        told(rows),
-        tuple(row for row in scores if row.dimension == rows[0].dimension),
-        tuple(row for row in scores if row.dimension != rows[0].dimension),
-        {dimension: found for dimension, found in issues.items() if found},
-        tuple(row for row in rows if row.rater is not None and row.issue is None),
-        few_raters(rows),
-    )
+def _shown(_: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
+    """Omit single raters' lines about single issues."""
+    lines = tuple(row for row in rows if row.rater is None or row.issue is None)
+    return PeopleShown(told(rows), lines, few_raters(rows)) if rows else None
 
 
 def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import NamedTuple
 
-import pyarrow as pa
+import numpy as np
 
-from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.marks import PANEL, VerdictMark
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import rows_in
 from hab_ray.rows import Rater, State
-from hab_ray.rubric import SCORE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +45,6 @@ class RaterLine:
         return None if self.own is None or self.panel is None else self.panel - self.own
 
 
-@dataclass(frozen=True)
-class Group:
-    """The raters of one kind, by name; their lines by dimension."""
-
-    kind: Rater
-    raters: int
-    lines: tuple[RaterLine, ...]
-
-
-class _Rated(NamedTuple):
-    """A rater's verdict without its texts."""
-
-    test_id: str
-    sample: int
-    judge: str
-    kind: Rater
-    score: float | None
-
-
 class _Pair(NamedTuple):
     """A rater's and the panel's mark of a response, if any, and whether the response is an answer."""
 
@@ -73,38 +53,28 @@ class _Pair(NamedTuple):
     is_answer: bool
 
 
-def _by_kind(_: Summary, rows: Sequence[RaterLine]) -> Sequence[Group]:
-    by_kind = {kind: tuple(line for line in rows if line.kind is kind) for kind in Rater}
-    return [Group(kind, len({line.rater for line in found}), found) for kind, found in by_kind.items() if found]
-
-
-@analysis(RaterLine, order=36, heading="Other raters", layout=_by_kind)
+@analysis(RaterLine, order=36, heading="Other raters")
 def raters(summary: Summary) -> Sequence[RaterLine]:
     """Return all raters outside the panel by name, in each dimension."""
     pairs: dict[tuple[Rater, str, str], list[_Pair]] = defaultdict(list)
-    for subject, dimension, table in summary.run.further_verdicts(columns=_Rated._fields):
-        for rated, pair in _pairs(summary, subject, dimension, table):
-            pairs[rated.kind, rated.judge, dimension].append(pair)
+    for subject, dimension, table in summary.run.further_verdicts(columns=VerdictMark._fields):
+        marks = panel_marks(summary, subject, dimension)
+        responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
+        answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
+        for row in map(VerdictMark._make, rows_in(table)):
+            answer = row.test_id, row.sample
+            pair = _Pair(row.mark, marks.get(answer), answer in answered)
+            pairs[Rater(row.kind), row.judge, dimension].append(pair)
     places = {dimension: place for place, dimension in enumerate(summary.settings.tests)}
     lines = [_line(*key, found) for key, found in pairs.items()]
     lines.sort(key=lambda line: (line.rater, places[line.dimension]))
     return lines
 
 
-def _pairs(summary: Summary, subject: str, dimension: str, table: pa.Table) -> Iterator[tuple[_Rated, _Pair]]:
-    marks = panel_marks(summary, subject, dimension)
-    responses = rows_in(summary.run.responses(subject, dimension, columns=["test_id", "sample", "state"]))
-    answered = {(test_id, sample) for test_id, sample, state in responses if state == State.OK}
-    for rated in map(_Rated._make, rows_in(table)):
-        answer = rated.test_id, rated.sample
-        own = None if rated.score is None else rated.score / SCORE_START
-        yield rated._replace(kind=Rater(rated.kind)), _Pair(own, marks.get(answer), answer in answered)
-
-
-def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float | None]:
-    """Return the panel's mark of each of a subject's answers by test and sample; None if excluded from means."""
-    own = zip(summary.settings.tests[dimension], summary.cells[subject, dimension, PANEL].by_test, strict=True)
-    return {(test_id, sample): mark for test_id, marks in own for sample, mark in enumerate(marks)}
+def panel_marks(summary: Summary, subject: str, dimension: str) -> Mapping[tuple[str, int], float]:
+    """Return the panel's marks of a subject's answers by test and sample, without those excluded from means."""
+    by_test, ids = summary.cells[subject, dimension, PANEL].by_test, summary.settings.tests[dimension]
+    return {(ids[test], int(at)): float(by_test[test, at]) for test, at in np.argwhere(~np.isnan(by_test))}
 
 
 def _line(kind: Rater, rater: str, dimension: str, pairs: Sequence[_Pair]) -> RaterLine:

@@ -7,13 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from statistics import fmean, stdev
-from typing import NamedTuple
 
+from hab_ray.analysis.marks import VerdictMark
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import rows_in
-from hab_ray.rows import State
-from hab_ray.rubric import SCORE_START
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +29,6 @@ class Steadiness:
     spread: float | None
 
 
-class Replicate(NamedTuple):
-    """A verdict without its texts."""
-
-    test_id: str
-    sample: int
-    state: str
-    issues: Sequence[str] | None
-    score: float | None
-
-
 @analysis(Steadiness, order=35, heading="Replicates")
 def replicates(summary: Summary) -> Sequence[Steadiness]:
     """Return the steadiness of every judge, varied or not, in every dimension it judges; nothing without replicates."""
@@ -53,26 +41,26 @@ def replicates(summary: Summary) -> Sequence[Steadiness]:
 
 
 def _steadiness(summary: Summary, judge: str, dimension: str) -> Steadiness:
-    repeated: list[list[Replicate]] = []
+    repeated: list[list[VerdictMark]] = []
     for subject in summary.settings.subjects:
-        rows = rows_in(summary.run.verdicts(judge, subject, dimension, columns=Replicate._fields))
-        repeated += repeated_readings(map(Replicate._make, rows))
+        rows = rows_in(summary.run.verdicts(judge, subject, dimension, columns=VerdictMark._fields))
+        repeated += repeated_readings(map(VerdictMark._make, rows))
     return steadiness(judge, dimension, repeated)
 
 
-def repeated_readings(verdicts: Iterable[Replicate]) -> list[list[Replicate]]:
+def repeated_readings(verdicts: Iterable[VerdictMark]) -> list[list[VerdictMark]]:
     """Return one judge's readable verdicts on each answer of one subject that has two or more."""
-    by_answer: dict[tuple[str, int], list[Replicate]] = defaultdict(list)
+    by_answer: dict[tuple[str, int], list[VerdictMark]] = defaultdict(list)
     for verdict in verdicts:
-        if verdict.state == State.OK and verdict.score is not None:
+        if verdict.mark is not None:
             by_answer[verdict.test_id, verdict.sample].append(verdict)
     return [found for found in by_answer.values() if len(found) > 1]
 
 
-def steadiness(judge: str, dimension: str, repeated: Sequence[Sequence[Replicate]]) -> Steadiness:
+def steadiness(judge: str, dimension: str, repeated: Sequence[Sequence[VerdictMark]]) -> Steadiness:
     """Return a judge's steadiness over repeated readings of some answers."""
     same = [len({frozenset(one.issues or ()) for one in found}) == 1 for found in repeated]
-    spreads = [stdev([(one.score or 0) / SCORE_START for one in found]) for found in repeated]
+    spreads = [stdev([one.mark or 0.0 for one in found]) for found in repeated]
     return Steadiness(
         judge, dimension, len(repeated), fmean(same) if same else None, fmean(spreads) if spreads else None
     )

@@ -110,7 +110,9 @@ def _alternatives(summary: Summary, subjects: Sequence[str]) -> dict[str, list[f
     panel = summary.settings.panel
 
     def without(judge: str, subject: str, dimension: str) -> float:
-        return _mean_of(np.stack([summary.given[subject, dimension, other] for other in panel if other != judge]))
+        return _mean_of(
+            np.stack([summary.cells[subject, dimension, other].by_test for other in panel if other != judge])
+        )
 
     found = {
         f"without {judge}": [

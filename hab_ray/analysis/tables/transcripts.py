@@ -8,44 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isnan
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import section
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.issues import hash_of, issues, pick
-from hab_ray.results import Answer, Transcript
-from hab_ray.rows import ChosenTest, Response, Verdict
-from hab_ray.rubric import Criterion, Rubric
+from hab_ray.results import Transcript
+from hab_ray.rubric import Rubric
 
 QUARTERS = 4
-
-
-@dataclass(frozen=True)
-class ReadVerdict:
-    """A verdict with the issues behind its letters; `on_panel` is false for other raters."""
-
-    verdict: Verdict
-    issues: tuple[Criterion, ...]
-    on_panel: bool
-
-
-@dataclass(frozen=True)
-class ShownAnswer:
-    """A subject's first response, if any, and the verdicts on it; `system` is the subject's own system prompt."""
-
-    subject: str
-    system: str | None
-    response: Response | None
-    verdicts: tuple[ReadVerdict, ...]
-
-
-@dataclass(frozen=True)
-class ShownTest:
-    """One test with every subject's first answer."""
-
-    test: ChosenTest
-    answers: tuple[ShownAnswer, ...]
 
 
 @dataclass(frozen=True)
@@ -53,16 +26,17 @@ class Example:
     """One answer to a test, and what it exemplifies."""
 
     of: tuple[str, ...]
-    test: ShownTest
+    test: Transcript
 
 
 @dataclass(frozen=True)
 class DimensionSample:
-    """A dimension's transcripts; `tests` counts all its tests."""
+    """A dimension's transcripts of first answers; `tests` counts all its tests, `systems` are subjects' own prompts."""
 
     rubric: Rubric
     tests: int
-    shown: tuple[ShownTest, ...]
+    systems: Mapping[str, str | None]
+    shown: tuple[Transcript, ...]
     examples: tuple[Example, ...]
 
 
@@ -73,22 +47,18 @@ def transcripts(summary: Summary) -> Sequence[DimensionSample]:
 
 
 def _sample(summary: Summary, dimension: str, test_ids: Sequence[str]) -> DimensionSample:
-    rubric, picked = summary.rubrics[dimension], pick(test_ids)
+    picked = pick(test_ids)
     wanted: dict[tuple[str, str], list[str]] = {}
     for what, at in (*_of_quarters(summary, dimension, picked), *_of_issues(summary, dimension, picked)):
         wanted.setdefault(at, []).append(what)
     ids = list(dict.fromkeys([*picked, *(test_id for test_id, _ in wanted)]))
     found = {one.test.id: one for one in summary.run.transcripts(dimension, test_ids=ids)}
-    systems = {sent.subject: sent.system for sent in summary.sent}
-    panel = summary.settings.panel
     return DimensionSample(
-        rubric,
+        summary.rubrics[dimension],
         len(test_ids),
-        tuple(_shown(found[test_id], rubric, panel, systems) for test_id in picked),
-        tuple(
-            Example(tuple(of), _shown(found[test_id], rubric, panel, systems, subject))
-            for (test_id, subject), of in wanted.items()
-        ),
+        {sent.subject: sent.system for sent in summary.sent},
+        tuple(_first_answers(found[test_id]) for test_id in picked),
+        tuple(Example(tuple(of), _first_answers(found[test_id], subject)) for (test_id, subject), of in wanted.items()),
     )
 
 
@@ -98,8 +68,8 @@ def _of_quarters(summary: Summary, dimension: str, picked: Sequence[str]) -> Ite
     at: dict[int, list[tuple[str, str]]] = defaultdict(list)
     for marks in summary.marks[summary.settings.truncated]:
         if marks.judge == PANEL and marks.dimension == dimension:
-            for test_id, (first, *_) in zip(ids, marks.by_test, strict=True):
-                if first is not None:
+            for test_id, first in zip(ids, marks.by_test[:, 0].tolist(), strict=True):
+                if not isnan(first):
                     at[min(int(first * QUARTERS), QUARTERS - 1)].append((test_id, marks.subject))
     for quarter, answers in sorted(at.items()):
         if not any(test_id in picked for test_id, _ in answers):
@@ -121,22 +91,7 @@ def _hash(answer: tuple[str, str]) -> bytes:
     return hash_of("\0".join(answer))
 
 
-def _shown(
-    transcript: Transcript,
-    rubric: Rubric,
-    panel: Sequence[str],
-    systems: Mapping[str, str | None],
-    subject: str | None = None,
-) -> ShownTest:
+def _first_answers(transcript: Transcript, subject: str | None = None) -> Transcript:
     """Return a test with the first answer of every subject, or of one."""
-    first = [one for one in transcript.answers if one.sample == 0 and subject in (None, one.subject)]
-    return ShownTest(transcript.test, tuple(_answer(one, rubric, panel, systems.get(one.subject)) for one in first))
-
-
-def _answer(answer: Answer, rubric: Rubric, panel: Sequence[str], system: str | None) -> ShownAnswer:
-    read = tuple(ReadVerdict(v, _spelt_out(rubric, v.issues or ()), v.judge in panel) for v in answer.verdicts)
-    return ShownAnswer(answer.subject, system, answer.response, read)
-
-
-def _spelt_out(rubric: Rubric, letters: Sequence[str]) -> tuple[Criterion, ...]:
-    return tuple(issue for issue in rubric.judging.issues for _ in range(letters.count(issue.letter)))
+    first = (one for one in transcript.answers if one.sample == 0 and subject in (None, one.subject))
+    return replace(transcript, answers=tuple(first))

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import numpy as np
+
 from hab_ray.analysis.marks import PANEL, ItemScores, RowIndex, marks_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary, answers_of, verdicts_on
@@ -84,11 +86,7 @@ def _only(summary: Summary, dimension: str) -> dict[str, tuple[str, ...]]:
 
 
 def _change(variant: str, base: str, dimension: str, pairs: Iterable[tuple[ItemScores, ItemScores]]) -> Change:
-    marks = [pair for one, other in pairs for pair in zip(_flat(one), _flat(other), strict=True)]
-    both = [(a, b) for a, b in marks if a is not None and b is not None]
-    base_mean, variant_mean = (fmean(side) for side in zip(*both, strict=True)) if both else (None, None)
-    return Change(variant, base, dimension, len(both), len(marks), False, base_mean, variant_mean)
-
-
-def _flat(marks: ItemScores) -> Sequence[float | None]:
-    return [mark for test in marks.by_test for mark in test]
+    marks = np.concatenate([[one.by_test.ravel(), other.by_test.ravel()] for one, other in pairs], axis=1)
+    both = marks[:, ~np.isnan(marks).any(axis=0)]
+    base_mean, variant_mean = map(fmean, both.tolist()) if both.size else (None, None)
+    return Change(variant, base, dimension, both.shape[1], marks.shape[1], False, base_mean, variant_mean)

@@ -22,14 +22,13 @@ time, chooses the next action. The engine performs it (a request to the vendor, 
                     Split         Malformed: its rows are packed into smaller batches
                     Refuse        Closed
                     LeaveInDoubt  Abandoned
-    OutcomeUnknown  AskOwner      OutcomeUnknown; LookFailed
-                    Look          OutcomeUnknown; LookFailed
+    OutcomeUnknown  AskOwner      OutcomeUnknown
+                    Look          OutcomeUnknown
                     Wait          OutcomeUnknown
                     Adopt         AtVendor
                     Retry         Submitting: the vendor does not have it
                     RefuseOwner   none: the API key belongs to another account, and the run ends
                     LeaveInDoubt  Abandoned
-    LookFailed      LeaveInDoubt  Abandoned
     AtVendor        Poll          AtVendor
                     Cancel        AtVendor
                     Wait          AtVendor

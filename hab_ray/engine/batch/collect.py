@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from datetime import datetime
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog.prices import Price
 from hab_ray.engine.alike import MIN_ALIKE
-from hab_ray.engine.billing import Billing
+from hab_ray.engine.jobs import Traffic
 from hab_ray.engine.ledger import Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
@@ -99,10 +100,10 @@ class Collector:
         api: BatchApi,
         writer: StoreWriter,
         today: Callable[[], datetime],
-        billing: Billing,
+        traffic: defaultdict[str, Traffic],
     ) -> None:
         self._provider, self._api, self._writer, self._today = provider, api, writer, today
-        self._billing = billing
+        self._traffic = traffic
 
     async def collect(
         self, results: Results, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
@@ -179,9 +180,10 @@ class Collector:
             if line.body is not None:
                 results.lost_nanousd += share
         else:
-            cost = self._billing.cost(intent.model, answer, price, share)
+            traffic = self._traffic[intent.model]
+            cost = traffic.cost(answer, price, share)
             if results.nanousd + cost > intent.most or not answer.usage.fits(intent.bytes, MAX_TOKENS):
-                self._billing.beyond[intent.model] += 1
+                traffic.beyond += 1
             self._writer.add(intent.model, answer.reply(key, cost, body_sha256, self._today()))
             results.replies += 1
             results.nanousd += cost

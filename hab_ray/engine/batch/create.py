@@ -23,7 +23,6 @@ from hab_ray.engine.batch.states import (
     Closed,
     CreateFailed,
     Funded,
-    LookFailed,
     Malformed,
     OutcomeUnknown,
     Submitting,
@@ -39,7 +38,7 @@ _NO_ROOM = "none of its batches is open, and the vendor creates none (429)"
 class Creator:
     """Creates the batches of one provider account, one at a time."""
 
-    states: tuple[type[Unsettled], ...] = Funded, Submitting, CreateFailed, OutcomeUnknown, LookFailed
+    states: tuple[type[Unsettled], ...] = Funded, Submitting, CreateFailed, OutcomeUnknown
 
     def __init__(self, components: Components, sender: Sender) -> None:
         self._components, self._policy, self._sender = components, components.policy, sender
@@ -130,21 +129,21 @@ class Creator:
                     f"{state.record.intent.owner}, and the key now belongs to {owner}; use a key of the first one "
                     "until its batches are collected"
                 )
-            case Submitting() | CreateFailed() | OutcomeUnknown() | LookFailed(), do.LeaveInDoubt(reason):
+            case Submitting() | CreateFailed() | OutcomeUnknown(), do.LeaveInDoubt(reason):
                 if reason:
                     components.stop_provider(reason)
                 self._release_unsent(batch, state.record)
                 return Abandoned(state.record)
         raise UnexpectedAction(state, action)
 
-    async def _ask(self, state: OutcomeUnknown, question: do.AskOwner | do.Look) -> OutcomeUnknown | LookFailed:
+    async def _ask(self, state: OutcomeUnknown, question: do.AskOwner | do.Look) -> OutcomeUnknown:
         components = self._components
         try:
             if isinstance(question, do.AskOwner):
                 return replace(state, owner=await with_retries(components.api.owner))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
-            return LookFailed(state.record, error)
+            return replace(state, error=error)
         return transitions.looked(state, sighting, foreign, components.context.clock(), self._policy)
 
     def _close_refused(self, batch: BatchInFlight, record: Batch, error: CallError) -> None:
@@ -165,10 +164,10 @@ def _note_full_queue(components: Components, model: str, error: RateLimited) -> 
     components.limits.pause(model, error)
     if components.rows.enqueued(model):
         return components.limits.note_accepted(model)
-    refusals, minutes = components.limits.note_refusal(model), round(QUEUE_PATIENCE_S / 60)
-    if refusals.is_last:
+    (is_first, is_last), minutes = components.limits.note_refusal(model), round(QUEUE_PATIENCE_S / 60)
+    if is_last:
         components.apply_error(
             model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}")
         )
-    elif refusals.is_first:
+    elif is_first:
         components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")

@@ -15,7 +15,6 @@ from hab_ray.engine.batch.states import (
     CreateFailed,
     Ended,
     Funded,
-    LookFailed,
     OutcomeUnknown,
     Packed,
     Polls,
@@ -73,8 +72,6 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
             return _for_failed_create(state, now)
         case OutcomeUnknown():
             return _for_unknown_outcome(state, now, policy)
-        case LookFailed():
-            return _leave_in_doubt(str(state.error))
         case AtVendor() | Ended():
             return _for_sent(state, now, policy)
         case Collected():
@@ -118,6 +115,8 @@ def _for_failed_create(state: CreateFailed, now: Now) -> do.CreateFailedAction:
 
 
 def _for_unknown_outcome(state: OutcomeUnknown, now: Now, policy: BatchPolicy) -> do.OutcomeUnknownAction:
+    if state.error is not None:
+        return _leave_in_doubt(str(state.error))
     if now.is_stopping:
         return do.LeaveInDoubt(None)
     if state.owner is None:

@@ -60,7 +60,7 @@ class BatchEngine:
         self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
         components = Components(api, models, ledger, policy, context, self._counters, self._rows, self._budget, limits)
-        collector = Collector(provider, api, writer, context.today, self._counters.billing)
+        collector = Collector(provider, api, writer, context.today, self._counters.traffic)
         self._sender = Sender(components)
         creator = Creator(components, self._sender)
         self._recovery = Recovery(components, creator)

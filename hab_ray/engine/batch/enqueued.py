@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 
 from hab_ray.catalog.models import ModelEntry
@@ -12,14 +11,6 @@ from hab_ray.errors import RateLimited
 MIN_TOKENS = 500
 GROWTH = 10
 QUEUE_PATIENCE_S = 900.0
-
-
-@dataclass(frozen=True)
-class Refusals:
-    """Whether a refusal by a full queue is the first in a row, and the last before giving up."""
-
-    is_first: bool
-    is_last: bool
 
 
 class EnqueuedTokenLimits:
@@ -51,10 +42,13 @@ class EnqueuedTokenLimits:
         wait_s = self._patience_s if error.retry_after_s is None else error.retry_after_s
         self._full_until[model] = self._clock() + wait_s
 
-    def note_refusal(self, model: str) -> Refusals:
-        """Note that the queue of a paused model is full though none of its batches is open."""
+    def note_refusal(self, model: str) -> tuple[bool, bool]:
+        """Note that the queue of a paused model is full though none of its batches is open.
+
+        Return whether this refusal is the first in a row, and whether it is the last before giving up.
+        """
         is_first, since = model not in self._refused_since, self._refused_since.setdefault(model, self._clock())
-        return Refusals(is_first, is_last=self._full_until[model] - since > QUEUE_PATIENCE_S)
+        return is_first, self._full_until[model] - since > QUEUE_PATIENCE_S
 
     def note_accepted(self, model: str) -> None:
         """Note that the vendor creates batches of this model, or has open ones."""

@@ -94,7 +94,7 @@ class RowsInFlight:
 
     def find(self, keys: Sequence[str]) -> dict[str, BatchInFlight | None]:
         """Return those of these keys that are in an open batch, with the batch, or answered, with None."""
-        found: dict[str, BatchInFlight | None] = dict.fromkeys(self._answered.places(keys))
+        found: dict[str, BatchInFlight | None] = dict.fromkeys(self._answered.common(keys))
         for batch, (sent, _) in self._open.items():
             found.update(dict.fromkeys(sent.common(keys), batch))
         return found

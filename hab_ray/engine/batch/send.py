@@ -9,6 +9,7 @@ from typing import Any
 from hab_ray.catalog.prices import NANO
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.components import Components
+from hab_ray.engine.batch.decisions import ATTEMPTS
 from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.search import with_retries
 from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
@@ -46,7 +47,9 @@ class Sender:
             newest = await with_retries(api.newest)
             owner = await with_retries(api.owner)
         except CallError as error:
-            return transitions.not_asked(state, error)
+            return CreateFailed(
+                state.record, ATTEMPTS, error, state.is_recovered
+            )  # these requests used up all attempts
         await until_held(self._context.guard)
         facts = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
         record = self._components.ledger.add(state.record, request.intent.model_copy(update=facts))
@@ -56,7 +59,7 @@ class Sender:
         try:
             batch_id = await self._create(batch, record, request.lines)
         except CallError as error:
-            return transitions.create_failed(state, error)
+            return CreateFailed(record, state.attempt, error, state.is_recovered)
         return self.submitted(state, batch_id, adopted=False, certain=True)
 
     def submitted(self, state: Submitting | OutcomeUnknown, batch_id: str, *, adopted: bool, certain: bool) -> AtVendor:

@@ -70,7 +70,8 @@ class OutcomeUnknown:
     """In doubt: the vendor may or may not have created the batch, and its list is being searched.
 
     `owner` is the API key's account, None before the vendor was asked, "" if it does not tell. `foreign` are ids whose
-    results are not ours; `empty_listings` counts consecutive looks without a candidate.
+    results are not ours; `empty_listings` counts consecutive looks without a candidate. `error` is why the vendor could
+    not be asked.
     """
 
     record: Batch
@@ -81,14 +82,7 @@ class OutcomeUnknown:
     foreign: frozenset[str] = frozenset()
     empty_listings: int = 0
     look_at: float = -inf
-
-
-@dataclass(frozen=True, slots=True)
-class LookFailed:
-    """In doubt, and the vendor's list cannot be read."""
-
-    record: Batch
-    error: CallError
+    error: CallError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +161,7 @@ class Closed:
     """Nothing is left to do in this process; its rows are returned or finished."""
 
 
-Unsettled = Funded | Submitting | CreateFailed | OutcomeUnknown | LookFailed
+Unsettled = Funded | Submitting | CreateFailed | OutcomeUnknown
 Sent = AtVendor | Ended | Collected
 Active = Packed | Unsettled | Sent
 BatchState = Packed | Malformed | Unsettled | Abandoned | Sent | Closed

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TypeVar
 
 from hab_ray.catalog.models import BatchPolicy
-from hab_ray.engine.batch.decisions import ATTEMPTS
 from hab_ray.engine.batch.states import (
     AtVendor,
     Closed,
@@ -17,7 +16,7 @@ from hab_ray.engine.batch.states import (
     Sighting,
     Submitting,
 )
-from hab_ray.engine.jitter import jitter
+from hab_ray.engine.clock import jitter
 from hab_ray.engine.ledger import Batch, Submitted
 from hab_ray.errors import CallError
 from hab_ray.providers.batching import BatchStatus
@@ -32,19 +31,6 @@ def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended 
         state = Ended if record.ended else AtVendor
         return state(record, record.submitted.batch_id, polls)
     return Closed() if record.ended else OutcomeUnknown(record, is_recovered=True)
-
-
-def not_asked(state: Submitting, error: CallError) -> CreateFailed:
-    """Return the state after requests about the account failed repeatedly, so that no create request was sent.
-
-    They used up all attempts.
-    """
-    return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
-
-
-def create_failed(state: Submitting, error: CallError) -> CreateFailed:
-    """Return the state after the create request failed."""
-    return CreateFailed(state.record, state.attempt, error, state.is_recovered)
 
 
 def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:

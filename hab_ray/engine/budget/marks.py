@@ -3,38 +3,46 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from hab_ray.engine.budget.budget import Budget, HighWaterMark, OpeningBalance
-from hab_ray.storage.folder import Folder
-from hab_ray.storage.lease.watches import Watch
+from hab_ray.location import Location
+from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.lease.watches import RemoteWatch, Watch
 from hab_ray.storage.spending import unreadable
 
 
-def open_budget(
-    limit: int, before: OpeningBalance, folder: Folder, epoch: int, watch: Watch, clock: Callable[[], float]
-) -> Budget:
-    """Open the budget of this epoch's process, with the mark that it kept before a restart. `clock` is monotonic.
+@dataclass(frozen=True)
+class BudgetSetup:
+    """The initial state of a run's budget: its limit in nano-dollars, and what earlier processes left.
 
-    Under a stale or lost lease the budget grants nothing and raises the error of `watch`.
+    `watch` is for a budget that another process keeps.
     """
 
-    def keep(mark: HighWaterMark) -> None:
-        watch.check()
-        folder.put(_name(epoch), json.dumps(asdict(mark)).encode())
+    limit: int
+    opening: OpeningBalance
+    store: Location
+    epoch: int
+    watch: RemoteWatch
 
-    return Budget(limit, before, keep, _mark(folder, epoch), clock)
+    def open(self, watch: Watch) -> Budget:
+        """Open the budget, restoring the mark of an earlier keeper of this epoch from the store.
+
+        Under a stale or lost lease the budget grants nothing and raises the error of `watch`.
+        """
+        folder, name = open_folder(self.store), f"budget/{self.epoch:06d}.json"
+
+        def keep(mark: HighWaterMark) -> None:
+            watch.check()
+            folder.put(name, json.dumps(asdict(mark)).encode())
+
+        return Budget(self.limit, self.opening, keep, _mark(folder, name))
 
 
-def _mark(folder: Folder, epoch: int) -> HighWaterMark | None:
+def _mark(folder: Folder, name: str) -> HighWaterMark | None:
     try:
-        return HighWaterMark(**json.loads(folder.get(_name(epoch))))
+        return HighWaterMark(**json.loads(folder.get(name)))
     except FileNotFoundError:
         return None
     except (ValueError, TypeError):
-        raise unreadable(_name(epoch)) from None
-
-
-def _name(epoch: int) -> str:
-    return f"budget/{epoch:06d}.json"
+        raise unreadable(name) from None

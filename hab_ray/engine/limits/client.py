@@ -65,16 +65,12 @@ class _ModelQueue:
                 admitted += 1
         return admitted
 
-    def turn_away(self, reason: str) -> None:
-        for waiter in self.waiters:
-            if not waiter.decided.done():
-                waiter.decided.set_result(reason)
-        self.waiters.clear()
-
-    def fail(self, error: Exception) -> None:
-        for waiter in self.waiters:
-            if not waiter.decided.done():
-                waiter.decided.set_exception(error)
+    def turn_away(self, reason: str | Exception) -> None:
+        for decided in (waiter.decided for waiter in self.waiters if not waiter.decided.done()):
+            if isinstance(reason, Exception):
+                decided.set_exception(reason)
+            else:
+                decided.set_result(reason)
         self.waiters.clear()
 
 
@@ -175,7 +171,7 @@ class RateLimitClient:
         except Exception as error:
             self.closed = self.closed or str(error) or type(error).__name__
             for queue in self._queues.values():
-                queue.fail(error)
+                queue.turn_away(error)
 
     def _due_requests(self) -> list[PermitRequest]:
         now = self._clock()

@@ -17,7 +17,6 @@ from math import inf
 from hab_ray.catalog.models import Limits
 from hab_ray.engine.limits.buckets import LARGEST_CHUNK, Bucket, Window
 from hab_ray.engine.limits.protocol import WHOLE_PROVIDER, Grant, Outage, Report
-from hab_ray.providers.base import RateLimits
 
 FIRST_PROBE_S = 0.5
 SLOWEST_PROBE_S = 15.0
@@ -106,11 +105,13 @@ class Limiter:
             self._refused(report, now)
         if report.unreachable:
             self._unreachable(report, now)
-        if report.limits:
-            self._learn(report.model, report.limits, now)
-        self._model(report.model).window.finished(report.finished, report.answered)
-        if report.stop:
-            self._model(report.model).stopped = report.stop
+        state = self._model(report.model)
+        if report.limits and report.limits.requests:
+            state.requests.learn(report.limits.requests, now)
+        if report.limits and report.limits.tokens:
+            state.tokens.learn(report.limits.tokens, now)
+        state.window.finished(report.finished, report.answered)
+        state.stopped = report.stop or state.stopped
         self._stopped = self._stopped or report.stop_provider
 
     def _unreachable(self, report: Report, now: float) -> None:
@@ -165,13 +166,6 @@ class Limiter:
             state.refusals += 1
         pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(state.refusals, 10))
         state.paused_until = max(state.paused_until, now + (pause if retry_after_s is None else retry_after_s))
-
-    def _learn(self, model: str, stated: RateLimits, now: float) -> None:
-        state = self._model(model)
-        if stated.requests:
-            state.requests.learn(stated.requests, now)
-        if stated.tokens:
-            state.tokens.learn(stated.tokens, now)
 
     def restore(self, model: str, in_flight: int) -> None:
         """Count calls in flight that a lost limiter had permitted."""

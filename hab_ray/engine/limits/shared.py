@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.catalog.models import Limits
@@ -25,18 +25,16 @@ def exchange(
 
 
 class LocalLimiterClient:
-    """The connection of an account's only engine to a limiter in this process. `clock` gives monotonic seconds."""
+    """The connection of an account's only engine to a limiter in this process."""
 
     gap_s = 0.0
     silence_s = float("inf")
 
-    def __init__(
-        self, limits: Mapping[str, Limits], patience_s: float, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._limiter, self._clock = Limiter(limits, patience_s), clock
+    def __init__(self, limits: Mapping[str, Limits], patience_s: float) -> None:
+        self._limiter = Limiter(limits, patience_s)
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
-        return exchange(self._limiter, reports, requests, self._clock())
+        return exchange(self._limiter, reports, requests, time.monotonic())
 
     async def close(self) -> None: ...
 

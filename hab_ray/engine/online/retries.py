@@ -9,7 +9,7 @@ from typing import Any
 
 from hab_ray.calls import Call, Failure
 from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
-from hab_ray.engine.jitter import jitter
+from hab_ray.engine.clock import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import Report

@@ -208,10 +208,10 @@ class Sender:
         return self._provider.read_embeddings(exchange.body, len(request.calls))
 
     def _cost(self, request: Request, answer: Answer) -> int:
-        billing = self._counters.billing
+        traffic = self._counters.traffic[request.model]
         if not answer.usage.fits(request.most_input, request.most_output):
-            billing.beyond[request.model] += 1
-        return billing.cost(request.model, answer, self._rates[request.model], request.bound)
+            traffic.beyond += 1
+        return traffic.cost(answer, self._rates[request.model], request.bound)
 
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
         if isinstance(error, BadUsage):

@@ -86,7 +86,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
-        if isinstance(reply, Reply) and task.ask == 0:
+        if isinstance(reply, Reply) and task.ask == 0 and self._readers.other:
             blank = replace(blank, other_score=self._readers.other_score(self.rubric, reply))
         try:
             if isinstance(reply, Unusable):
@@ -96,5 +96,5 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))
             return replace(blank, reason=str(problem))
-        row = replace(blank, state=State.OK, issues=verdict.letters, assessment=verdict.assessment)
-        return replace(row, score=score(self.rubric, verdict.letters or ()))
+        found = score(self.rubric, verdict.letters or ())
+        return replace(blank, state=State.OK, issues=verdict.letters, assessment=verdict.assessment, score=found)

@@ -58,9 +58,17 @@ class RespondStage(ResponseForecasts[ResponseTask]):
     def requests(self, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
         model, params = self.model, accepted(self.model.entry, self.params)
         for task in tasks:
-            system, messages = whole_system(self.subject.system, task.test), (Message(Role.USER, task.test.prompt),)
-            call = ChatCall(model.entry.provider, model.name, model.as_of, system, messages, params)
-            yield response_id(task.test.id, task.sample), replace(call, sample=task.sample, verbatim=True)
+            call = ChatCall(
+                provider=model.entry.provider,
+                model=model.name,
+                as_of=model.as_of,
+                system=whole_system(self.subject.system, task.test),
+                messages=(Message(Role.USER, task.test.prompt),),
+                params=params,
+                sample=task.sample,
+                verbatim=True,
+            )
+            yield response_id(task.test.id, task.sample), call
 
     @cached_property
     def params(self) -> Params:
@@ -80,7 +88,7 @@ class RespondStage(ResponseForecasts[ResponseTask]):
 
     @override
     def parse(self, task: ResponseTask, outcome: Outcome) -> Response:
-        blank = with_bill(replace(self.empty(task), reply_key=outcome.key), outcome)
+        blank = with_bill(self.empty(task), outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable):
             return replace(blank, state=reply.state, reason=reply.reason)

@@ -14,6 +14,7 @@ _MIN_QUOTED_WORDS = 3
 _RUN_WORDS = 8  # a copy of the wording has at least this many words
 _PREFIX = 120
 _WORD = re.compile(r"\w+")
+_START = re.compile(r"\W*+" + r"\W++".join([r"(\w++)"] * (_RUN_WORDS + 1)) + r"\W")  # the last word is whole
 _QUOTED = re.compile(r'"((?:[^"\\\n]|\\.){1,2000})"')
 _LETTER_LABEL = re.compile(r"\s*\w\s*[:.)]")
 
@@ -63,8 +64,8 @@ class ShownTexts:
         return frozenset(shown.split()[0] for shown in self._assessments)
 
     def _is_copied(self, line: str) -> bool:
-        prefix = _WORD.findall(line[:_PREFIX].casefold())[:-1]
-        if len(prefix) > _RUN_WORDS and not self._may_be_copied(line, prefix):
+        start = _START.match(line[:_PREFIX].casefold())
+        if start and not self._may_be_copied(line, start.groups()):
             return False
         words = _WORD.findall(line.casefold())
         if _first_word(words) in self._first_words and self._repeats_assessments(f" {' '.join(words)} "):
@@ -75,12 +76,12 @@ class ShownTexts:
         copied = f" {' '.join(own)} "
         return copied in self._words and copied not in self._repeatable
 
-    def _may_be_copied(self, line: str, prefix: Sequence[str]) -> bool:
-        """Whether a line with this prefix (over `_RUN_WORDS` words) can be a copy; rules out most lines fast."""
-        first = _first_word(prefix)
+    def _may_be_copied(self, line: str, start: Sequence[str]) -> bool:
+        """Whether a line with these first words (over `_RUN_WORDS`) can be a copy; rules out most lines fast."""
+        first = _first_word(start)
         if not first or first in self._first_words:
             return True
-        return tuple(_without_letter(line, prefix)[:_RUN_WORDS]) in self._runs
+        return tuple(_without_letter(line, start)[:_RUN_WORDS]) in self._runs
 
     def _repeats_assessments(self, words: str) -> bool:
         """Whether words are shown assessments, one or several, and single letters only."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ _MIN_SLOTS = 1 << 12
 Positions = NDArray[np.intp]
 
 
-@dataclass(frozen=True)
-class RowPlace:
+class RowPlace(NamedTuple):
     """A row of a file, both by number."""
 
     file: int
@@ -140,14 +139,20 @@ class KeyIndex:
     def places(self, keys: Sequence[str]) -> dict[str, RowPlace]:
         """Return the places of those of these keys that are in the index."""
         found: dict[str, RowPlace] = {}
-        if not keys:
-            return found
-        wanted = Keys.of(keys)
-        for run in self._runs:
-            hits, at = run.find(wanted)
+        for run, hits, at in self._hits(keys):
             for i, place in zip(hits.tolist(), run.places[at].tolist(), strict=True):
                 found[keys[i]] = RowPlace(place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1))
         return found
+
+    def common(self, keys: Sequence[str]) -> list[str]:
+        """Return those of these keys that are in the index."""
+        return [keys[i] for _, hits, _ in self._hits(keys) for i in hits.tolist()]
+
+    def _hits(self, keys: Sequence[str]) -> Iterator[tuple[Keys, Positions, Positions]]:
+        """Yield each run with the positions in `keys` of the keys that it has, and their positions in the run."""
+        wanted = Keys.of(keys)
+        for run in self._runs if keys else ():
+            yield run, *run.find(wanted)
 
     def sorted_keys(self) -> list[Keys]:
         """Return all keys in a few sorted runs, which share this index's memory."""
@@ -163,10 +168,6 @@ class KeySet(KeyIndex):
 
     def __init__(self, keys: Collection[str]) -> None:
         super().__init__([Keys.of(keys).in_order()])
-
-    def common(self, keys: Sequence[str]) -> list[str]:
-        """Return those of these keys that are in the set."""
-        return list(self.places(keys))
 
 
 class AnsweredKeys(KeyIndex):

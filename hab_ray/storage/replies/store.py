@@ -12,17 +12,18 @@ any of them will do.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import FailureKind
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, Keys, RowPlace
+from hab_ray.storage.replies.keyindex import AnsweredKeys, KeyIndex, Keys
 from hab_ray.storage.replies.parts import RowReader
 from hab_ray.storage.replies.records import (
     RecordKind,
@@ -38,8 +39,6 @@ from hab_ray.storage.replies.records import (
     to_arrow,
 )
 from hab_ray.storage.replies.sidecars import entries_in, put_part
-
-T = TypeVar("T")
 
 COMPACT_FROM_FILES = 8
 PART_BYTES = 1 << 25
@@ -59,6 +58,7 @@ class ModelIndex:
 
     def _forget(self) -> None:
         self._files: list[str] = []
+        self._costs: list[NDArray[np.int64]] = []
         self.keys = KeyIndex()
 
     def refresh(self) -> None:
@@ -67,7 +67,9 @@ class ModelIndex:
 
     def _add_new_files(self) -> None:
         for name in self._new_files():
-            self.keys.add_keys(entries_in(self._folder, name).keys.in_file(len(self._files)))
+            entries = entries_in(self._folder, name)
+            self.keys.add_keys(entries.keys.in_file(len(self._files)))
+            self._costs.append(entries.costs.copy())  # a view would keep the whole file in memory
             self._files.append(name)
 
     def _new_files(self) -> list[str]:
@@ -81,33 +83,24 @@ class ModelIndex:
         return self._since is None or (epoch is not None and epoch >= self._since)
 
     def read(self, keys: Sequence[str]) -> dict[str, Outcome]:
-        """Return the outcomes of these keys, as far as there are any."""
-        tables = self._at_places(keys, self._tables)
-        return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._kind, table)}
-
-    def costs(self, keys: Sequence[str]) -> dict[str, int]:
-        """Return the costs of these keys in nano-dollars, as far as they have outcomes."""
-        return self._at_places(keys, self._costs)
-
-    def _at_places(self, keys: Sequence[str], read: Callable[[Mapping[str, RowPlace]], T]) -> T:
-        """Read the rows of these keys, rebuilding the index if a compaction removed a file."""
+        """Return the outcomes of these keys, as far as there are any, retrying if a compaction removes a file."""
         while True:
             try:
-                return read(self.keys.places(keys))
+                tables = self._tables(keys)
+                return {outcome.key: outcome for table in tables for outcome in outcomes_of(self._kind, table)}
             except FileNotFoundError:
                 self._forget()
                 self.refresh()
 
-    def _tables(self, places: Mapping[str, RowPlace]) -> list[pa.Table]:
+    def costs(self, keys: Sequence[str]) -> dict[str, int]:
+        """Return the costs of these keys in nano-dollars, as far as they have outcomes."""
+        return {key: int(self._costs[file][row]) for key, (file, row) in self.keys.places(keys).items()}
+
+    def _tables(self, keys: Sequence[str]) -> list[pa.Table]:
         rows_of: dict[str, list[int]] = defaultdict(list)
-        for place in places.values():
+        for place in self.keys.places(keys).values():
             rows_of[self._files[place.file]].append(place.row)
         return [self._reader.read(file, sorted(rows_of[file])) for file in self._reader.kept_first(rows_of)]
-
-    def _costs(self, places: Mapping[str, RowPlace]) -> dict[str, int]:
-        files = {place.file for place in places.values()}
-        costs = {file: entries_in(self._folder, self._files[file]).costs for file in files}
-        return {key: int(costs[place.file][place.row]) for key, place in places.items()}
 
 
 @dataclass(frozen=True)

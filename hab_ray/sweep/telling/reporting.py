@@ -9,8 +9,7 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from hab_ray.cluster.metrics import RunMetrics
-from hab_ray.engine.billing import billing_notes
-from hab_ray.engine.jobs import Counters
+from hab_ray.engine.jobs import Counters, billing_notes
 from hab_ray.errors import Exit
 from hab_ray.executors.protocol import Channel
 from hab_ray.progress import PROGRESS, Draining, LastEnd, Progress, RowReason, RunEnd, StageProgress, read_progress
@@ -98,7 +97,7 @@ class Reporter:
             exit=exit,
             unanswered=unanswered,
             stops=dict(counters.stops),
-            notes=(*counters.notes, *billing_notes(one.billing for one in newest)),
+            notes=(*counters.notes, *billing_notes(newest)),
             calls=sum(t.calls for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
             money=money,

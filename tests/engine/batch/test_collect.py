@@ -12,7 +12,7 @@ import pytest
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results
-from hab_ray.engine.billing import Billing
+from hab_ray.engine.jobs import Counters
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -53,13 +53,13 @@ async def collected(
     most: int | None = None,
     results: Results | None = None,
     status: BatchStatus = COMPLETED,
-    billing: Billing | None = None,
+    counters: Counters | None = None,
 ) -> Results:
     """Collect a batch of these keys twice, from a vendor or from these lines."""
     api = VendorWithResults(lines=vendor) if isinstance(vendor, Sequence) else vendor
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
-    collector = Collector(provider, api, writer, lambda: NOW, billing or Billing())
+    collector = Collector(provider, api, writer, lambda: NOW, (counters or Counters()).traffic)
     of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900, "most_nanousd": most}
     results = results or Results()
     for _ in range(2):

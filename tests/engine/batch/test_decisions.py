@@ -27,7 +27,6 @@ from hab_ray.engine.batch.states import (
     CreateFailed,
     Ended,
     Funded,
-    LookFailed,
     OutcomeUnknown,
     Packed,
     Polls,
@@ -145,7 +144,7 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
         NOW,
         left("batch acme/000001: 8 requests to create it got no clear answer"),
     ),
-    "the vendor's list cannot be read": (LookFailed(MEANT, NO_KEY), NOW, left("no such key")),
+    "the vendor's list cannot be read": (unknown(error=NO_KEY), NOW, left("no such key")),
     "not due yet": (at_vendor(due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),
     "due": (at_vendor(due=CLOCK), NOW, do.Poll()),
     "its provider was stopped": (at_vendor(), now(is_provider_stopped=True), do.Wait(inf)),
@@ -233,7 +232,7 @@ SOON = CLOCK + 1
 def all_states() -> Iterator[Deciding]:
     """Every state with every combination of the facts that a decision could depend on."""
     yield Funded()
-    yield LookFailed(MEANT, NO_KEY)
+    yield unknown(error=NO_KEY)
     for rows, refusal in product((0, 2), (None, "budget reached")):
         yield Packed(rows, 10 * rows, 100 * rows, refusal)
     for record, at, is_recovered in product((NEW, MEANT), (-inf, SOON), (False, True)):
@@ -284,8 +283,7 @@ def test_every_declared_action_is_chosen_and_no_other() -> None:
             assert action == do.Wait(inf), "a stopped provider is asked"
         if isinstance(action, do.Retry) and isinstance(state, OutcomeUnknown):
             assert state.sighting == Sighting(LONG_AFTER), "a batch is sent again that may be at the vendor"
-    declared = {name: set(get_args(getattr(do, f"{name}Action"))) for name in chosen if name != LookFailed.__name__}
-    assert chosen == {**declared, LookFailed.__name__: {do.LeaveInDoubt}}
+    assert chosen == {name: set(get_args(getattr(do, f"{name}Action"))) for name in chosen}
     assert drawn() == {(name, action.__name__) for name, some in chosen.items() for action in some}
 
 

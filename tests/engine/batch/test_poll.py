@@ -108,7 +108,7 @@ def scene_of(tmp_path: Path) -> Callable[..., Scene]:
         provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
         folder = LocalFolder(tmp_path)
         writer = StoreWriter(folder, 2, "w", Mode.BATCH)
-        collector = Collector(provider, vendor, writer, lambda: today, components.counters.billing)
+        collector = Collector(provider, vendor, writer, lambda: today, components.counters.traffic)
         poller = Poller(components, collector, Store(folder), {"m": Price(1, 1, 1, 1)})
         return Scene(vendor, components, poller, batch, clock)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from hab_ray.catalog.models import Limits
 from hab_ray.engine.books import opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.budget.marks import open_budget
+from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import LocalLease
@@ -39,9 +39,8 @@ def spend(url: str, folder: Path, limit: int) -> None:
 
 async def _spend(url: str, folder: Path, limit: int) -> None:
     lease = LocalLease.acquire(Location.of(folder), Location("runs/x"), datetime.now(UTC))
-    budget = open_budget(
-        limit, before(folder, lease.epoch), LocalFolder(folder), lease.epoch, lease.watch(), time.monotonic
-    )
+    opening = before(folder, lease.epoch)
+    budget = BudgetSetup(limit, opening, Location.of(folder), lease.epoch, lease.elsewhere).open(lease.watch())
     known = Store(LocalFolder(folder)).known(["a"])
     async with engine_at(url, folder, "a", limits=LIMITS, budget=budget, epoch=lease.epoch, known=known) as b:
         async with b.engine:

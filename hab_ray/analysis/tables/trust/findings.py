@@ -6,9 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import date
 
-from hab_ray.analysis.agreement import agreement
 from hab_ray.analysis.evidence.duplicates import near_duplicates
-from hab_ray.analysis.evidence.reported import splits
 from hab_ray.analysis.evidence.verdicts import read_verdicts
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
@@ -35,12 +33,12 @@ def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings
     panel = [score for score in summary.scores if score.judge == PANEL]
-    alike, awaited = agreement(marks), _awaited(summary)
+    agreement, awaited = agreed(summary), _awaited(summary)
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
     rated = people(summary)
     return ranked(
         [
-            *judging.chance(alike, rated),
+            *judging.chance(agreement, rated),
             *design.separate_nobody(differences(summary), asked),
             *judging.judges_without_scores(summary.statuses),
             *judging.lost_verdicts(summary.statuses),
@@ -50,11 +48,11 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rating.people_disagree(rated),
             *rating.raters_at_chance(rated, asked.panel),
             *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
-            *judging.ambiguous_rubrics(alike, agreed(summary)),
+            *judging.ambiguous_rubrics(agreement),
             *rows.without_overall(panel, awaited),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
             *rows.missing(bounds_of(marks)),
-            *signs.changed_models(list(splits(summary))),
+            *signs.changed_models(summary),
             *signs.shifted_judges(drift(summary)),
             *rows.settings_differ(summary.sent, _without_effect(summary)),
             *judging.partial_judges(preferences(summary)),
@@ -93,13 +91,14 @@ def _refused(summary: Summary) -> list[rows.Counted]:
     ]
 
 
-def _alike_tests(summary: Summary) -> Mapping[str, Sequence[tuple[str, str]]]:
+def _alike_tests(summary: Summary) -> Mapping[str, Mapping[str, str]]:
+    """Return, by dimension, the tests that resemble another, and the first that each resembles."""
     found = {}
     for dimension in summary.settings.tests:
         table = summary.run.tests(dimension, columns=["id", "prompt", "context"])
         texts = {id_: f"{prompt}\n{context}" for id_, prompt, context in rows_in(table)}
         ids = list(texts)
-        found[dimension] = [(ids[one], ids[other]) for one, other in near_duplicates(list(texts.values()))]
+        found[dimension] = {ids[one]: ids[other] for one, other in near_duplicates(list(texts.values())).items()}
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -52,26 +52,7 @@ class Preference:
         return excludes_zero(self.low, self.high)
 
 
-@dataclass(frozen=True)
-class ShownPreferences:
-    """Overall values by kind, those of single dimensions, and unknown ones."""
-
-    overall: Mapping[str, tuple[Preference, ...]]
-    dimensions: tuple[Preference, ...]
-    unknown: tuple[Preference, ...]
-
-
-def _shown(_: Summary, rows: Sequence[Preference]) -> ShownPreferences | None:
-    if not rows:
-        return None
-    known = [row for row in rows if row.value is not None]
-    kinds = dict.fromkeys(row.kind for row in known)
-    overall = {kind: tuple(r for r in known if r.kind == kind and r.dimension == OVERALL) for kind in kinds}
-    dimensions = tuple(row for row in known if row.dimension != OVERALL)
-    return ShownPreferences(overall, dimensions, tuple(row for row in rows if row.why))
-
-
-@analysis(Preference, order=31, heading="Judge bias", layout=_shown)
+@analysis(Preference, order=31, heading="Judge bias")
 def preferences(summary: Summary) -> Sequence[Preference]:
     """Return every judge's preferences, overall and by dimension; those of a panel of one are unknown."""
     return [*_kin(summary), *_slopes(summary), *_generator(summary)]
@@ -79,8 +60,8 @@ def preferences(summary: Summary) -> Sequence[Preference]:
 
 def _ahead(summary: Summary, judge: str, others: Sequence[str], subject: str, dimension: str) -> _Array:
     """Return tests x samples: a judge's marks less the others' mean; nan if one of them has none."""
-    rest: _Array = np.mean([summary.given[subject, dimension, other] for other in others], axis=0)
-    return summary.given[subject, dimension, judge] - rest
+    rest: _Array = np.mean([summary.cells[subject, dimension, other].by_test for other in others], axis=0)
+    return summary.cells[subject, dimension, judge].by_test - rest
 
 
 def _kin(summary: Summary) -> Iterator[Preference]:
@@ -112,7 +93,7 @@ def _of_kind(
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        read = np.stack([summary.given[name, dimension, judge] for name in names])
+        read = np.stack([summary.cells[name, dimension, judge].by_test for name in names])
         marks.append(read[~np.isnan(read)])
         parts.append(part)
         rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
@@ -159,7 +140,13 @@ def _observed(
         known = ~np.isnan(ahead) & (texts.characters > 0)
         on = np.log2(np.maximum(texts.characters, 1.0)) if kind == LENGTH else texts.refuses.astype(np.float64)
         spread = np.repeat(np.array(calls, dtype=np.float64)[:, None], ahead.shape[1], axis=1)
-        cells = (ahead, on, summary.given[subject, dimension, judge], np.full(ahead.shape, float(group)), spread)
+        cells = (
+            ahead,
+            on,
+            summary.cells[subject, dimension, judge].by_test,
+            np.full(ahead.shape, float(group)),
+            spread,
+        )
         for column, cell in zip(columns, cells, strict=True):
             column.append(cell[known])
     ahead_, on_, own, groups, clusters = (np.concatenate(column) for column in columns)
