@@ -9,15 +9,12 @@ The rows are made: judges that agree at an alpha of about .7, answers of 120 wor
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
-import sys
 import tempfile
-import time
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+from benchmarks.campaigns import HAB, timed
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.replies.verdicts import score
@@ -63,15 +60,6 @@ def fill(work: Work, tests: int) -> None:
                 work.run.write(Verdict, verdicts_file(judge, subject, dimension), read)
 
 
-def report(run: Path) -> tuple[float, float, float]:
-    """`hab report` in a process of its own: seconds, seconds of CPU, and its largest resident set in MB."""
-    began = time.monotonic()
-    process = subprocess.Popen([Path(sys.executable).with_name("hab"), "report", str(run)], stdout=subprocess.DEVNULL)
-    _, status, used = os.wait4(process.pid, 0)
-    assert status == 0, status
-    return time.monotonic() - began, used.ru_utime + used.ru_stime, used.ru_maxrss / 1000
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tests", type=int, default=500, help="tests in each of the six dimensions")
@@ -80,8 +68,7 @@ def main() -> None:
         run = Path(folder) / "run"
         fill(begin_run(run, Shape(SUBJECTS, JUDGES, tuple(sorted(load_rubrics())))), asked.tests)
         for what in ("first report", "second, from analysis/"):
-            seconds, cpu, megabytes = report(run)
-            print(f"{what:24} {seconds:6.1f} s  {cpu:6.1f} s of CPU  {megabytes:6.0f} MB")
+            print(f"{what:24} {timed(*HAB, 'report', run)[1]}")
 
 
 if __name__ == "__main__":

@@ -21,9 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.campaigns import watched
+from benchmarks.campaigns import ROOT, watched
 
-ROOT = Path(__file__).parent.parent
 TURNAROUND_S = 60
 
 

@@ -12,11 +12,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import islice, zip_longest
 from pathlib import Path
@@ -26,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
+from benchmarks.campaigns import ROOT, timed
 from benchmarks.opened_parts import PARTS_OPENED
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.catalog.prices import Mode
@@ -40,14 +39,12 @@ from hab_ray.storage.replies.sidecars import put_part
 from hab_ray.storage.replies.store import PART_BYTES
 from hab_ray.work import Shard, Work, given_tests
 
-ROOT = Path(__file__).parent.parent
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 EPOCH = 1
 TESTS, SUBJECTS = 3000, 20
 FEW_TESTS, FEW_SUBJECTS = 60, 2
 ANSWER = "I can help with that, but tell me first what you have tried and what matters to you. " * 6
 VERDICT = {"assessment": "The answer asks before it assumes. " * 8, "issues": []}
-LOOK_EVERY_S = 0.02
 
 
 def sweep_file(folder: Path, tests: int, subjects: int) -> Path:
@@ -131,7 +128,9 @@ def fill_up(folder: Folder, keys: int) -> None:
 
 
 def strangers(rows: int) -> pa.Table:
-    constant: dict[str, Any] = {field.name: 7 if field.type == pa.int64() else "" for field in REPLY_SCHEMA}
+    constant: dict[str, Any] = {
+        field.name: {pa.int64(): 7, pa.float64(): 0.5}.get(field.type, "") for field in REPLY_SCHEMA
+    }
     constant |= {"finish": "ok", "text": ANSWER[:200], "vector": b"", "at": NOW, "epoch": EPOCH, "mode": "online"}
     digits = os.urandom(32 * rows).hex()
     columns = {
@@ -145,32 +144,17 @@ def strangers(rows: int) -> pa.Table:
 
 def measured(sweep: Path) -> str:
     """Run `hab run` in a process of its own: its figures."""
-    started, before = time.monotonic(), os.times()
-    command = [sys.executable, "-m", "benchmarks.opened_parts", "run", "--yes", str(sweep)]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    peak = max(_peaks(process), default=0)
-    printed = str(process.communicate()[0])
-    assert process.returncode == 0, printed
+    printed, figures = timed(sys.executable, "-m", "benchmarks.opened_parts", "run", "--yes", sweep)
     assert "0 calls sent" in printed, printed
     (opened,) = (line for line in printed.splitlines() if line.startswith(PARTS_OPENED))
-    after, seconds = os.times(), time.monotonic() - started
-    cpu = after.children_user + after.children_system - before.children_user - before.children_system
-    return f"{seconds:.2f} s, CPU {cpu:.2f} s, at most {peak / 1024:.0f} MB, {opened}"
+    return f"{figures}  {opened}"
 
 
-def _peaks(process: subprocess.Popen[str]) -> Iterator[int]:
-    """The peak memory of a process in KiB, again and again while it lives."""
-    while process.poll() is None:
-        status = Path(f"/proc/{process.pid}/status").read_text()
-        yield from (int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-        time.sleep(LOOK_EVERY_S)
-
-
-def main(arguments: Iterable[str] | None = None) -> int:
+def main() -> int:
     """Fill a store and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=0, help="so many further keys, and a small sweep")
-    asked = parser.parse_args(None if arguments is None else list(arguments))
+    asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         size = (FEW_TESTS, FEW_SUBJECTS) if asked.keys else (TESTS, SUBJECTS)
         sweep = sweep_file(Path(name), *size)

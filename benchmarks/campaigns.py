@@ -13,6 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ PRICE = {"input": 0.02, "output": 4.0}
 SHORT = 40
 MODELS = {"*": {"price": PRICE, "batch_price": PRICE}}
 ONLINE, BATCHED = "x/sim", "anthropic"
-_GONE_S, LOOK_S = 10.0, 0.5
+_GONE_S, LOOK_S = 10.0, 0.2
 ROOT = Path(__file__).parent.parent
 HAB = (sys.executable, "-m", "hab_ray.cli")
 
@@ -62,22 +63,69 @@ class Ended:
     most_mib: float
 
 
-def watched(arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> Ended:
-    """Run `hab` and look at all its processes but the simulator's."""
-    began, cpu, most = time.monotonic(), dict[tuple[int, float], float](), 0.0
+class Watch:
+    """What a process and all that it starts use, but the simulator, as it was last seen of each of them.
+
+    Processes are known by pid and start, because pids come again. Memory is PSS without shared memory.
+    """
+
+    def __init__(self, process: psutil.Popen) -> None:
+        self._process, self._cpu = process, dict[tuple[int, float], float]()
+        self.largest_mib = self.together_mib = 0.0
+
+    @property
+    def cpu_s(self) -> float:
+        return sum(self._cpu.values())
+
+    def look(self) -> None:
+        """Look at all of them."""
+        sizes = [0.0]
+        for one in self._tree():
+            try:
+                if "hab_simulator" not in one.cmdline():
+                    self._cpu[one.pid, one.create_time()] = sum(one.cpu_times()[:2])
+                    sizes.append(private_mib(one))
+            except (psutil.Error, FileNotFoundError, ProcessLookupError, KeyError):
+                continue
+        self.largest_mib = max(self.largest_mib, *sizes)
+        self.together_mib = max(self.together_mib, sum(sizes))
+
+    def _tree(self) -> list[psutil.Process]:
+        try:
+            return [self._process, *self._process.children(recursive=True)]
+        except psutil.Error:
+            return []
+
+
+def watched(
+    arguments: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path = ROOT, within_s: float = inf
+) -> Ended:
+    """Run `hab`, for so long at most, and look at all its processes but the simulator's."""
+    began = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
-        process = psutil.Popen([*HAB, *arguments], cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
-        while process.poll() is None:
-            for one in [process, *process.children(recursive=True)]:
-                try:
-                    if "hab_simulator" not in one.cmdline():
-                        cpu[one.pid, one.create_time()] = sum(one.cpu_times()[:2])
-                        most = max(most, private_mib(one))
-                except (psutil.Error, FileNotFoundError, ProcessLookupError, KeyError):
-                    continue
+        process = psutil.Popen([*HAB, *arguments], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        watch = Watch(process)
+        while process.poll() is None and time.monotonic() < began + within_s:
+            watch.look()
             time.sleep(LOOK_S)
+        if process.poll() is None:
+            process.kill()
+        status, took_s = process.wait(), time.monotonic() - began
         output.seek(0)
-        return Ended(process.returncode, output.read(), sum(cpu.values()), time.monotonic() - began, most)
+        return Ended(status, output.read(), watch.cpu_s, took_s, watch.largest_mib)
+
+
+def timed(*command: str | Path) -> tuple[str, str]:
+    """What a command printed, and what it took: seconds, seconds of CPU, and its largest resident set."""
+    began = time.monotonic()
+    with tempfile.TemporaryFile("w+") as output:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        _, status, used = os.wait4(process.pid, 0)
+        seconds, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
+        output.seek(0)
+        printed = output.read()
+    assert status == 0, printed
+    return printed, f"{seconds:6.2f} s  {cpu:6.2f} s of CPU  {used.ru_maxrss / 1000:6.0f} MB"
 
 
 def private_mib(process: psutil.Process) -> float:
@@ -248,10 +296,10 @@ def running(session: Session) -> Iterator[subprocess.Popen[str]]:
         session.tidy()
 
 
-def test_lines(count: int) -> Iterator[str]:
+def test_lines(count: int, dimensions: Sequence[str] = DIMENSIONS) -> Iterator[str]:
     """A file of so many tests in each dimension."""
     rubrics = load_rubrics()
-    for name in DIMENSIONS:
+    for name in dimensions:
         for number in range(count):
             seed = rubrics[name].seeds[number % len(rubrics[name].seeds)]
             prompt = f"{seed.prompt}\n(Wording {number}.)"

@@ -29,7 +29,7 @@ import psutil
 import yaml
 from typer.testing import CliRunner
 
-from benchmarks.campaigns import get
+from benchmarks.campaigns import ROOT, get
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.main import app
@@ -45,7 +45,6 @@ from hab_simulator import FixedLatency, Planted, PlantedDimension, PlantedIssue,
 from tests.ray_cluster import RayCluster
 from tests.seaweed import seaweed
 
-ROOT = Path(__file__).parent.parent
 WITHIN_S = 600.0
 CONCURRENT, LANES, LATENCY_S = 24, 3, 2.0
 BUSY = 16

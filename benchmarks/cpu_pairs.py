@@ -19,7 +19,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -28,17 +27,14 @@ from random import Random
 from statistics import median
 from typing import Any
 
-import psutil
 import yaml
 
-from benchmarks.campaigns import DIMENSIONS, test_lines
+from benchmarks.campaigns import DIMENSIONS, ROOT, test_lines, watched
 from hab_simulator import Profile, SimulatorProcess
 
-ROOT = Path(__file__).resolve().parent.parent
 BAR = 1.02
 DRAWS = 10_000
 AMPLE = 1000.0
-EVERY_S = 0.2
 MAX_S = 240.0
 FEW, STARTS = 24, 3
 SIZES = {"online": 4_000, "batch": 12_000}
@@ -99,49 +95,13 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
         tempfile.TemporaryDirectory(prefix="hab-pair-") as name,
         SimulatorProcess.start(Profile.model_validate({"batch": TURNAROUND, "speed": 1.0}), timeout_s=30.0) as vendor,
     ):
-        folder = Path(name)
-        sweep = sweep_file(folder, mode, calls, vendor.url, side.budget)
-        command = [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"]
+        sweep = sweep_file(Path(name), mode, calls, vendor.url, side.budget)
         used = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
         used |= {"PYTHONPATH": str(side.tree), "RAY_AUTH_MODE": "disabled"}
-        with (folder / "log").open("w") as log:
-            process = psutil.Popen(command, cwd=folder, env=used, stdout=log, stderr=subprocess.STDOUT)
-        try:
-            taken = _watched(process)
-        finally:
-            if process.is_running():
-                process.kill()
-            status = process.wait()
-        if status != 0:
-            raise SystemExit(f"{side.name} {mode}: status {status}: {(folder / 'log').read_text()[-2000:]}")
-        return taken
-
-
-def _watched(process: psutil.Popen) -> float:
-    """CPU seconds of a process tree, looked at until it ends.
-
-    A process counts as it was seen last; what it was not seen to use any more is a fraction of a second. Processes are
-    known by pid and start, because pids come again.
-    """
-    seen: dict[tuple[int, float], float] = {}
-    until = time.monotonic() + MAX_S
-    while process.poll() is None and time.monotonic() < until:
-        for one in _tree(process):
-            try:
-                times = one.cpu_times()
-                seen[one.pid, one.create_time()] = times.user + times.system
-            except psutil.Error:
-                continue
-        time.sleep(EVERY_S)
-    return sum(seen.values())
-
-
-def _tree(process: psutil.Popen) -> Iterator[psutil.Process]:
-    yield psutil.Process(process.pid)
-    try:
-        yield from process.children(recursive=True)
-    except psutil.Error:
-        return
+        ended = watched(["run", str(sweep), "--yes"], used, Path(name), MAX_S)
+        if ended.status != 0:
+            raise SystemExit(f"{side.name} {mode}: status {ended.status}: {ended.printed[-2000:]}")
+        return ended.cpu_s
 
 
 def started_s(side: Side, mode: str) -> float:

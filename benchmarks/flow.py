@@ -5,13 +5,13 @@
 
 Both models belong to one simulated account that answers after one second (lognormal) and allows each 200 calls/s.
 A subject's rows are ready from the start, a judge's as its subject answers: its windows have no bar. Calls are read at
-the simulator, which numbers them as they arrive. Memory is the PSS of all processes but the simulator's.
+the simulator, which numbers them as they arrive. Memory is the PSS of all processes but the simulator's, without
+shared memory.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -26,8 +26,7 @@ from typing import Any
 import psutil
 import yaml
 
-from benchmarks.campaigns import get
-from hab_ray.rubric import load_rubrics
+from benchmarks.campaigns import HAB, Watch, get, test_lines
 from hab_simulator import Profile, SimulatorProcess
 
 DIMENSION = "encourage_learning"
@@ -48,7 +47,7 @@ class Seen:
     durable: float | None = None
     ended: float = 0.0
     most_mib: float = 0.0
-    cpu: dict[tuple[int, float], float] = field(default_factory=dict)
+    cpu_s: float = 0.0
 
     def first(self, model: str) -> float:
         return next(at for at, name in self.calls if name == model)
@@ -63,12 +62,7 @@ def profile() -> Profile:
 
 def write_sweep(folder: Path, url: str, tests: int, executor: str | None) -> Path:
     """A sweep of so many tests, one subject and one judge at one account."""
-    seeds = load_rubrics()[DIMENSION].seeds
-    rows = (
-        {"dimension": DIMENSION, "prompt": f"{seeds[n % len(seeds)].prompt}\n({n})", "context": ""}
-        for n in range(tests)
-    )
-    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "tests.jsonl").write_text("".join(test_lines(tests, [DIMENSION])))
     limits = {"requests_per_minute": round(PER_S * 60), "concurrent": 2000, "timeout_s": 60}
     price = {"input": 1.0, "output": 1.0}
     settings: dict[str, Any] = {
@@ -91,11 +85,10 @@ def write_sweep(folder: Path, url: str, tests: int, executor: str | None) -> Pat
 
 def run(folder: Path, url: str, sweep: Path) -> Seen:
     """Run a sweep and watch vendor, store and processes."""
-    command = [sys.executable, "-m", "hab_ray.cli", "run", "--yes", str(sweep)]
-    seen = Seen(time.monotonic())
+    seen, looked = Seen(time.monotonic()), 0.0
     with (folder / "hab.log").open("w") as log:
-        process = psutil.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-    looked = 0.0
+        process = psutil.Popen([*HAB, "run", "--yes", str(sweep)], cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+    watch = Watch(process)
     while process.poll() is None:
         _look_at_calls(seen, url)
         replies = folder / "store/replies"
@@ -103,9 +96,9 @@ def run(folder: Path, url: str, sweep: Path) -> Seen:
             seen.durable = time.monotonic()
         if time.monotonic() - looked > 1.0:
             looked = time.monotonic()
-            _look_at_processes(seen, process)
+            watch.look()
         time.sleep(LOOK_S)
-    seen.ended = time.monotonic()
+    seen.ended, seen.cpu_s, seen.most_mib = time.monotonic(), watch.cpu_s, watch.together_mib
     _look_at_calls(seen, url)
     if process.returncode != 0:
         raise SystemExit(f"status {process.returncode}: {(folder / 'hab.log').read_text()[-2000:]}")
@@ -116,18 +109,6 @@ def _look_at_calls(seen: Seen, url: str) -> None:
     while page := get(url, f"/_calls?after={len(seen.calls)}"):
         now = time.monotonic()
         seen.calls += [(now, call["model"]) for call in page]
-
-
-def _look_at_processes(seen: Seen, process: psutil.Process) -> None:
-    mib = 0.0
-    for one in [process, *process.children(recursive=True)]:
-        try:
-            times = one.cpu_times()
-            seen.cpu[one.pid, one.create_time()] = times.user + times.system
-            mib += one.memory_full_info().pss / 2**20
-        except psutil.Error:
-            continue
-    seen.most_mib = max(seen.most_mib, mib)
 
 
 def worst_window(times: Sequence[float]) -> tuple[float, float]:
@@ -169,7 +150,7 @@ def show(seen: Seen, executor: str | None) -> None:
     print(line("process start to exit", seen.ended - seen.started, "s", whole))
     print(line("start to first call", times[0] - seen.started, "s"))
     print(line("memory of all processes", seen.most_mib, "MiB", MAX_MIB if executor == "local" else None))
-    print(line("CPU a call, everything", 1000 * sum(seen.cpu.values()) / count, "ms"))
+    print(line("CPU a call, everything", 1000 * seen.cpu_s / count, "ms"))
 
 
 def main() -> int:

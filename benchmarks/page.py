@@ -11,32 +11,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import shutil
-import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
-from typing import Any
 
-import aiohttp
+from benchmarks.chromium import tab
 
 WIDTHS = (1280, 800, 390)
 THEMES = ("light", "dark")
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--remote-debugging-port=0",
-)
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
 BEYOND = """(() => {
   const wide = document.documentElement.clientWidth, found = [];
@@ -86,73 +68,22 @@ AXE = """axe.run(document, {resultTypes: ['violations']}).then(seen => seen.viol
   .map(one => `axe ${one.impact} ${one.id}: ${one.nodes.length} x ${one.nodes[0].html.slice(0, 120)}`))"""
 
 
-@contextmanager
-def browser() -> Iterator[str]:
-    """A Chromium with a profile of its own; the address of its debugger."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if program is None:
-        sys.exit("no Chromium on this machine; install it: apt-get install chromium")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        command = [program, *FLAGS, f"--user-data-dir={profile}", "about:blank"]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-            assert process.stderr
-            told = next(line for line in process.stderr if "DevTools listening on" in line)
-            try:
-                yield told.split()[-1].replace("ws://", "http://").partition("/devtools")[0]
-            finally:
-                process.kill()
-
-
-class Tab:
-    """One page of the browser, spoken to over the debugging protocol."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket, self._asked = socket, 0
-
-    async def ask(self, method: str, **given: object) -> dict[str, Any]:
-        """The result of a command; events meanwhile are passed over."""
-        self._asked += 1
-        await self._socket.send_json({"id": self._asked, "method": method, "params": given})
-        while True:
-            answer = json.loads((await self._socket.receive()).data)
-            if answer.get("id") == self._asked:
-                if "error" in answer:
-                    raise RuntimeError(f"{method}: {answer['error']['message']}")
-                return dict(answer["result"])
-
-    async def value(self, expression: str) -> Any:
-        """What a script comes to."""
-        found = await self.ask("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"]["exception"]["description"])
-        return found["result"].get("value")
-
-
 async def problems(page: Path, axe: Path | None) -> list[str]:
     """What is wrong with a page at each width and theme."""
     found: list[str] = []
-    with browser() as debugger:
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"{debugger}/json/list") as answer:
-                (target, *_) = [one for one in await answer.json() if one["type"] == "page"]
-            async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                tab = Tab(socket)
-                await tab.ask("Page.setBypassCSP", enabled=True)
-                for width, theme in product(WIDTHS, THEMES):
-                    at = f"{width} px {theme}"
-                    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-                    await tab.ask("Emulation.setDeviceMetricsOverride", **metrics)
-                    feature = {"name": "prefers-color-scheme", "value": theme}
-                    await tab.ask("Emulation.setEmulatedMedia", features=[feature])
-                    await tab.ask("Page.navigate", url=page.resolve().as_uri())
-                    while await tab.value("document.readyState") != "complete":
-                        await asyncio.sleep(0.05)
-                    await tab.value(OPEN)
-                    scripts = [BEYOND, BROKEN, OVERLAP]
-                    if axe is not None:
-                        await tab.value(axe.read_text(encoding="utf-8"))
-                        scripts.append(AXE)
-                    found += [f"{at}: {one}" for script in scripts for one in await tab.value(script)]
+    async with tab() as shown:
+        await shown.ask("Page.setBypassCSP", enabled=True)
+        for width, theme in product(WIDTHS, THEMES):
+            await shown.resize(width, 900)
+            feature = {"name": "prefers-color-scheme", "value": theme}
+            await shown.ask("Emulation.setEmulatedMedia", features=[feature])
+            await shown.open(page)
+            await shown.value(OPEN)
+            scripts = [BEYOND, BROKEN, OVERLAP]
+            if axe is not None:
+                await shown.value(axe.read_text(encoding="utf-8"))
+                scripts.append(AXE)
+            found += [f"{width} px {theme}: {one}" for script in scripts for one in await shown.value(script)]
     return found
 
 

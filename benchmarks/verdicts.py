@@ -110,13 +110,10 @@ def _generating(rubric: Rubric) -> Reader:
 
     def generated(given: Reply) -> Said:
         found = [stage.parse(CandidateTask(0, index), given) for index in range(PER_CALL)]
-        return tuple(c.prompt if c.state is State.OK else "" for c in found) if _any_ok(found) else None
+        prompts = tuple(candidate.prompt if candidate.state is State.OK else "" for candidate in found)
+        return prompts if any(prompts) else None
 
     return Reader("queries", rubric.issue_letters(), generated, _prompts, weight=6)
-
-
-def _any_ok(found: list[Candidate]) -> bool:
-    return any(candidate.state is State.OK for candidate in found)
 
 
 def _letters(text: str, key: str, allowed: tuple[str, ...], truncated: bool) -> Said:

@@ -12,17 +12,18 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 import yaml
 from hypothesis import HealthCheck, settings
 
 from hab_ray.location import Location
+from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
 from tests.distributions import Distributions
@@ -30,10 +31,7 @@ from tests.forking import Forks, ForkServer, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
-
-if TYPE_CHECKING:
-    from hab_ray.work import Work
-    from tests.small_runs import Shape
+from tests.small_runs import MakeRun, write_run
 
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
@@ -223,11 +221,21 @@ class Desk:
 
     def tests(self, count: int) -> str:
         """A file of so many tests, whose ids are t0, t1 and so on."""
-        path = self.folder / "tests.jsonl"
         prompts = {f"t{n}": f"How do I solve task {n} myself?" for n in range(count)}
-        rows = [{"id": id, "dimension": "encourage_learning", "prompt": prompt} for id, prompt in prompts.items()]
+        rows = ({"id": id, "dimension": "encourage_learning", "prompt": prompt} for id, prompt in prompts.items())
+        return str(self.lines("tests.jsonl", rows))
+
+    def seeds(self, dimensions: Collection[str], each: int) -> str:
+        """A file of so many of the rubrics' own queries in each dimension."""
+        seeds = ((name, seed) for name in dimensions for seed in load_rubrics()[name].seeds[:each])
+        rows = ({"dimension": name, "prompt": seed.prompt, "context": seed.context or ""} for name, seed in seeds)
+        return str(self.lines("tests.jsonl", rows))
+
+    def lines(self, name: str, rows: Iterable[Mapping[str, object]]) -> Path:
+        """A file of rows, each a line of JSON."""
+        path = self.folder / name
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return str(path)
+        return path
 
     def write(self, name: str, **keys: Any) -> Path:
         """A sweep file of these keys; None leaves one out."""
@@ -418,6 +426,12 @@ def cluster_desk(desk: Desk, ray_address: str) -> Desk:
 
 
 @pytest.fixture
+def make_run(tmp_path: Path) -> MakeRun:
+    """Writes a run folder of a shape and gives its work."""
+    return lambda shape: write_run(tmp_path / "run", shape)
+
+
+@pytest.fixture
 def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Distributions]:
     site = tmp_path / "site"
     site.mkdir()
@@ -427,11 +441,3 @@ def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
     for name in set(sys.modules) - known:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
             del sys.modules[name]
-
-
-@pytest.fixture
-def make_run(tmp_path: Path) -> Callable[[Shape], Work]:
-    """Writes a run folder of a shape and gives its work."""
-    from tests.small_runs import write_run
-
-    return lambda shape: write_run(tmp_path / "run", shape)

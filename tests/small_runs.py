@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.catalog.models import Model
 from hab_ray.config.sweep import Sweep
+from hab_ray.report import write_report
 from hab_ray.resolve import write_record
+from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.stages.prompts.wording import load_prompts
@@ -40,6 +44,8 @@ class Shape:
     truncated: str = "judge"
 
 
+Row = TypeVar("Row", Response, Verdict, ChosenTest)
+MakeRun = Callable[[Shape], Work]
 rubrics_once = cache(load_rubrics)
 
 
@@ -93,6 +99,38 @@ def write_run(path: Path, shape: Shape) -> Work:
                 read = [_verdict(row, judge, rubric, shape, random) for row in rows if row.state is State.OK]
                 work.run.write(Verdict, verdicts_file(judge, subject, dimension), read)
     return work
+
+
+def summary_of(work: Work) -> Summary:
+    """What its files show now."""
+    return summarise(open_run(work.run_path))
+
+
+def page_of(work: Work, notice: str | None = None) -> str:
+    """Its report, written anew."""
+    return write_report(summary_of(work), notice=notice).path.read_text(encoding="utf-8")
+
+
+def answer_files(work: Work, *subjects: str) -> list[str]:
+    """The views of these subjects' answers, or of all answers."""
+    return [responses_file(name, of) for of in work.rubrics for name in subjects or work.sweep.subject_names]
+
+
+def verdict_files(work: Work, *judges: str) -> list[str]:
+    """The views of these judges' verdicts, or of all verdicts."""
+    named = judges or [judge.name for judge in work.sweep.judges]
+    return [
+        verdicts_file(judge, subject, of)
+        for of in work.rubrics
+        for subject in work.sweep.subject_names
+        for judge in named
+    ]
+
+
+def revise(work: Work, kind: type[Row], change: Callable[[Row], Row], *files: str) -> None:
+    """Write views anew, each of their rows changed."""
+    for file in files:
+        work.run.write(kind, file, [change(row) for row in work.run.read(kind, file)])
 
 
 def _test(rubric: Rubric, number: int, shape: Shape) -> ChosenTest:

@@ -8,32 +8,26 @@ from random import Random
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.signs.finding import Finding
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.findings import findings
-from hab_ray.results import open_run
 from hab_ray.rows import Verdict
 from hab_ray.stages.replies.verdicts import score as points_left
-from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, revise, summary_of, verdict_files
 
 DIMENSIONS, SUBJECTS, JUDGES = ("ask_clarifying_questions", "correct_misinformation"), ("good", "poor"), ("one", "two")
 FIRST, TESTS = DIMENSIONS[0], 12
-MakeRun = Callable[[Shape], Work]
-Change = Callable[[Verdict], Verdict]
 
 
-def change(work: Work, verdict: Change, judges: Sequence[str] = JUDGES, dimensions: Sequence[str] = DIMENSIONS) -> None:
+def change(work: Work, verdict: Callable[[Verdict], Verdict], judges: Sequence[str] = JUDGES) -> None:
     """Change the verdicts of some judges, whose scores then follow from their issues."""
-    for judge in judges:
-        for subject in work.sweep.subject_names:
-            for dimension in dimensions:
-                file = verdicts_file(judge, subject, dimension)
-                made = [verdict(row) for row in work.run.read(Verdict, file)]
-                rubric = work.rubrics[dimension]
-                scored = [r if r.issues is None else replace(r, score=points_left(rubric, r.issues)) for r in made]
-                work.run.write(Verdict, file, scored)
+
+    def scored(row: Verdict) -> Verdict:
+        made = verdict(row)
+        rubric = work.rubrics[row.dimension]
+        return made if made.issues is None else replace(made, score=points_left(rubric, made.issues))
+
+    revise(work, Verdict, scored, *verdict_files(work, *judges))
 
 
 def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES, tests: int = TESTS) -> Work:
@@ -51,11 +45,11 @@ def sound(make_run: MakeRun, judges: tuple[str, ...] = JUDGES, tests: int = TEST
 
 
 def kinds(work: Work) -> set[str]:
-    return {finding.kind for finding in findings(summarise(open_run(work.run_path)))}
+    return {finding.kind for finding in findings(summary_of(work))}
 
 
 def finding(work: Work, kind: str) -> Finding:
-    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == kind)
+    (found,) = (one for one in findings(summary_of(work)) if one.kind == kind)
     return found
 
 

@@ -13,27 +13,22 @@ import pytest
 from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
 from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.intervals import interval
-from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Response, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, answer_files, revise, summary_of, verdict_files, write_run
 
 DIMENSIONS = ("ask_clarifying_questions", "encourage_learning")
 SHAPE = Shape(dimensions=DIMENSIONS, tests=12)
-Change = Callable[[int, Verdict], float]
 
 
-def scored(work: Work, change: Change) -> None:
+def scored(work: Work, score: Callable[[int], float]) -> None:
     """Give every verdict another score, by its place."""
-    for dimension in DIMENSIONS:
-        for subject in work.sweep.subject_names:
-            file = verdicts_file("strict", subject, dimension)
-            rows = [replace(row, score=change(at, row)) for at, row in enumerate(work.run.read(Verdict, file))]
-            work.run.write(Verdict, file, rows)
+    revise(work, Verdict, lambda row: replace(row, score=score(int(row.test_id[-3:]))), *verdict_files(work))
 
 
 def renamed(work: Work, dimension: str, first: int) -> None:
@@ -46,27 +41,21 @@ def renamed(work: Work, dimension: str, first: int) -> None:
         for at, test in enumerate(tests)
     ]
     work.run.write(ChosenTest, file, changed[::-1])
-    for subject in work.sweep.subject_names:
-        answers = work.run.read(Response, responses_file(subject, dimension))
-        named = [replace(row, test_id=ids[row.test_id]) for row in answers]
-        work.run.write(Response, responses_file(subject, dimension), named)
-        verdicts = work.run.read(Verdict, verdicts_file("strict", subject, dimension))
-        read = [replace(row, test_id=ids[row.test_id]) for row in verdicts]
-        work.run.write(Verdict, verdicts_file("strict", subject, dimension), read)
+    revise(work, Response, lambda row: replace(row, test_id=ids.get(row.test_id, row.test_id)), *answer_files(work))
+    revise(work, Verdict, lambda row: replace(row, test_id=ids.get(row.test_id, row.test_id)), *verdict_files(work))
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> tuple[Work, Work]:
     """Two runs of the same tests and answers; the second scores every third answer .2 higher, the others .1."""
     works = write_run(tmp_path / "one", SHAPE), write_run(tmp_path / "two", SHAPE)
-    scored(works[0], lambda at, row: float(at % 7))
-    scored(works[1], lambda at, row: float(at % 7 + (2 if at % 3 == 0 else 1)))
+    scored(works[0], lambda at: float(at % 7))
+    scored(works[1], lambda at: float(at % 7 + (2 if at % 3 == 0 else 1)))
     return works
 
 
 def summaries(pair: tuple[Work, Work]) -> tuple[Summary, Summary]:
-    first, second = (summarise(open_run(work.run_path)) for work in pair)
-    return first, second
+    return summary_of(pair[0]), summary_of(pair[1])
 
 
 def row(rows: list[RunDifference], dimension: str) -> RunDifference:
@@ -127,10 +116,8 @@ def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
 def test_settings_that_differ_are_named(tmp_path: Path) -> None:
     first = write_run(tmp_path / "one", SHAPE)
     second = write_run(tmp_path / "two", replace(SHAPE, judges=("mild",), samples=2))
-    for subject in SHAPE.subjects:
-        file = responses_file(subject, DIMENSIONS[0])
-        rows = second.run.read(Response, file)
-        second.run.write(Response, file, [replace(r, settings='{"temperature": "1"}') for r in rows])
+    files = [responses_file(subject, DIMENSIONS[0]) for subject in SHAPE.subjects]
+    revise(second, Response, lambda row: replace(row, settings='{"temperature": "1"}'), *files)
     apart = settings_apart(open_run(first.run_path), open_run(second.run_path))
     found = {each.setting: (each.first, each.second) for each in apart}
     assert found["judges, of equal weight in the panel"] == ("strict", "mild") and found["samples"] == ("1", "2")

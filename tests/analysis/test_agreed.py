@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
@@ -21,10 +20,9 @@ from hab_ray.rows import State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, summary_of
 
 DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
-MakeRun = Callable[[Shape], Work]
 
 
 def planted(work: Work, error: float = 0.15) -> dict[tuple[str, str], list[tuple[str, ...] | None]]:
@@ -63,7 +61,7 @@ def chosen(rows: list[Agreed], issue: str | None, judges: str, statistic: str) -
 
 def test_values_are_those_of_the_references(work: Work) -> None:
     named_by, rubric = planted(work), work.rubrics[DIMENSION]
-    rows = list(agreed(summarise(open_run(work.run_path))))
+    rows = list(agreed(summary_of(work)))
     everybody = ", ".join(JUDGES)
     by_judge = {judge: [named for subject in SUBJECTS for named in named_by[judge, subject]] for judge in JUDGES}
     marks = [[np.nan if n is None else float(score(rubric, n)) for n in by_judge[judge]] for judge in JUDGES]
@@ -102,14 +100,14 @@ def test_the_bootstrap_draws_generation_calls() -> None:
 def test_judges_that_agree_little_are_named_above_the_scores(work: Work) -> None:
     for error, told in ((0.02, ""), (0.1, "The judges agree little"), (0.3, "no better than chance")):
         planted(work, error)
-        of_all = findings(summarise(open_run(work.run_path)))
+        of_all = findings(summary_of(work))
         found = [each for each in of_all if each.kind == "agreement"]
         assert [told in each.title for each in found] == ([True] if told else []) and of_all[: len(found)] == found
 
 
 def test_a_panel_of_one_agrees_with_nobody(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict",), dimensions=(DIMENSION,)))
-    assert list(agreed(summarise(open_run(work.run_path)))) == []
+    assert list(agreed(summary_of(work))) == []
 
 
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:

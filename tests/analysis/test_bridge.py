@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
-from hab_ray.analysis.summary import Summary, summarise
-from hab_ray.report import write_report, write_scores
-from hab_ray.results import open_run
+from hab_ray.report import write_scores
 from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, page_of, summary_of
 
-MakeRun = Callable[[Shape], Work]
 PLAIN, WITH_CONTEXT = Shape().dimensions
 SUBJECTS = Shape().subjects
 OLD = "published o3"
@@ -49,10 +46,6 @@ def published(
     work.run.write(Verdict, verdicts_file(rater, subject, dimension), old)
 
 
-def summary(work: Work) -> Summary:
-    return summarise(open_run(work.run_path))
-
-
 def planted(work: Work) -> None:
     """Scores of both on every answer, with a failure of each, and an answer that has failed."""
     for subject, now, then in (
@@ -69,20 +62,16 @@ def planted(work: Work) -> None:
 def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(make_run: MakeRun) -> None:
     work = make_run(Shape())
     published(work, SUBJECTS[0], PLAIN, (5,) * 6, "Ada", Rater.PERSON)
-    found = summary(work)
+    found = summary_of(work)
     assert found.bridge.shifts == () and list(found.bridge.spoken()) == []
     write_scores(found)
-    assert not work.run.has(SHIFTS) and 'id="bridge"' not in page(work, found)
-
-
-def page(work: Work, found: Summary) -> str:
-    return work.run.folder.get(str(write_report(found)).removeprefix(f"{work.run_path}/")).decode()
+    assert not work.run.has(SHIFTS) and 'id="bridge"' not in page_of(work)
 
 
 def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: MakeRun) -> None:
     work = make_run(Shape())
     planted(work)
-    (line,) = summary(work).bridge.shifts
+    (line,) = summary_of(work).bridge.shifts
     assert (line.judge, line.rater, line.dimension) == ("strict", OLD, PLAIN)
     assert (line.no_answer, line.failed_then, line.failed_now) == (1, 1, 1)
     tests = [Fraction(1 + 2, 20), Fraction(0 - 2, 20), Fraction(-2 + 0, 20), Fraction(1, 10), Fraction(0), Fraction(0)]
@@ -91,19 +80,12 @@ def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: 
     assert line.equal == float(Fraction(4, 9))
 
 
-def test_kappa_is_of_the_issues_that_both_named(make_run: MakeRun) -> None:
+def test_issues_are_those_of_the_same_answers(make_run: MakeRun) -> None:
+    """Of answers with scores of (10, 9), (4, 4), (6, 8), (3, 3), (7, 5), (4, 6), (2, 2), (1, 0) and (8, 8)."""
     work = make_run(Shape())
     planted(work)
-    found = {line.issue: line for line in summary(work).bridge.issues}
-    a = found["A"]
-    pairs = [(10, 9), (4, 4), (6, 8), (3, 3), (7, 5), (4, 6), (2, 2), (1, 0), (8, 8)]
-    both = sum(now < 5 and then < 5 for now, then in pairs)
-    now, then, n = sum(n < 5 for n, _ in pairs), sum(t < 5 for _, t in pairs), len(pairs)
-    observed = Fraction(both + n - now - then + both, n)
-    chance = Fraction(now * then + (n - now) * (n - then), n * n)
-    assert (a.readings, a.now, a.then) == (n, now, then)
-    assert a.kappa == pytest.approx(float((observed - chance) / (1 - chance)))
-    assert found["B"].kappa is None and (found["B"].now, found["B"].then) == (0, 0)
+    found = {line.issue: (line.readings, line.now, line.then) for line in summary_of(work).bridge.issues}
+    assert (found["A"], found["B"]) == ((9, 5, 4), (9, 0, 0))
 
 
 def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(make_run: MakeRun) -> None:
@@ -117,7 +99,7 @@ def test_replicates_are_averaged_for_the_shift_and_single_for_the_agreement(make
         for replicate, score in enumerate(scores)
     ]
     work.run.write(Verdict, file, twice)
-    (line,) = summary(work).bridge.shifts
+    (line,) = summary_of(work).bridge.shifts
     assert line.difference == pytest.approx((0.2 - 0.1 + 0 + 0) / 4) and (line.answers, line.readings) == (4, 7)
     assert line.equal == float(Fraction(3, 7)) and (line.failed_now, line.failed_then) == (1, 1)
 
@@ -127,7 +109,7 @@ def test_every_judge_stands_beside_every_earlier_one(make_run: MakeRun) -> None:
     for rater in (OLD, "published gpt"):
         for dimension in (PLAIN, WITH_CONTEXT):
             published(work, SUBJECTS[0], dimension, (5, 6, 7, 8, 9, 10), rater)
-    found = summary(work)
+    found = summary_of(work)
     lines = [(line.rater, line.judge, line.dimension) for line in found.bridge.shifts]
     assert lines == [
         (rater, judge, dimension)
@@ -139,7 +121,7 @@ def test_every_judge_stands_beside_every_earlier_one(make_run: MakeRun) -> None:
     assert tuple(work.run.read(Shift, SHIFTS)) == found.bridge.shifts
     assert tuple(work.run.read(IssueShift, ISSUE_SHIFTS)) == found.bridge.issues
     assert tuple(work.run.read(ScoreMap, SCORE_MAPS)) == found.bridge.maps
-    shown = page(work, found)
+    shown = page_of(work)
     assert f"Now minus {OLD}" in shown and "Valid for these answers only" in shown
     told = list(found.bridge.spoken())
     assert len(told) == 4 and told[2].startswith(f"strict minus {OLD}: ") and "on 12 answers to 12 tests" in told[2]
@@ -148,9 +130,9 @@ def test_every_judge_stands_beside_every_earlier_one(make_run: MakeRun) -> None:
 def test_the_order_of_rows_changes_nothing(make_run: MakeRun) -> None:
     work = make_run(Shape())
     planted(work)
-    before = summary(work).bridge
+    before = summary_of(work).bridge
     for rater in ("strict", OLD):
         for subject in SUBJECTS:
             file = verdicts_file(rater, subject, PLAIN)
             work.run.write(Verdict, file, work.run.read(Verdict, file)[::-1])
-    assert summary(work).bridge == before
+    assert summary_of(work).bridge == before

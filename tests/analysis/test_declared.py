@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -12,24 +10,22 @@ import pytest
 from scipy.stats import false_discovery_control, ttest_ind
 
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared, told
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
 from hab_ray.config.preregistration import AnalysisPlan, Declaration
-from hab_ray.report import write_report
-from hab_ray.results import open_run
 from hab_ray.storage.record import amend_record
 from hab_ray.work import Work
-from tests.small_runs import NOW, Shape
+from tests.small_runs import HOSTILE, NOW, MakeRun, Shape, page_of, summary_of
 
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 SUBJECTS, JUDGES, TESTS = ("alpha", "beta", "gamma"), ("strict", "mild"), 12
 
 
 @pytest.fixture
-def work(make_run: Callable[[Shape], Work]) -> Work:
+def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, fail=0.1))
 
 
@@ -37,7 +33,7 @@ def declaring(work: Work, **changes: Any) -> Summary:
     """The run with this plan, everything else as short as it can be."""
     plan = AnalysisPlan.model_validate({"primary": "overall", "alpha": 0.05, "stopping": "fixed", **changes})
     amend_record(work.run_path, declarations=(Declaration(at=NOW, sha256=plan.sha256, plan=plan),))
-    return summarise(open_run(work.run_path))
+    return summary_of(work)
 
 
 def family(summary: Summary, name: str) -> list[DeclaredResult]:
@@ -116,18 +112,18 @@ def test_the_declared_margin_holds_for_all_differences(work: Work) -> None:
 
 def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
     families = [{"name": "pairs", "compares": "subjects", "among": ["alpha", "beta"]}]
-    summary = declaring(work, primary={"question": "Is alpha better?"}, families=families, exclusions=["odd ones"])
+    summary = declaring(work, primary={"question": "Is alpha better?"}, families=families, exclusions=[HOSTILE])
     show_board(summary, Terminal(width=200))
     terminal = capsys.readouterr().out
     assert terminal.startswith("Declared beforehand: Is alpha better? (mean score, overall, by panel: ")
     assert "Declared family pairs: 0 of 1 comparisons differ at 0.05 (correction: holm)" in terminal
-    page = Path(str(write_report(summary))).read_text(encoding="utf-8")
+    page = page_of(work)
     assert page.index('<h2 id="declared"') < page.index('<h2 id="findings"') < page.index('<h2 id="leaderboard"')
-    assert "Is alpha better?" in page and "odd ones" in page and page.count("xploratory") == 1
+    assert "Is alpha better?" in page and "&lt;script&gt;alert(1)" in page and page.count("xploratory") == 1
     assert [row.dimension for row in family(summary, PRIMARY)] == [OVERALL] * len(SUBJECTS)
 
 
 def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:
-    summary = summarise(open_run(work.run_path))
+    summary = summary_of(work)
     assert list(declared(summary)) == [] and list(told(summary)) == []
-    assert 'id="declared"' not in Path(str(write_report(summary))).read_text(encoding="utf-8")
+    assert 'id="declared"' not in page_of(work)

@@ -8,6 +8,7 @@ from datetime import date
 from math import comb, exp, hypot
 from random import Random
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,35 +30,29 @@ from hab_ray.analysis.signs.judging import (
     unreadable,
 )
 from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfinished, without_overall
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.catalog.models import Cutoff
-from hab_ray.results import Sent, open_run
+from hab_ray.results import Sent
 from hab_ray.rows import ChosenTest, Rater, Response, Score, State, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.replies.copying import COPIED
-from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
 from tests.analysis.conftest import settings
-from tests.analysis.sound_runs import DIMENSIONS, FIRST, JUDGES, SUBJECTS, TESTS, MakeRun, change, finding, kinds, sound
+from tests.analysis.sound_runs import DIMENSIONS, FIRST, JUDGES, SUBJECTS, TESTS, change, finding, kinds, sound
+from tests.small_runs import MakeRun, answer_files, revise, summary_of
 
 
 def answers(work: Work, change: Callable[[int, Response], Response], subject: str) -> None:
     """Change the answers of a subject by their place."""
-    for dimension in DIMENSIONS:
-        file = responses_file(subject, dimension)
-        work.run.write(Response, file, [change(at, row) for at, row in enumerate(work.run.read(Response, file))])
+    revise(work, Response, lambda row: change(number_of(row), row), *answer_files(work, subject))
 
 
-def number_of(row: Verdict) -> int:
+def number_of(row: Verdict | Response) -> int:
     return int(row.test_id[-3:])
-
-
-def as_it_is(work: Work) -> None:
-    """No trouble."""
 
 
 def drawing_lots(work: Work) -> None:
@@ -120,18 +115,6 @@ def one_kinder_of_three(work: Work) -> None:
             work.run.write(Verdict, verdicts_file(name, subject, FIRST), said)
 
 
-def refusing(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, text="I can't help with that.") if at < 3 else row, "poor")
-
-
-def cut_off(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, finish="truncated") if at < 2 else row, "poor")
-
-
-def hotter(work: Work) -> None:
-    answers(work, lambda at, row: replace(row, settings='{"temperature": "1"}'), "poor")
-
-
 def failing(work: Work) -> None:
     answers(work, lambda at, row: replace(row, state=State.FAILED, text="") if at < 5 else row, "poor")
 
@@ -142,11 +125,11 @@ def half_done(work: Work) -> None:
 
 
 def all_bad(work: Work) -> None:
-    change(work, lambda row: replace(row, issues=("A",)), dimensions=[FIRST])
+    change(work, lambda row: replace(row, issues=("A",)) if row.dimension == FIRST else row)
 
 
 def all_good(work: Work) -> None:
-    change(work, lambda row: replace(row, issues=()), dimensions=[FIRST])
+    change(work, lambda row: replace(row, issues=()) if row.dimension == FIRST else row)
 
 
 def reworded_test(work: Work) -> None:
@@ -174,10 +157,6 @@ PLANTED: dict[Callable[[Work], None], set[str]] = {
     kinder_people: {"people"},
     agreeing_people: set(),
     one_kinder_of_three: {"people_disagree", "rater_at_chance"},
-    as_it_is: set(),
-    refusing: {"refusals"},
-    cut_off: {"truncation"},
-    hotter: {"settings_differ"},
     failing: {"missing", "not_at_random"},
     half_done: {"unfinished", "missing"},
     all_bad: {"floor", "separates_nobody"},
@@ -193,10 +172,27 @@ def test_planted_trouble_is_found_and_nothing_else(make_run: MakeRun, plant: Cal
     assert kinds(work) == PLANTED[plant] | {"trained_on"}
 
 
+@pytest.mark.parametrize(
+    ("count", "changes", "found"),
+    [
+        (0, {}, set()),
+        (3, {"text": "I can't help with that."}, {"refusals"}),
+        (2, {"finish": "truncated"}, {"truncation"}),
+        (TESTS, {"settings": '{"temperature": "1"}'}, {"settings_differ"}),
+    ],
+)
+def test_trouble_in_the_first_answers_of_a_subject_is_found(
+    make_run: MakeRun, count: int, changes: dict[str, Any], found: set[str]
+) -> None:
+    work = sound(make_run)
+    answers(work, lambda at, row: replace(row, **changes) if at < count else row, "poor")
+    assert kinds(work) == found | {"trained_on"}
+
+
 def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run: MakeRun) -> None:
     work = sound(make_run)
     all_good(work)
-    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "separates_nobody")
+    found = finding(work, "separates_nobody")
     assert "ask clarifying questions: the subjects' scores are the same" in found.detail and "0.00" not in found.detail
 
 
@@ -232,7 +228,7 @@ def test_that_no_two_subjects_differ_is_the_first_thing_said(make_run: MakeRun) 
     assert found.title == "No two subjects differ significantly, overall or in any dimension"
     assert found.detail.startswith("The largest overall difference is 0.") and found.severity == Severity.HIGH
     assert "Overall: differences of 0." in found.detail and "; each dimension: differences of 0." in found.detail
-    assert found in worst(findings(summarise(open_run(work.run_path))))
+    assert found in worst(findings(summary_of(work)))
 
 
 def test_overall_detects_what_its_dimensions_do_together() -> None:
@@ -245,7 +241,7 @@ def test_overall_detects_what_its_dimensions_do_together() -> None:
 def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRun) -> None:
     work = sound(make_run)
     changed_meanwhile(work)
-    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "model_changed")
+    found = finding(work, "model_changed")
     assert "The answers of good came from 2 models" in found.title and found.number == 2
     for dimension in DIMENSIONS:
         given = [work.run.read(Verdict, verdicts_file(judge, "good", dimension)) for judge in JUDGES]
@@ -259,7 +255,7 @@ def test_a_changed_model_splits_its_cells_with_counts_and_means(make_run: MakeRu
 def test_a_judge_that_denies_what_it_lists_is_counted_with_an_example(make_run: MakeRun) -> None:
     work = sound(make_run)
     denials(work)
-    (found,) = (one for one in findings(summarise(open_run(work.run_path))) if one.kind == "denies_what_it_lists")
+    found = finding(work, "denies_what_it_lists")
     assert found.severity == Severity.HIGH and found.title.startswith("two lists issues")
     assert f"4 of {4 * TESTS} scored verdicts" in found.detail and found.number == pytest.approx(1 / TESTS)
     assert f"for example B, C of good in {FIRST}-000." in found.detail
@@ -294,12 +290,11 @@ def test_only_a_whole_thought_on_a_listed_letter_denies_it(assessment: str, list
 
 def test_a_judge_of_its_own_answers_is_named(make_run: MakeRun) -> None:
     work = sound(make_run, ("good", "one"))
-    (found,) = (each for each in findings(summarise(open_run(work.run_path))) if "itself" in each.kind)
-    assert (found.kind, found.severity) == ("judges_itself", Severity.LOW)
+    assert finding(work, "judges_itself").severity == Severity.LOW
     change(work, lambda row: replace(row, issues=() if row.subject == "good" else ("A", "B")), ["good"])
     change(work, lambda row: replace(row, issues=("A", "B")), ["one"])
-    (found,) = (each for each in findings(summarise(open_run(work.run_path))) if "itself" in each.kind)
-    assert (found.kind, found.severity) == ("prefers_itself", Severity.MEDIUM) and (found.number or 0) > 0.5
+    found = finding(work, "prefers_itself")
+    assert found.severity == Severity.MEDIUM and (found.number or 0) > 0.5 and "judges_itself" not in kinds(work)
 
 
 def test_the_worst_three_come_first_and_what_is_only_good_to_know_is_not_among_them() -> None:
@@ -311,7 +306,7 @@ def test_the_worst_three_come_first_and_what_is_only_good_to_know_is_not_among_t
 def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) -> None:
     work = sound(make_run)
     failing(work)
-    found = list(findings(summarise(open_run(work.run_path))))
+    found = list(findings(summary_of(work)))
     assert [one.severity for one in found] == sorted((one.severity for one in found), reverse=True)
     assert all(one.title and one.detail and one.remedy.endswith((".", ")")) for one in found)
     (at_random,) = (one for one in found if one.kind == "not_at_random")

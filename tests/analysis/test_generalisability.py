@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from math import isnan, sqrt
 from pathlib import Path
@@ -12,7 +12,6 @@ from statistics import fmean, variance
 import pytest
 
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.analysis.tables.generalisability import AS_IT_IS, DESIGN, Generalised, generalisability
 from hab_ray.analysis.tables.robustness import (
     ANY_ISSUE,
@@ -28,47 +27,27 @@ from hab_ray.analysis.tables.robustness import (
 )
 from hab_ray.analysis.tables.robustness import AS_IT_IS as ROBUST_AS_IT_IS
 from hab_ray.catalog.prices import NANO
-from hab_ray.report import write_report
 from hab_ray.report.visible import MINUS
 from hab_ray.resolve import write_record
-from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work, call_stage
 from tests import instant
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, answer_files, page_of, revise, summary_of, verdict_files
 
-MakeRun = Callable[[Shape], Work]
 SUBJECTS, JUDGES, TESTS = ("alpha", "beta", "gamma", "delta"), ("strict", "mild"), 12
 ANSWER, VERDICT = 3_000_000, 5_000_000
 
 
-def changed(work: Work, change: Callable[[Verdict], Iterator[Verdict]]) -> None:
-    for dimension in work.rubrics:
-        for subject in SUBJECTS:
-            for judge in JUDGES:
-                file = verdicts_file(judge, subject, dimension)
-                rows = work.run.read(Verdict, file)
-                work.run.write(Verdict, file, [new for row in rows for new in change(row)])
-
-
 def paid(work: Work) -> None:
-    changed(work, lambda row: iter([replace(row, cost_nanousd=VERDICT)]))
-    for dimension in work.rubrics:
-        for subject in SUBJECTS:
-            file = responses_file(subject, dimension)
-            rows = [replace(row, cost_nanousd=ANSWER) for row in work.run.read(Response, file)]
-            work.run.write(Response, file, rows)
+    revise(work, Verdict, lambda row: replace(row, cost_nanousd=VERDICT), *verdict_files(work))
+    revise(work, Response, lambda row: replace(row, cost_nanousd=ANSWER), *answer_files(work))
 
 
 @pytest.fixture
 def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))
-
-
-def summary_of(work: Work) -> Summary:
-    return summarise(open_run(work.run_path))
 
 
 def designs(rows: list[Generalised], dimension: str) -> dict[str, Generalised]:
@@ -131,7 +110,7 @@ def test_more_tests_cost_what_the_run_paid_to_make_its_own(tmp_path: Path) -> No
         )
         twice = found["twice the tests"].usd
         assert twice and twice > paid
-    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    page = page_of(work)
     assert "of generating, validating and embedding more tests" in page
 
 
@@ -142,22 +121,23 @@ def test_without_the_store_the_cost_of_making_tests_is_left_out_and_said_so(tmp_
     without = designs(list(generalisability(summary_of(run.work))), OVERALL)["twice the tests"]
     assert with_store.usd and with_store.making_usd and without.usd and without.making_usd is None
     assert without.usd == pytest.approx(with_store.usd - with_store.making_usd)
-    page = write_report(summary_of(run.work)).path.read_text(encoding="utf-8")
+    page = page_of(run.work)
     assert "it leaves out generating, validating and embedding more tests" in page
 
 
 def test_given_tests_cost_nothing_that_could_be_known(work: Work) -> None:
     paid(work)
     assert {row.making_usd for row in generalisability(summary_of(work))} == {None}
-    assert "run's were given" in " ".join(write_report(summary_of(work)).path.read_text(encoding="utf-8").split())
+    assert "run's were given" in " ".join(page_of(work).split())
 
 
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
-    def again(row: Verdict) -> Iterator[Verdict]:
-        yield row
-        yield replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
+    def again(row: Verdict) -> Verdict:
+        return replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
 
-    changed(work, again)
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [*rows, *map(again, rows)])
     summary = summary_of(work)
     twice = replace(summary, settings=replace(summary.settings, replicates=2), tables={})
     by_answer: dict[object, list[float]] = {}
@@ -218,12 +198,12 @@ def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Wor
     """Subjects in their order on all tests but two: one where all are alike, one turned round."""
     dimension = next(iter(work.rubrics))
 
-    def ordered(row: Verdict) -> Iterator[Verdict]:
+    def ordered(row: Verdict) -> Verdict:
         place, number = SUBJECTS.index(row.subject), int(row.test_id[-3:])
         score = {0: 5.0, 1: 2.0 + place}.get(number, 9.0 - 2 * place - number % 2)
-        yield replace(row, score=score, issues=())
+        return replace(row, score=score, issues=())
 
-    changed(work, ordered)
+    revise(work, Verdict, ordered, *verdict_files(work))
     rows = list(robustness(summary_of(work)))
     found = {row.name: row.value for row in rows if row.dimension == dimension and row.subject is None}
     assert (found[SEPARATE_NOBODY], found[WRONG_WAY]) == (1, 1)
@@ -232,7 +212,7 @@ def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Wor
     assert all(value == pytest.approx(1) for name, value in tests.items() if int(name[-3:]) > 1)
     reliability = found[SPLIT_HALF]
     assert reliability is not None and not isnan(reliability) and reliability > 0.99
-    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    page = page_of(work)
     section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
     assert f"<code>{dimension}-001</code> {MINUS}1.00" in section and "without strict" in section
 
@@ -240,8 +220,8 @@ def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Wor
 def test_noise_is_not_shown_as_another_order(work: Work) -> None:
     """Scores drawn by lot: ranks within the leaderboard's range are not bold, and a reliability below 0 is none."""
     random = Random(5)
-    changed(work, lambda row: iter([replace(row, score=float(random.randrange(11)), issues=())]))
-    page = write_report(summary_of(work)).path.read_text(encoding="utf-8")
+    revise(work, Verdict, lambda row: replace(row, score=float(random.randrange(11)), issues=()), *verdict_files(work))
+    page = page_of(work)
     section = page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
     ranks = section.split("</table>")[0]
     assert ranks.count("1\N{EN DASH}4") == len(SUBJECTS) and "<b>" not in ranks

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,17 +12,13 @@ from scipy import stats
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signflips import p_of_mean
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.issues import IssueRate, RatesBeside, issues
-from hab_ray.report import write_report
-from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, page_of, summary_of
 
 DIMENSION, JUDGES, TESTS = "correct_misinformation", ("strict", "mild"), 8
-MakeRun = Callable[[Shape], Work]
 # Of each subject by each judge: the issues of the answer to each test; None where the verdict could not be read.
 NAMED: dict[tuple[str, str], list[str | None]] = {
     ("alpha", "strict"): ["A", "A", "A", "A", "F", "", "A", None],
@@ -39,7 +33,7 @@ def planted(work: Work) -> list[IssueRate]:
         file = verdicts_file(judge, subject, DIMENSION)
         rows = work.run.read(Verdict, file)
         work.run.write(Verdict, file, [_naming(row, given) for row, given in zip(rows, named, strict=True)])
-    return list(issues(summarise(open_run(work.run_path))))
+    return list(issues(summary_of(work)))
 
 
 def _naming(row: Verdict, named: str | None) -> Verdict:
@@ -85,7 +79,7 @@ def test_a_subject_is_compared_with_the_others_on_the_same_tests(work: Work) -> 
     rows = planted(work)
     found = row_of(rows, "alpha", PANEL, "A")
     assert found.others == 0.0
-    assert found.p == pytest.approx(brute([1, 1, 0.5, 1, 0, 0, 1]), abs=1e-12)
+    assert found.p == pytest.approx(counted([np.array([1, 1, 0.5, 1, 0, 0, 1])]), abs=1e-12)
     of_panel = [row for row in rows if row.judge == PANEL]
     assert [row.q for row in of_panel] == pytest.approx(
         list(stats.false_discovery_control([row.p or 0.0 for row in of_panel])), abs=1e-12
@@ -127,22 +121,12 @@ def test_rates_of_subjects_that_do_not_differ_are_seldom_told_apart() -> None:
     assert found <= 8
 
 
-def brute(sums: list[float]) -> float:
-    far = abs(sum(sums)) - 1e-9
-    flipped = [abs(sum(sign * each for sign, each in zip(signs, sums, strict=True))) for signs in _signs(len(sums))]
-    return sum(each >= far for each in flipped) / len(flipped)
-
-
-def _signs(count: int) -> list[tuple[int, ...]]:
-    return list(product((-1, 1), repeat=count))
-
-
 @pytest.mark.parametrize("unit", [10, 30, 7, 600])
 def test_sign_flips_are_those_of_every_sign(unit: int) -> None:
     random = np.random.default_rng(unit)
     for _ in range(4):
         sums = random.integers(-10, 11, 11) / unit
-        assert p_of_mean([sums], [1]) == pytest.approx(brute(sums.tolist()), abs=1e-9)
+        assert p_of_mean([sums], [1]) == pytest.approx(counted([sums]), abs=1e-9)
     assert p_of_mean([np.zeros(5)], [1]) == 1.0 and p_of_mean([np.ones(12)], [1]) == pytest.approx(2 / 4096, abs=1e-15)
     assert 0 < p_of_mean([np.ones(3000)], [1]) < 1e-15
 
@@ -150,7 +134,7 @@ def test_sign_flips_are_those_of_every_sign(unit: int) -> None:
 def test_what_is_on_no_lattice_is_rounded_a_little() -> None:
     random = np.random.default_rng(3)
     sums = random.normal(size=12)
-    assert p_of_mean([sums], [1]) == pytest.approx(brute(sums.tolist()), abs=3 / 2**11)
+    assert p_of_mean([sums], [1]) == pytest.approx(counted([sums]), abs=3 / 2**11)
     first, second = random.integers(-10, 11, 14) / 10, random.integers(-10, 11, 8) / np.pi
     found = p_of_mean([first, second], [14, 8])
     assert found == pytest.approx(counted([first / 14, second / 8]), abs=1e-3)
@@ -177,7 +161,7 @@ def test_sums_that_equal_the_observed_one_count_with_other_numbers_of_tests(test
 
 def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     planted(work)
-    html = Path(str(write_report(summarise(open_run(work.run_path))).path)).read_text(encoding="utf-8")
+    html = page_of(work)
     section = html.split('aria-labelledby="issues"')[1].split("</section>")[0]
     said = " ".join(section.replace("<b>", "").replace("</b>", "").split())
     rubric = work.rubrics[DIMENSION]

@@ -14,23 +14,16 @@ from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.people import PeopleAgreed, PeopleShown, few_raters, people, told
-from hab_ray.results import open_run
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, revise, summary_of, verdict_files
 
-DIMENSIONS, JUDGES, SUBJECTS, TESTS = (
-    ("correct_misinformation", "encourage_learning"),
-    ("strict", "mild"),
-    ("alpha", "beta"),
-    30,
-)
+DIMENSIONS, TESTS = ("correct_misinformation", "encourage_learning"), 30
+JUDGES, SUBJECTS = ("strict", "mild"), ("alpha", "beta")
 PEOPLE = ("R1", "R2", "R10")
-MakeRun = Callable[[Shape], Work]
 
 
 def drawn(raters: int, answers: int, seed: int = 0, missing: float = 0.2) -> Rated:
@@ -148,7 +141,7 @@ def rated(work: Work, bias: dict[str, int]) -> None:
 
 
 def table(work: Work) -> list[PeopleAgreed]:
-    return list(people(summarise(open_run(work.run_path))))
+    return list(people(summary_of(work)))
 
 
 def chosen(rows: list[PeopleAgreed], *what: str | None) -> PeopleAgreed:
@@ -163,10 +156,8 @@ def work(make_run: MakeRun) -> Work:
 
 def test_a_planted_bias_comes_back_beside_each_judge_and_the_panel(work: Work) -> None:
     low = {name: 0 for name in PEOPLE}
-    for subject, dimension in product(SUBJECTS, DIMENSIONS):
-        for judge, up in (("strict", 5), ("mild", 7)):
-            file = verdicts_file(judge, subject, dimension)
-            work.run.write(Verdict, file, [replace(row, score=float(up)) for row in work.run.read(Verdict, file)])
+    given = {"strict": 5.0, "mild": 7.0}
+    revise(work, Verdict, lambda row: replace(row, score=given[row.judge]), *verdict_files(work))
     rated(work, low | {"R1": 1, "R2": 2, "R10": 3})
     rows = table(work)
     for dimension in ("overall", *DIMENSIONS):
@@ -210,7 +201,7 @@ def kappa(work: Work, letter: str) -> float:
 
 
 def test_without_people_there_is_no_table(work: Work) -> None:
-    assert table(work) == [] and people.shown(summarise(open_run(work.run_path))) is None
+    assert table(work) == [] and people.shown(summary_of(work)) is None
 
 
 Ends = tuple[float | None, float | None, float | None]
@@ -283,12 +274,12 @@ def test_a_sentence_says_no_more_than_the_intervals(among: Ends, beside: Ends, r
 
 def test_the_page_marks_lines_with_few_answers(work: Work, monkeypatch: pytest.MonkeyPatch) -> None:
     rated(work, {name: 0 for name in PEOPLE})
-    shown = people.shown(summarise(open_run(work.run_path)))
+    shown = people.shown(summary_of(work))
     assert isinstance(shown, PeopleShown)
     assert {row.dimension for row in shown.lines} == {"overall", *DIMENSIONS}
     assert shown.told.startswith(("Whether the", "The panel"))
     assert shown.has_marks, "28 answers in each dimension"
     for least in ("MIN_ANSWERS", "MIN_NAMED"):
         monkeypatch.setattr(f"hab_ray.analysis.tables.people.{least}", 0)
-    shown = people.shown(summarise(open_run(work.run_path)))
+    shown = people.shown(summary_of(work))
     assert isinstance(shown, PeopleShown) and not shown.has_marks

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
@@ -14,7 +14,6 @@ from scipy.stats import t as student_t
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.slopes import slope
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.trust.preferences import (
     GENERATOR,
     ITSELF,
@@ -24,13 +23,11 @@ from hab_ray.analysis.tables.trust.preferences import (
     Preference,
     preferences,
 )
-from hab_ray.results import open_run
 from hab_ray.rows import Response, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, summary_of
 
-MakeRun = Callable[[Shape], Work]
 DIMENSIONS, TESTS = ("ask_clarifying_questions", "correct_misinformation"), 60
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
@@ -87,7 +84,7 @@ def work(make_run: MakeRun) -> Work:
 
 
 def found(work: Work) -> list[Preference]:
-    return list(preferences(summarise(open_run(work.run_path))))
+    return list(preferences(summary_of(work)))
 
 
 def only(rows: list[Preference], kind: str, judge: str, dimension: str = OVERALL, other: str = "") -> Preference:

@@ -12,13 +12,12 @@ import pytest
 
 from hab_ray.analysis.rating.statistics import Rated, alpha_with
 from hab_ray.analysis.signs.people import people_disagree, raters_at_chance
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.people import PeopleAgreed, people
-from hab_ray.results import open_run
 from hab_ray.rows import Rater, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.analysis.sound_runs import DIMENSIONS, JUDGES, SUBJECTS, MakeRun, among, finding, kinds, sound
+from tests.analysis.sound_runs import DIMENSIONS, JUDGES, SUBJECTS, among, finding, kinds, sound
+from tests.small_runs import MakeRun, summary_of
 
 
 def three_people(work: Work, of_carl: Callable[[Verdict], Verdict]) -> None:
@@ -55,7 +54,7 @@ def test_a_worthless_rater_is_named_with_what_to_do(make_run: MakeRun) -> None:
     )
     assert found.remedy.startswith("Check carl's file") and "`raters:`" in found.remedy
     assert "Krippendorff's alpha of 3 people is 0." in together.detail and together.number == pytest.approx(
-        next(row.agreement for row in people(summarise(open_run(work.run_path))))
+        next(row.agreement for row in people(summary_of(work)))
     )
 
 

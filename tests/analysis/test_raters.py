@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.raters import RaterLine, raters
-from hab_ray.results import open_run
 from hab_ray.rows import Rater, Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import Shape
+from tests.small_runs import MakeRun, Shape, summary_of
 
-MakeRun = Callable[[Shape], Work]
 PLAIN, WITH_CONTEXT = Shape().dimensions
 JUDGES = ("strict", "mild")
 
@@ -37,7 +33,7 @@ def rate(work: Work, dimension: str, rater: str, kind: Rater, rows: list[Verdict
 
 
 def table(work: Work) -> list[RaterLine]:
-    return list(raters(summarise(open_run(work.run_path))))
+    return list(raters(summary_of(work)))
 
 
 def test_without_further_raters_there_is_no_table(make_run: MakeRun) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.readings import Read, readings
 from hab_ray.calls import Call, ChatCall
 from hab_ray.exchange.card import warnings
@@ -19,6 +18,7 @@ from hab_ray.results import open_run
 from hab_ray.rubric import Reading
 from hab_ray.work import Shard, Work
 from tests.instant import DIMENSIONS, NOW, Run, open_calls, work_of
+from tests.small_runs import summary_of
 
 READ, OWN = DIMENSIONS
 # By the number of a judge's call: equal; a letter twice; no list; two objects; nothing.
@@ -92,7 +92,7 @@ def test_the_table_counts_where_the_readings_part(tmp_path: Path, strict: Replyi
     pairs = scores(strict)
     lines = {}
     for run, reading in ((strict, Reading.STRICT), (published, Reading.PUBLISHED)):
-        summary = summarise(open_run(run.work.run_path))
+        summary = summary_of(run.work)
         (line,) = readings(summary)
         assert (line.judge, line.dimension, line.reading) == ("house/j", READ, reading)
         lines[reading] = line
@@ -124,7 +124,7 @@ def test_a_sweep_in_our_words_has_no_such_table(tmp_path: Path) -> None:
     write_record(work, NOW)
     run = Run(work)
     run.all()
-    assert not readings(summarise(open_run(work.run_path)))
+    assert not readings(summary_of(work))
 
 
 def test_replies_that_neither_reads_are_the_rest() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +13,6 @@ import pytest
 from hab_ray.analysis import tables
 from hab_ray.analysis.files import to_csv
 from hab_ray.analysis.registry import discover
-from hab_ray.analysis.summary import summarise
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.export import export
 from hab_ray.exchange.sharing import everything
@@ -22,7 +21,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.stages import views
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, Shape
+from tests.small_runs import HOSTILE, MakeRun, Shape, summary_of
 
 MODULE = '''
 """How long answers are."""
@@ -73,14 +72,12 @@ def lengths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def report(work: Work) -> str:
-    summary = summarise(open_run(work.run_path))
+    summary = summary_of(work)
     write_scores(summary)
     return write_report(summary).path.read_text(encoding="utf-8")
 
 
-def test_two_files_add_a_section_a_table_and_an_exported_one(
-    make_run: Callable[[Shape], Work], lengths: None, tmp_path: Path
-) -> None:
+def test_two_files_add_a_section_a_table_and_an_exported_one(make_run: MakeRun, lengths: None, tmp_path: Path) -> None:
     work = make_run(Shape(subjects=("alpha", "<b>eta"), text="Four"))
     html = report(work)
     assert '<h2 id="lengths">Lengths of answers</h2>' in html and '<a href="#lengths">Lengths of answers</a>' in html
@@ -96,7 +93,7 @@ def test_two_files_add_a_section_a_table_and_an_exported_one(
     assert (tmp_path / "csv/analysis-lengths.csv").is_file()
 
 
-def test_every_analysis_bears_a_dimension_without_tests(make_run: Callable[[Shape], Work]) -> None:
+def test_every_analysis_bears_a_dimension_without_tests(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild", "third"), tests=20))
     empty, other = work.rubrics
     work.run.write(ChosenTest, views.tests_file(empty), [])
@@ -110,7 +107,7 @@ def test_every_analysis_bears_a_dimension_without_tests(make_run: Callable[[Shap
 
 
 def test_a_table_is_computed_anew_only_where_something_has_changed(
-    make_run: Callable[[Shape], Work], lengths: None, monkeypatch: pytest.MonkeyPatch
+    make_run: MakeRun, lengths: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = make_run(Shape())
     report(work)
@@ -131,7 +128,7 @@ def test_a_table_is_computed_anew_only_where_something_has_changed(
     assert "alpha: 0" in report(work) and len(calls) == 4
 
 
-def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_run: Callable[[Shape], Work]) -> None:
+def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_run: MakeRun) -> None:
     work = make_run(Shape())
     report(work)
     dimension = next(iter(work.rubrics))
@@ -143,13 +140,13 @@ def test_tables_follow_the_candidates_which_say_what_call_made_each_test(make_ru
     assert {row["calls"] for row in rates if row["dimension"] == dimension and row["answers"]} == {1}
 
 
-def test_a_table_that_is_not_there_is_named(make_run: Callable[[Shape], Work]) -> None:
+def test_a_table_that_is_not_there_is_named(make_run: MakeRun) -> None:
     run = open_run(make_run(Shape()).run_path)
     with pytest.raises(ConfigError, match="there is no analysis 'lengths'"):
         run.analysis("lengths")
 
 
-def test_nothing_is_left_of_it_without_its_files(make_run: Callable[[Shape], Work]) -> None:
+def test_nothing_is_left_of_it_without_its_files(make_run: MakeRun) -> None:
     assert "lengths" not in report(make_run(Shape(text=HOSTILE)))
 
 

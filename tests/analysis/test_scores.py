@@ -30,13 +30,22 @@ def scores_from(rows: list[Response], read: list[Verdict], asked: ScoreSettings)
     return scores_of(marks_of(RowIndex.of(rows, read), asked))
 
 
+def scored(dimension: str, *marks: int | None, judge: str = "j") -> list[Verdict]:
+    """A judge's marks of a dimension's tests, in their order."""
+    return [verdict(f"{dimension}-{at}", mark, judge=judge) for at, mark in enumerate(marks)]
+
+
+def answered(dimension: str, tests: int) -> list[Response]:
+    return [answer(f"{dimension}-{at}") for at in range(tests)]
+
+
 def pick(scores: list[Score], dimension: str, judge: str = PANEL, subject: str = "s") -> Score:
     (found,) = [s for s in scores if (s.subject, s.dimension, s.judge) == (subject, dimension, judge)]
     return found
 
 
 def test_one_judge_two_tests_by_hand() -> None:
-    scores = scores_from([answer("d1-0"), answer("d1-1")], [verdict("d1-0", 4), verdict("d1-1", 6)], settings())
+    scores = scores_from(answered("d1", 2), scored("d1", 4, 6), settings())
     cell = pick(scores, "d1", "j")
     # sd of (0.4, 0.6) is 0.141421, its error 0.1; t(1 degree of freedom) at 97.5 % is 12.7062
     assert cell == Score("s", "d1", "j", 0.5, 0.0, 1.0, 2, 0, 0, calls=2)
@@ -46,9 +55,7 @@ def test_one_judge_two_tests_by_hand() -> None:
 
 def test_the_interval_is_the_wider_of_students_t_and_gaffkes_bound() -> None:
     marks = [3, 10, 7, 7, 0, 6, 8, 10, 9, 2]
-    asked = settings(tests={"d1": len(marks)})
-    rows = [answer(f"d1-{i}") for i in range(len(marks))]
-    cell = pick(scores_from(rows, [verdict(f"d1-{i}", m) for i, m in enumerate(marks)], asked), "d1")
+    cell = pick(scores_from(answered("d1", 10), scored("d1", *marks), settings(tests={"d1": 10})), "d1")
     values = np.array(marks) / 10
     by_t = stats.t.interval(0.95, len(marks) - 1, values.mean(), stats.sem(values))
     by_gaffke = (
@@ -62,13 +69,9 @@ def test_the_interval_is_the_wider_of_students_t_and_gaffkes_bound() -> None:
 def test_tests_of_one_generation_call_are_one_observation_of_the_spread() -> None:
     marks = [3, 3, 10, 10, 7, 7, 0, 0, 6, 6, 8, 8]
     calls = {"d1": tuple(f"call {i // 2}" for i in range(len(marks)))}
-    asked = replace(settings(tests={"d1": len(marks)}), calls=calls)
-    rows = [answer(f"d1-{i}") for i in range(len(marks))]
-    read = [verdict(f"d1-{i}", m) for i, m in enumerate(marks)]
-    cell, apart = (
-        pick(scores_from(rows, read, asked), "d1"),
-        pick(scores_from(rows, read, replace(asked, calls={})), "d1"),
-    )
+    asked, rows, read = settings(tests={"d1": len(marks)}), answered("d1", len(marks)), scored("d1", *marks)
+    cell = pick(scores_from(rows, read, replace(asked, calls=calls)), "d1")
+    apart = pick(scores_from(rows, read, asked), "d1")
     values = np.array(marks[::2]) / 10
     low, high = stats.t.interval(0.95, len(values) - 1, values.mean(), stats.sem(values))
     assert (cell.low, cell.high) == pytest.approx((max(0.0, low), min(1.0, high)), abs=1e-9)
@@ -79,9 +82,8 @@ def test_tests_of_one_generation_call_are_one_observation_of_the_spread() -> Non
 def test_overall_weighs_dimensions_alike_and_adds_their_distances_in_squares() -> None:
     marks = {"d1": [5, 6, 5, 4, 6, 5, 7, 6], "d2": [8, 7, 9]}
     asked = settings(tests={d: len(m) for d, m in marks.items()})
-    rows = [answer(f"{d}-{i}") for d, m in marks.items() for i in range(len(m))]
-    read = [verdict(f"{d}-{i}", mark) for d, m in marks.items() for i, mark in enumerate(m)]
-    found = scores_from(rows, read, asked)
+    rows = [row for d, m in marks.items() for row in answered(d, len(m))]
+    found = scores_from(rows, [row for d, m in marks.items() for row in scored(d, *m)], asked)
     overall, one, two = pick(found, OVERALL), pick(found, "d1"), pick(found, "d2")
     assert overall.mean == pytest.approx((5.5 + 8) / 20)
     for end, sign in (("low", -1), ("high", 1)):
@@ -126,10 +128,8 @@ def test_replicates_that_the_sweep_no_longer_asks_for_enter_no_mean() -> None:
 
 def test_panel_counts_only_what_every_judge_scored() -> None:
     asked = settings(judges=("mild", "strict"), tests={"d1": 3})
-    rows = [answer(f"d1-{i}") for i in range(3)]
-    read = [verdict(f"d1-{i}", m, judge="mild") for i, m in enumerate((10, 8, 9))]
-    read += [verdict(f"d1-{i}", m, judge="strict") for i, m in enumerate((6, 4, None))]
-    scores = scores_from(rows, read, asked)
+    read = [*scored("d1", 10, 8, 9, judge="mild"), *scored("d1", 6, 4, None, judge="strict")]
+    scores = scores_from(answered("d1", 3), read, asked)
     assert pick(scores, "d1", "mild").mean == pytest.approx(0.9)
     assert pick(scores, "d1", "strict").mean == pytest.approx(0.5)
     panel = pick(scores, "d1")
@@ -148,22 +148,21 @@ def test_no_other_state_than_ok_enters_a_mean(state: State) -> None:
 
 
 def test_one_test_has_a_mean_without_an_interval() -> None:
-    cell = pick(scores_from([answer("d1-0")], [verdict("d1-0", 7)], settings(tests={"d1": 1})), "d1")
+    cell = pick(scores_from(answered("d1", 1), scored("d1", 7), settings(tests={"d1": 1})), "d1")
     assert (cell.mean, cell.low, cell.high, cell.n) == (0.7, None, None, 1)
 
 
 def test_a_dimension_without_a_score_leaves_no_overall() -> None:
     asked = settings(tests={"d1": 2, "d2": 1})
-    rows = [answer("d1-0"), answer("d1-1"), answer("d2-0", state=State.FAILED)]
-    scores = scores_from(rows, [verdict("d1-0", 5), verdict("d1-1", 6)], asked)
+    rows = [*answered("d1", 2), answer("d2-0", state=State.FAILED)]
+    scores = scores_from(rows, scored("d1", 5, 6), asked)
     assert pick(scores, "d1").mean == pytest.approx(0.55)
     assert pick(scores, "d2") == Score("s", "d2", PANEL, None, None, None, 0, 1, 0)
     assert pick(scores, OVERALL) == Score("s", OVERALL, PANEL, None, None, None, 2, 1, 0, calls=2)
 
 
 def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
-    rows = [answer("d1-0", finish="truncated"), answer("d1-1")]
-    read = [verdict("d1-0", 2), verdict("d1-1", 8)]
+    rows, read = [answer("d1-0", finish="truncated"), answer("d1-1")], scored("d1", 2, 8)
     judged = pick(scores_from(rows, read, settings()), "d1")
     without = pick(scores_from(rows, read, replace(settings(), truncated="exclude")), "d1")
     assert (judged.mean, judged.n, judged.excluded, judged.truncated) == (0.5, 2, 0, 1)
@@ -171,15 +170,13 @@ def test_truncated_answers_are_judged_and_counted_or_left_out() -> None:
 
 
 def test_equal_marks_have_an_interval_all_the_same() -> None:
-    asked = settings(tests={"d1": 7})
-    rows = [answer(f"d1-{i}") for i in range(7)]
-    cell = pick(scores_from(rows, [verdict(f"d1-{i}", 10) for i in range(7)], asked), "d1")
+    cell = pick(scores_from(answered("d1", 7), scored("d1", *[10] * 7), settings(tests={"d1": 7})), "d1")
     assert (cell.mean, cell.low, cell.high) == pytest.approx((1.0, 0.025 ** (1 / 7), 1.0), abs=1e-9)
 
 
 def test_rows_the_sweep_does_not_ask_for_are_left_out() -> None:
-    rows = [answer("d1-0"), answer("d1-1"), answer("d1-9"), answer("d1-0", subject="dropped")]
-    read = [verdict("d1-0", 5), verdict("d1-1", 5), verdict("d1-9", 0), verdict("d1-0", 0, judge="dropped")]
+    rows = [*answered("d1", 2), answer("d1-9"), answer("d1-0", subject="dropped")]
+    read = [*scored("d1", 5, 5), verdict("d1-9", 0), verdict("d1-0", 0, judge="dropped")]
     scores = scores_from(rows, read, settings())
     assert {(s.subject, s.judge) for s in scores} == {("s", "j"), ("s", PANEL)}
     assert (pick(scores, "d1").mean, pick(scores, "d1").n) == (0.5, 2)
@@ -249,10 +246,9 @@ def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
 
 def test_a_further_rater_changes_nothing_for_the_panel() -> None:
     """A person's few verdicts neither enter a mean nor take rows away from the panel."""
-    asked = settings(judges=JUDGES, tests={"d1": 40})
-    rows = [answer(f"d1-{i}") for i in range(40)]
-    read = [verdict(f"d1-{i}", i % 11, judge=judge) for i in range(40) for judge in JUDGES]
-    person = [verdict(f"d1-{i}", 0, judge="person") for i in range(4)]
+    asked, rows = settings(judges=JUDGES, tests={"d1": 40}), answered("d1", 40)
+    read = [row for judge in JUDGES for row in scored("d1", *(i % 11 for i in range(40)), judge=judge)]
+    person = scored("d1", 0, 0, 0, 0, judge="person")
     assert scores_from(rows, [*read, *person], asked) == scores_from(rows, read, asked)
     assert pick(scores_from(rows, [*person, *read], asked), "d1").n == 40
     assert row_statuses(RowIndex.of(rows, [*read, *person]), asked) == row_statuses(RowIndex.of(rows, read), asked)

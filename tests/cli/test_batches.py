@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -12,7 +11,6 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from hab_ray.rubric import load_rubrics
 from tests.conftest import Desk, Vendor, Vendors, until
 from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
 
@@ -28,7 +26,6 @@ SUBJECTS = [
     "gemini-3.5-flash-lite",
     "grok-4.3",
 ]
-NIGHTMARE_DIMENSIONS = 2
 NIGHTMARE = {
     "batches": [
         {"kind": "invalid", "account": "openai", "ordinal": 1},
@@ -53,25 +50,19 @@ NIGHTMARE = {
 @pytest.mark.long
 def test_nightmare(desk: Desk) -> None:
     """Whatever goes wrong with batches, no score changes and nothing is paid for twice."""
-    tests = desk.folder / "tests.jsonl"
-    rows = [
-        {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
-        for name, rubric in list(load_rubrics().items())[:NIGHTMARE_DIMENSIONS]
-        for seed in rubric.seeds[:8]
-    ]
-    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    dimensions = ["ask_clarifying_questions", "avoid_value_manipulation"]
     sweep = desk.write(
         "dream",
         mode="batch",
-        tests=str(tests),
-        dimensions=[*load_rubrics()][:NIGHTMARE_DIMENSIONS],
+        tests=desk.seeds(dimensions, each=8),
+        dimensions=dimensions,
         subjects=SUBJECTS,
         judges=["claude-haiku-5-5"],
     )
     trouble = desk.folder / "nightmare.yaml"
     trouble.write_text(yaml.safe_dump(NIGHTMARE))
     done = desk.says("rehearse", sweep, "--turnaround", 1, "--faults", trouble)
-    cells = len(SUBJECTS) * NIGHTMARE_DIMENSIONS * 2
+    cells = len(SUBJECTS) * len(dimensions) * 2
     assert f"{cells} of {cells} scores by dimension" in done and "the bills agree" in done
     assert "no call was billed twice" in done
     assert re.search(r"simulated bill: \$[0-9.]*[1-9]", done)
@@ -104,22 +95,6 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     assert slow.billed_once(2 * TESTS)
     listed = desk.hab("batches", "list", "run").stdout
     assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
-
-
-def test_ctrl_c_and_cancel(desk: Desk, vendor: Vendors) -> None:
-    """Ctrl-C says what stays at the vendor; a cancelled batch is collected and its other rows are sent again."""
-    first_hangs = [{"kind": "stuck", "ordinal": 1, "done": 0.5}]
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.3}}, batch_faults=first_hangs)
-    sweep = sweep_file(desk.folder, "openai", sim.url, "interrupted")
-    running = desk.start("run", sweep, "--yes")
-    until(lambda: sim.meter()["batch"]["created"], running)
-    time.sleep(0.5)
-    running.send_signal(signal.SIGINT)
-    output, _ = running.communicate(timeout=60)
-    assert running.returncode == 130 and "hab batches cancel" in output, output
-    assert "cancellation requested" in desk.hab("batches", "cancel", "run").stdout
-    desk.says("run", sweep, "--yes")
-    assert sim.meter()["batch"]["cancelled"] == 1 and sim.billed_once(2 * TESTS)
 
 
 @pytest.mark.timeout(STOPPED_S + 900)
@@ -202,8 +177,7 @@ def test_deadline_sends_online(desk: Desk, vendor: Vendors) -> None:
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "urgent")
     subjects = [{"model": MODELS["anthropic"], "name": f"s{n}", "system": f"You are number {n}."} for n in range(3)]
     changed(sweep, mode="auto", deadline="0.15m", tests="seeds", dimensions="all", subjects=subjects)
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and "was not done by the deadline" in done.stdout, done.stdout
+    assert "was not done by the deadline" in desk.says("run", sweep, "--yes")
     meter = sim.meter()
     assert meter["batch"]["cancelled"] == 1 and meter["batch"]["lines_billed"] == 0
     assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ PLAN = {
 
 
 def sweep(desk: Desk, name: str, url: str, **changes: Any) -> Path:
-    tests = desk.folder / "tests.jsonl"
-    rows = [{"dimension": "encourage_learning", "prompt": prompt} for prompt in ("How?", "Why?")]
-    tests.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    tests = desk.lines("tests.jsonl", ({"dimension": "encourage_learning", "prompt": p} for p in ("How?", "Why?")))
     given = {"tests": str(tests), "executor": "local", "dimensions": ["encourage_learning"]}
     return desk.sweep(name, url, **given | changes)
 
@@ -40,9 +37,8 @@ def test_it_is_recorded_before_the_first_answer_and_changes_are_listed(desk: Des
     assert "&lt;b&gt;alpha&lt;/b&gt;" in page(desk, "beforehand") and page(desk, "beforehand").count("xploratory") == 1
     desk.says("run", sweep(desk, "beforehand", sim.url, analysis=PLAN), "--yes")
     assert len(open_run(desk.folder / "runs/beforehand").record.declarations) == 1
-    changed = desk.hab("run", sweep(desk, "beforehand", sim.url, analysis=PLAN | {"alpha": 0.1}), "--yes")
-    assert changed.returncode == 0 and "0 calls sent" in changed.stdout
-    assert "analysis: changed (alpha) when 4 answers existed" in changed.stdout
+    changed = desk.says("run", sweep(desk, "beforehand", sim.url, analysis=PLAN | {"alpha": 0.1}), "--yes")
+    assert "0 calls sent" in changed and "analysis: changed (alpha) when 4 answers existed" in changed
     _, second = open_run(desk.folder / "runs/beforehand").record.declarations
     assert (second.replaces, second.changed, second.existing.answers) == (first.sha256, ("alpha",), 4)
     for part in (first.sha256, second.sha256, "It was changed once since, most recently when 4 answers existed."):

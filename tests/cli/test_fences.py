@@ -37,7 +37,7 @@ def test_a_run_sends_one_code_a_judgement_and_keeps_its_secret(desk: Desk, vendo
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "fenced")
     rows = [{"id": f"t{n}", "dimension": DIMENSION, "prompt": prompt} for n, prompt in enumerate(PROMPTS)]
-    (desk.folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    desk.lines("tests.jsonl", rows)
     done = desk.says("run", sweep, "--yes", "-v")
 
     asked = [body for body in bodies(desk.folder / "store") if "You judge how" not in body]

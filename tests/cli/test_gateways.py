@@ -70,18 +70,18 @@ def sweep(desk: Desk, url: str, **changes: Any) -> Path:
 
 def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Vendors) -> None:
     sim = gateways(vendor)
-    planned = desk.hab("plan", sweep(desk, sim.url), "--long")
-    lines = [row for row in planned.stdout.splitlines() if row.startswith(("respond ", "judge ")) and " $" in row]
+    planned = desk.says("plan", sweep(desk, sim.url), "--long")
+    lines = [row for row in planned.splitlines() if row.startswith(("respond ", "judge ")) and " $" in row]
     rows = {row.split()[1]: row for row in lines}
-    assert planned.returncode == 0 and rows.keys() == {f"team/{SUBJECT}", f"house/{JUDGE}"}, planned.stdout
+    assert rows.keys() == {f"team/{SUBJECT}", f"house/{JUDGE}"}, planned
     assert rows[f"house/{JUDGE}"].count("$") == 4 and rows[f"team/{SUBJECT}"].count("$") == 2
     done = desk.says("run", sweep(desk, sim.url), "--yes")
     meter = SimulatorClient(sim.url).meter()
     assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in done, done
     assert "our prices give" not in done
     assert sim.meter()["batch"]["nanousd"] > 0 and sim.received(load_catalog().find(SUBJECT).wire) > 0
-    again = desk.hab("run", sweep(desk, sim.url), "--yes")
-    assert again.returncode == 0 and SimulatorClient(sim.url).meter().charged == meter.charged
+    desk.says("run", sweep(desk, sim.url), "--yes")
+    assert SimulatorClient(sim.url).meter().charged == meter.charged
 
 
 def test_the_doctor_asks_a_gateway_as_it_asks_the_vendor(desk: Desk, vendor: Vendors) -> None:
@@ -104,9 +104,7 @@ def test_a_rehearsal_bills_each_gateway_by_itself(desk: Desk) -> None:
     subjects = [SUBJECT, f"team/{SUBJECT}", f"other/{SUBJECT}", "google-like/gemini-3.8-flash"]
     asked = [{"model": name, "mode": "online" if name.startswith("other") else "batch"} for name in subjects]
     judges = [{"model": f"house/{JUDGE}", "mode": "batch"}]
-    done = desk.hab(
-        "rehearse", sweep(desk, nowhere, providers=more, subjects=asked, judges=judges), "--turnaround", 0.5
-    )
-    assert done.returncode == 0, done.stdout
-    assert "8 of 8 scores by dimension" in done.stdout and "the bills agree" in done.stdout
-    assert re.search(r"(\d+) batch(?:es)? with (\d+) calls, \2 billed", done.stdout), done.stdout
+    rehearsed = sweep(desk, nowhere, providers=more, subjects=asked, judges=judges)
+    done = desk.says("rehearse", rehearsed, "--turnaround", 0.5)
+    assert "8 of 8 scores by dimension" in done and "the bills agree" in done
+    assert re.search(r"(\d+) batch(?:es)? with (\d+) calls, \2 billed", done), done

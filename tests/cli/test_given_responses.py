@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,10 +24,8 @@ ORDER = [(name, "ascending") for name in ("subject", "dimension", "judge")]
 
 
 def answers(desk: Desk, *rows: tuple[str, str, str]) -> Path:
-    path = desk.folder / "answers.jsonl"
-    lines = [{"dimension": DIMENSION, "prompt": p, "subject": s, "text": t} for p, s, t in rows]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
+    given = ({"dimension": DIMENSION, "prompt": p, "subject": s, "text": t} for p, s, t in rows)
+    return desk.lines("answers.jsonl", given)
 
 
 def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: Desk, vendor: Vendors) -> None:
@@ -99,9 +96,7 @@ def own_tests(desk: Desk) -> Path:
     hard = ('Is it "so",\nor not?', "=1+1;\té\u2028\r\n'", " spaces ", "0012")
     rows = [{"dimension": DIMENSION, "prompt": prompt, "context": ""} for prompt in hard]
     rows += [{"dimension": "correct_misinformation", "prompt": f"{p}, surely.", "context": p} for p in hard[:2]]
-    path = desk.folder / "own.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
+    return desk.lines("own.jsonl", rows)
 
 
 def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor: Vendors) -> None:
@@ -111,8 +106,8 @@ def test_what_a_run_exports_is_scored_the_same_without_a_call(desk: Desk, vendor
     desk.says("run", first, "--yes")
     for form in ("hf", "csv", "json"):
         desk.says("export", "runs/first", "--format", form, "--out", form)
-    imported = desk.hab("import", "tests", "hf/evaluations.parquet", "--out", "imported.parquet")
-    assert imported.returncode == 0 and "6 distinct tests" in imported.stdout
+    imported = desk.says("import", "tests", "hf/evaluations.parquet", "--out", "imported.parquet")
+    assert "6 distinct tests" in imported
     sent = sim.received("alpha"), sim.received("beta"), sim.received("judge")
     assert sent[:2] == (12, 12) and sent[2] > 0
     scores = desk.folder / "runs/first/scores.parquet"
@@ -134,21 +129,20 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     given = answers(desk, ("A secret question?", "old", "A secret answer."))
     sweep = desk.sweep("given", sim.url, **GIVEN, responses=str(given))
     desk.says("run", sweep, "--yes")
-    held = desk.hab("export", "runs/given", "--format", "csv", "--out", "held")
-    assert held.returncode == 0 and "left out: answers (old; 1 row) from answers.jsonl" in held.stdout
-    assert "FILE.source.yaml" in held.stdout and "--i-may-share" in held.stdout
+    held = desk.says("export", "runs/given", "--format", "csv", "--out", "held")
+    assert "left out: answers (old; 1 row) from answers.jsonl" in held
+    assert "FILE.source.yaml" in held and "--i-may-share" in held
     assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
     back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}
-    refused = desk.hab("plan", desk.sweep("back", sim.url, **GIVEN, **back))
-    assert refused.returncode == 2 and "held/tests.csv, row 1: prompt: Field required" in refused.stdout
-    shared = desk.hab("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
-    assert shared.returncode == 0 and "left out" not in shared.stdout
+    refused = desk.says("plan", desk.sweep("back", sim.url, **GIVEN, **back), status=2)
+    assert "held/tests.csv, row 1: prompt: Field required" in refused
+    shared = desk.says("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
+    assert "left out" not in shared
     assert "A secret answer." in (desk.folder / "shared/responses.csv").read_text()
     (desk.folder / "answers.jsonl.source.yaml").write_text("source: a colleague\nlicence: cc-by-4.0\n")
     assert "0 calls sent" in desk.hab("run", sweep, "--yes").stdout
     (desk.folder / "answers.jsonl").unlink()
-    licensed = desk.hab("export", "runs/given", "--format", "csv", "--out", "licensed")
-    assert licensed.returncode == 0 and "left out" not in licensed.stdout
+    assert "left out" not in desk.says("export", "runs/given", "--format", "csv", "--out", "licensed")
     assert "from a colleague (licence: cc-by-4.0)" in (desk.folder / "licensed/README.md").read_text()
 
 
@@ -159,13 +153,11 @@ def test_a_file_that_has_changed_and_a_name_that_is_asked_are_refused(desk: Desk
     sweep = desk.sweep("changed", sim.url, **settings, subjects=None)
     desk.says("run", sweep, "--yes")
     answers(desk, ("How?", "old", "Think twice."))
-    changed = desk.hab("run", sweep, "--yes")
-    assert changed.returncode == 2 and "responses: its text has changed" in changed.stdout
+    assert "responses: its text has changed" in desk.says("run", sweep, "--yes", status=2)
     both = desk.sweep("both", sim.url, **settings, subjects=[{"model": "sim/alpha", "name": "old"}])
     assert "which `subjects:` asks" in desk.says("plan", both, status=2)
     nobody = desk.sweep("nobody", sim.url, **{**settings, "responses": None, "subjects": None})
-    missing = desk.hab("plan", nobody)
-    assert missing.returncode == 2 and "subjects: is missing" in missing.stdout
+    assert "subjects: is missing" in desk.says("plan", nobody, status=2)
 
 
 def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(desk: Desk, vendor: Vendors) -> None:
@@ -174,7 +166,7 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
     given = answers(desk, *rows)
     people = [{"dimension": DIMENSION, "prompt": f"Query {n}?", "subject": "old"} for n in (2, 5)]
     ratings = [row | {"rater": "Eve", "kind": "person", "score": 6} for row in people]
-    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
+    desk.lines("eve.jsonl", ratings)
 
     def sweep(name: str, raters: list[str] | None = None, **how: Any) -> Path:
         responses = {"file": str(given), **how}
@@ -182,8 +174,8 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
 
     drawn = sweep("drawn", sample={"per_dimension": 3, "by": "test", "seed": 1})
     told = "responses: 3 of 9 tests a dimension, drawn by test, seed 1"
-    plan = desk.hab("plan", drawn)
-    assert plan.returncode == 0 and "6 calls to pay" in plan.stdout and told in plan.stdout, plan.stdout
+    plan = desk.says("plan", drawn)
+    assert "6 calls to pay" in plan and told in plan
     assert told in desk.says("run", drawn, "--yes") and sim.received("judge") == 6
     assert told in desk.hab("status", "runs/drawn").stdout
     assert told in (desk.folder / "runs/drawn/report/index.html").read_text()
@@ -196,18 +188,16 @@ def test_a_sample_of_given_answers_is_named_everywhere_and_stays_with_its_run(de
     assert "0 calls sent" in desk.hab("run", drawn, "--yes").stdout
     larger = sweep("drawn", sample={"per_dimension": 4, "by": "test", "seed": 1})
     assert "responses.sample: differs" in desk.says("run", larger, "--yes", status=2)
-    rated = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
-    assert rated.returncode == 0 and sim.received("judge") <= 8, rated.stdout
-    assert "2 of 9 tests a dimension, only answers that people rated" in rated.stdout
+    rated = desk.says("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
+    assert sim.received("judge") <= 8 and "2 of 9 tests a dimension, only answers that people rated" in rated
     run = open_run(desk.folder / "runs/rated")
     assert run.subjects == ("old",) and run.responses().num_rows == 2
     ratings.append(ratings[0] | {"prompt": "Query 0?"})
-    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
-    more = desk.hab("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes")
-    assert more.returncode == 2 and f"other answers of {DIMENSION} are drawn" in more.stdout, more.stdout
+    desk.lines("eve.jsonl", ratings)
+    more = desk.says("run", sweep("rated", ["eve.jsonl"], only="rated"), "--yes", status=2)
+    assert f"other answers of {DIMENSION} are drawn" in more
     assert "responses.only: needs `raters:`" in desk.says("plan", sweep("without", only="rated"), status=2)
-    ratings = [{**row, "kind": "published"} for row in ratings]
-    (desk.folder / "eve.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ratings))
-    nobody = desk.hab("plan", sweep("nobody", ["eve.jsonl"], only="rated"))
-    assert nobody.returncode == 2 and "has no answer that a person in `raters:` has rated" in nobody.stdout
+    desk.lines("eve.jsonl", ({**row, "kind": "published"} for row in ratings))
+    nobody = desk.says("plan", sweep("nobody", ["eve.jsonl"], only="rated"), status=2)
+    assert "has no answer that a person in `raters:` has rated" in nobody
     assert "did you mean 'per_dimension'?" in desk.says("plan", sweep("slip", sample={"per_dimensions": 3}), status=2)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import csv
-import json
 from pathlib import Path
+from typing import Any
 
 from hab_ray.results import open_run
 from tests.conftest import Desk, Vendors
@@ -22,32 +22,23 @@ def rows_added(file: Path, *rows: tuple[str, str]) -> None:
 
 def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
-    sweep = desk.sweep("grows", sim.url, dimensions=[GENERATED], validate="off", mode="online")
-    desk.says("run", sweep)
+
+    def sweep(*dimensions: str, **changes: Any) -> Path:
+        return desk.sweep("grows", sim.url, dimensions=list(dimensions), validate="off", mode="online", **changes)
+
+    desk.says("run", sweep(GENERATED))
     first = open_run(desk.folder / "runs/grows").tests().to_pylist()
     asked = sim.meter()["received"]
 
-    more = desk.sweep(
-        "grows",
-        sim.url,
-        dimensions=[GENERATED],
-        validate="off",
-        mode="online",
-        select={"embedding": "sim/emb", "tests": 3},
-    )
-    refused = desk.says("run", more, status=2)
+    refused = desk.says("run", sweep(GENERATED, select={"embedding": "sim/emb", "tests": 3}), status=2)
     assert "select.tests: 2 before, 3 now" in refused
     assert "hab export" in refused and "more/tests.csv" in refused
     desk.says("export", "runs/grows", "--format", "csv-raw", "--out", "more")
     rows_added(desk.folder / "more/tests.csv", (GENERATED, "Which way is best?"), (ADDED, "How do I prove it?"))
-    dimensions = [GENERATED, ADDED]
-    grown = desk.sweep("grows", sim.url, dimensions=dimensions, validate="off", mode="online", tests="more/tests.csv")
-    desk.says("run", grown)
+    desk.says("run", sweep(GENERATED, ADDED, tests="more/tests.csv"))
     run = open_run(desk.folder / "runs/grows")
     assert run.tests(dimension=GENERATED).to_pylist()[: len(first)] == first
     assert sim.meter()["received"] - asked == 2 * (2 + 2)  # two more tests, two subjects, one judge
     assert {row["n"] for row in run.scores().to_pylist() if row["dimension"] == GENERATED} == {3}
-    other = desk.folder / "fewer.jsonl"
-    other.write_text("".join(json.dumps({"dimension": d, "prompt": "Only this."}) + "\n" for d in dimensions))
-    fewer = desk.sweep("grows", sim.url, dimensions=dimensions, validate="off", mode="online", tests=other.name)
-    assert "tests: its text has changed" in desk.says("run", fewer, status=2)
+    other = desk.lines("fewer.jsonl", ({"dimension": name, "prompt": "Only this."} for name in (GENERATED, ADDED)))
+    assert "tests: its text has changed" in desk.says("run", sweep(GENERATED, ADDED, tests=other.name), status=2)

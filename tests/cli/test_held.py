@@ -68,8 +68,3 @@ def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(desk: Desk, vendor: 
     done = ended(waiting)
     assert done.returncode == 130 and time.monotonic() - begun < 20, said + done.stdout
     assert (holder(desk).epoch, holder(desk).released) == (1, False) and sim.requests() == sent
-
-
-def test_times_in_the_wrong_order_are_refused(desk: Desk) -> None:
-    told = desk.says("run", desk.sweep("held", "http://127.0.0.1:9", lease={"renew_s": 30}), status=2)
-    assert "lease: renew_s (30) must be below lost_s (20)" in " ".join(told.split())

@@ -24,12 +24,13 @@ from hab_ray.cli.views.terminal import Terminal
 from hab_ray.cli.views.view import View
 from hab_ray.config.sweep import MAX_PROBLEMS
 from hab_ray.engine.batch.collect import Results
-from hab_ray.engine.ledger import Batch, Ended, Event, Intent, Ledger, Submitted
+from hab_ray.engine.ledger import Batch, Ended, Event, Ledger, Submitted
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.visible import hides_something, one_line
 from tests.cli.hostile_vendor import HostileVendor, hostile_vendor
+from tests.engine.batch.fakes import intent
 from tests.hostile import TEXTS, raw_in
 
 DIMENSION = "encourage_learning"
@@ -184,31 +185,13 @@ def test_keys_of_files_that_are_not_known_forge_no_line(desk: Path) -> None:
 def event_words(text: str, number: int) -> list[Event]:
     """The events of a batch in one of three states, with a text wherever the vendor's may be."""
     epoch, now = 1, datetime.now(UTC)
-    intent = Intent(
-        epoch=epoch,
-        at=now,
-        tag=text,
-        run="../runs/campaign",
-        model=text,
-        wire=text,
-        path="/x",
-        version=None,
-        embeds=False,
-        rows=1,
-        bytes=1,
-        tokens=1,
-        nanousd=1,
-        rows_file="r",
-        requests_file="q",
-        owner=text,
-        newest=text,
-    )
-    told: list[Event] = [intent, Submitted(epoch=epoch, at=now, batch_id=text, adopted=True, certain=False)]
+    words = dict.fromkeys(("tag", "model", "wire", "owner", "newest"), text)
+    sent = intent().model_copy(update={**words, "at": now, "run": "../runs/campaign"})
+    told: list[Event] = [sent, Submitted(epoch=epoch, at=now, batch_id=text, adopted=True, certain=False)]
     if number % 3 > 0:
         told.append(Ended(epoch=epoch, at=now, word=text, problem=text))
     if number % 3 > 1:
-        counts = Results(replies=1, nanousd=1)
-        told.append(counts.event(1, epoch, now))
+        told.append(Results(replies=1, nanousd=1).event(1, epoch, now))
     return told
 
 

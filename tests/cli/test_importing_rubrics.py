@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 
-from aiohttp import web
-
 from hab_ray.results import open_run
-from tests.cli.hostile_vendor import serving
+from tests.cli.scripted_vendor import Record, Said, answer, scripted
 from tests.conftest import Desk, Vendors
 from tests.exchange.imports.checkouts import build_checkout
 
@@ -28,8 +26,8 @@ def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, ve
     build_checkout(desk.folder / "checkout")
     assert "src/prompts/prompt_base.py" in desk.says("import", "rubrics", "checkout", status=2)
     assert not (desk.folder / "imported_rubrics").exists()
-    done = desk.hab("import", "rubrics", "checkout", "--execute-unknown")
-    assert done.returncode == 0 and "other than the published one" in " ".join(done.stdout.split()), done.stdout
+    done = desk.says("import", "rubrics", "checkout", "--execute-unknown")
+    assert "other than the published one" in " ".join(done.split())
     sim = vendor()
     sweep = desk.sweep("small", sim.url, rubrics="imported_rubrics", executor="local")
     desk.says("plan", sweep)
@@ -42,22 +40,17 @@ def test_judges_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk)
     desk.says("import", "rubrics", "checkout", "--execute-unknown")
     judged: list[str] = []
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        body = json.loads(await request.read())
-        text = ANSWER
-        if body["model"] == "judge":
-            (message,) = body["messages"]
-            judged.append(message["content"])
-            text = json.dumps({"assessment": "Of no use.", "issues": ["A"]})
-        usage = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
-        choices = [{"message": {"content": text}, "finish_reason": "stop"}]
-        return web.json_response({"model": "m", "choices": choices, "usage": usage})
+    def say(asked: Record) -> Said:
+        if asked["model"] != "judge":
+            return answer(ANSWER)
+        (message,) = asked["messages"]
+        judged.append(message["content"])
+        return answer(json.dumps({"assessment": "Of no use.", "issues": ["A"]}))
 
-    with serving(handle) as url:
+    with scripted(say) as vendor:
         given = {"tests": "seeds", "subjects": ["sim/alpha"]}
         ask = {"rubrics": "imported_rubrics", "dimensions": ["ask_clarifying_questions"], "executor": "local"}
-        done = desk.hab("run", desk.sweep("seeds", url, **given, **ask), "--yes")
-    assert done.returncode == 0, done.stdout
+        desk.says("run", desk.sweep("seeds", vendor.url.removesuffix("/v1"), **given, **ask), "--yes")
     assert sorted(judged) == [JUDGED.format(n=n) for n in range(5)]
     scores = open_run(desk.folder / "runs/seeds").verdicts("sim/judge")["score"].to_pylist()
     assert scores == [2] * 5

@@ -30,9 +30,7 @@ def test_every_line_is_json_with_run_shard_and_batch(desk: Desk, vendor: Vendors
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.5}})
     sweep = sweep_file(desk.folder, "anthropic", sim.url, "logged")
     desk.environment["COLUMNS"] = "60"
-    ended = desk.hab("run", sweep, "--yes", "--log-format", "json")
-    assert ended.returncode == Exit.COMPLETE, ended.stdout
-    lines = said(ended.stdout)
+    lines = said(desk.says("run", sweep, "--yes", "--log-format", "json"))
     logged = [line for line in lines if "run" in line]
     (run,) = {line["run"] for line in logged}
     assert (desk.folder / run / "sweep.yaml").exists()

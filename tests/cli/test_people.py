@@ -42,7 +42,7 @@ def send_back(desk: Desk) -> None:
             {"item": i["item"], "dimension": i["dimension"], "rater": data["rater"], "kind": "person", "issues": ["B"]}
             for i in data["items"]
         ]
-        (back / f"R{number}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        desk.lines(f"back/R{number}.jsonl", rows)
     with (desk.folder / "sheets/R3.csv").open(encoding="utf-8", newline="") as file:
         filled = [row | {"issues": "none"} for row in csv.DictReader(file)]
     with (back / "R3.csv").open("w", encoding="utf-8", newline="") as file:
@@ -56,19 +56,14 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     sweep = desk.sweep("study", sim.url, **SHAPE)
     first, sheet, again, agreement, latex, second, compare = commands()
     desk.says(*shlex.split(first)[1:], "--yes")
-    drawn = desk.hab(*shlex.split(sheet)[1:])
-    assert (
-        drawn.returncode == 0
-        and "24 answers, there are no more" in drawn.stdout
-        and "for each of R1, R2, R3" in drawn.stdout
-    )
+    drawn = desk.says(*shlex.split(sheet)[1:])
+    assert "24 answers, there are no more" in drawn and "for each of R1, R2, R3" in drawn
     handed_out = "".join(path.read_text("utf-8") for path in desk.folder.glob("sheets/*"))
     assert not re.search(r"sim/|\balpha\b|\bbeta\b", handed_out)
     assert "--out: sheets is not an empty folder" in desk.says(*shlex.split(sheet)[1:], status=2)
     assert "no human ratings" in desk.says(*shlex.split(agreement)[1:], status=2)
 
-    other = desk.hab(*shlex.split(second)[1:], "--yes")
-    assert other.returncode == 0, other.stdout
+    desk.says(*shlex.split(second)[1:], "--yes")
     compared = desk.says(*shlex.split(compare)[1:])
     assert "judges, of equal weight in the panel: sim/judge / sim/other" in compared
     assert "sign-flip" in compared and "share no test" not in compared
@@ -102,16 +97,4 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert by_issue.count("sim/judge") > 3 * len(DIMENSIONS) and "{Issue}" in by_issue
     assert "by issue" in desk.says(*shlex.split(agreement)[1:], "--issues")
     rows = json.loads(desk.hab("agreement", "runs/study", "--json").stdout)["rows"]
-    table = run.analysis("people")
-    assert len(rows) == table.num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}
-    judged = {(r["dimension"], r["sample"], r["subject"], r["test_id"]): r["score"] for r in run.verdicts().to_pylist()}
-    steps = [
-        (judged[row["dimension"], row["sample"], row["subject"], row["test_id"]] - row["score"]) / 10
-        for row in run.verdicts("R3", dimension=DIMENSIONS[0]).to_pylist()
-    ]
-    (found,) = (
-        row["difference"]["value"]
-        for row in rows
-        if (row["dimension"], row["issue"], row["rater"]) == ("Ask clarifying questions", "", "R3")
-    )
-    assert abs(found - sum(steps) / len(steps)) < 1e-9 and len(steps) == 24
+    assert len(rows) == run.analysis("people").num_rows and {row["rater"] for row in rows} == {"all", "R1", "R2", "R3"}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pyarrow.parquet as pq
 
 from hab_ray.exchange.imports.answers import import_responses
@@ -24,9 +22,8 @@ def published(desk: Desk) -> str:
         {"dimension": DIMENSION, "prompt": prompt, "subject_model": "old", "subject_response": text, "score": score}
         for prompt, text, score in PUBLISHED
     ]
-    lines = [json.dumps(row | {"ratings": ratings if at == 0 else []}) for at, row in enumerate(rows)]
-    (desk.folder / "published.jsonl").write_text("\n".join(lines))
-    return str(desk.folder / "published.jsonl")
+    rated = (row | {"ratings": ratings if at == 0 else []} for at, row in enumerate(rows))
+    return str(desk.lines("published.jsonl", rated))
 
 
 def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk, vendor: Vendors) -> None:
@@ -38,9 +35,9 @@ def test_raters_are_joined_as_answers_come_or_added_later_for_nothing(desk: Desk
     models = {"subjects": ["sim/alpha"], "judges": ["sim/judge"]}
     settings = {**models, "dimensions": [DIMENSION], "executor": "local", "responses": data}
     sheet = {"dimension": DIMENSION, "prompt": "How?", "subject": "sim/alpha", "rater": "Eve", "kind": "person"}
-    (desk.folder / "eve.jsonl").write_text(json.dumps(sheet | {"score": 6}))
-    first = desk.hab("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
-    assert first.returncode == 0 and "raters: 1 rating by 1 rater" in first.stdout, first.stdout
+    desk.lines("eve.jsonl", [sheet | {"score": 6}])
+    first = desk.says("run", desk.sweep("bridge", sim.url, **settings, raters=["eve.jsonl"]), "--yes")
+    assert "raters: 1 rating by 1 rater" in first
     assert open_run(desk.folder / "runs/bridge").raters == ("sim/judge", "rater-1")
     scores = pq.read_table(desk.folder / "runs/bridge/scores.parquet")
     files = [str(desk.folder / f"{kind}.parquet") for kind in ("verdicts", "ratings")]

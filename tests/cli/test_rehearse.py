@@ -25,26 +25,12 @@ from hab_ray.cli.commands.preparing.simulate import addresses
 from hab_ray.location import Location
 from hab_ray.results import open_run
 from hab_ray.rows import State, Validation
-from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import validations_file
 from hab_ray.storage.run import RunFolder
 from tests.conftest import Desk, Vendors, ended
 
 FRONTIER = yaml.safe_load((Path(__file__).parents[2] / "jobs/frontier.yaml").read_text())
 KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "XAI_API_KEY")
-
-
-def given_tests(folder: Path, dimensions: list[str], each: int) -> Path:
-    """Some of the rubrics' seed queries as a file of tests."""
-    path = folder / "tests.jsonl"
-    lines = [
-        {"dimension": name, "prompt": seed.prompt, "context": seed.context or ""}
-        for name, rubric in load_rubrics().items()
-        if name in dimensions
-        for seed in rubric.seeds[:each]
-    ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    return path
 
 
 def fake_key() -> str:
@@ -66,7 +52,7 @@ def test_frontier(desk: Desk) -> None:
     desk.environment |= keys
     folder = desk.folder
     dimensions = ["correct_misinformation"]
-    made = {"dimensions": dimensions, "tests": str(given_tests(folder, dimensions, each=1))}
+    made = {"dimensions": dimensions, "tests": desk.seeds(dimensions, each=1)}
     path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)
     done = desk.says("rehearse", path)
     assert len(subjects) == 20 and len(judges) == 3
@@ -109,22 +95,17 @@ def test_faults_and_a_judge_that_errs(desk: Desk) -> None:
     """Faults change no score; a judge that errs is noticed."""
     folder = desk.folder
     faults = folder / "faults.yaml"
-    faults.write_text(
-        yaml.safe_dump(
-            {
-                "calls": [
-                    {"kind": "status", "status": 429, "retry_after_s": 0.1, "probability": 0.1, "first_attempts": 2},
-                    {"kind": "truncated", "probability": 0.1, "first_attempts": 1},
-                ]
-            }
-        )
-    )
+    calls = [
+        {"kind": "status", "status": 429, "retry_after_s": 0.1, "probability": 0.1, "first_attempts": 2},
+        {"kind": "truncated", "probability": 0.1, "first_attempts": 1},
+    ]
+    faults.write_text(yaml.safe_dump({"calls": calls}))
     dimensions = ["defer_important_decisions", "encourage_learning"]
     path = desk.write(
         "hurt",
         executor="local",
         dimensions=dimensions,
-        tests=str(given_tests(folder, dimensions, each=5)),
+        tests=desk.seeds(dimensions, each=5),
         subjects=["claude-haiku-5-5", "gpt-6-luna"],
         judges=["gemini-3.8-flash"],
     )
@@ -155,7 +136,7 @@ def test_refusals(desk: Desk) -> None:
 def test_a_rehearsals_answers_are_rated_like_a_runs(desk: Desk) -> None:
     """Ratings of a sheet of the rehearsal's are read by the next one; others are said to be left out."""
     dimensions = ["encourage_learning"]
-    given = {"dimensions": dimensions, "tests": str(given_tests(desk.folder, dimensions, each=3))}
+    given = {"dimensions": dimensions, "tests": desk.seeds(dimensions, each=3)}
     path = desk.write("rated", executor="local", subjects=["gpt-6-luna"], judges=["gpt-4.1"], **given)
     desk.says("rehearse", path)
     (desk.folder / "ratings.csv").write_text("rater,dimension,subject,prompt,score\n")
@@ -254,12 +235,12 @@ def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, v
     """The command that `hab simulate` prints, and what follows it in the README."""
     (command,) = [line for line in addresses(vendor().url) if "hab init" in line]
     chosen = ("--model", "gpt-6-luna", "--dimension", "encourage_learning", "--tests", "seeds", "--judge", "gpt-6-sol")
-    made = desk.hab(*shlex.split(command.partition("hab ")[2]), *chosen)
-    assert made.returncode == 0 and "next: hab rehearse first.yaml, hab plan first.yaml" in made.stdout, made.stdout
+    made = desk.says(*shlex.split(command.partition("hab ")[2]), *chosen)
+    assert "next: hab rehearse first.yaml, hab plan first.yaml" in made
     assert "24 calls to pay" in desk.says("plan", "first.yaml")
     written = desk.folder / "first.yaml"
-    fewer = given_tests(desk.folder, ["encourage_learning"], 2)
-    written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer.name}"))
+    fewer = desk.seeds(["encourage_learning"], 2)
+    written.write_text(written.read_text().replace("tests: seeds", f"tests: {fewer}"))
     assert "Simulated answers (" in desk.says("run", "first.yaml", "--yes")
-    removed = desk.hab("rm", "runs/first", "--yes")
-    assert removed.returncode == 0 and not (desk.folder / "runs/first").exists(), removed.stdout
+    desk.says("rm", "runs/first", "--yes")
+    assert not (desk.folder / "runs/first").exists()

@@ -9,7 +9,6 @@ import json
 import pytest
 
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.summary import summarise
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
@@ -18,7 +17,7 @@ from hab_ray.storage.run import MARKER
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.work import Work
 from tests.conftest import Desk
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, summary_of, write_run
 
 SUBJECTS = ("alpha", "b_50%", "gamma")
 
@@ -30,7 +29,7 @@ def work(desk: Desk) -> Work:
 
 
 def written(work: Work) -> dict[tuple[str, str], dict[str, float]]:
-    write_scores(summarise(open_run(work.run_path)))
+    write_scores(summary_of(work))
     rows = open_run(work.run_path).scores(judge=PANEL).to_pylist()
     return {(row["subject"], row["dimension"]): row for row in rows}
 

@@ -33,10 +33,9 @@ PLANTED = {
 }
 
 
-def given(folder: Path, count: int) -> str:
-    rows = [{"dimension": name, "prompt": prompt(name, n)} for name in DIMENSIONS for n in range(count)]
-    (folder / "tests.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return "tests.jsonl"
+def given(desk: Desk, count: int) -> str:
+    rows = ({"dimension": name, "prompt": prompt(name, n)} for name in DIMENSIONS for n in range(count))
+    return str(desk.lines("tests.jsonl", rows))
 
 
 def aged(run: Path, by: timedelta, **end: Any) -> None:
@@ -62,7 +61,7 @@ def asked_of(sim: Vendor) -> Counter[str]:
 
 def test_each_judge_reads_as_many_answers_again_as_sentinels_are_asked_for(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
-    tests = given(desk.folder, 12)
+    tests = given(desk, 12)
     sweep = desk.sweep("s", sim.url, **ASKED, tests=tests, sentinels=16, judges=["sim/judge", "sim/second"])
     planned = json.loads(desk.hab("plan", sweep, "--json").stdout)
     lines = [line for line in planned["lines"] if line["stage"] == "rejudge"]
@@ -98,7 +97,7 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
         for n in range(4)
         for who in ("one", "two", "three")
     ]
-    (desk.folder / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    desk.lines("answers.jsonl", rows)
     asked = {**ASKED, "responses": "answers.jsonl", "subjects": []}
     desk.says("run", desk.sweep("s", sim.url, **asked))
     run = open_run(desk.folder / "runs/s")
@@ -110,7 +109,7 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
 
 
 def test_a_plan_counts_no_more_sentinels_than_answers_and_says_what_all_dimensions_show(desk: Desk) -> None:
-    sweep = desk.sweep("s", "http://localhost:9", **ASKED, tests=given(desk.folder, 3), sentinels=441)
+    sweep = desk.sweep("s", "http://localhost:9", **ASKED, tests=given(desk, 3), sentinels=441)
     told = desk.hab("plan", sweep, "--long").stdout
     assert "12 sentinels show a shift of 0.121" in told, told
     assert told.count("waits") <= 1 and "with all calls online" not in told, (
@@ -121,7 +120,7 @@ def test_a_plan_counts_no_more_sentinels_than_answers_and_says_what_all_dimensio
 
 def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
-    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 3), sentinels=4)
+    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk, 3), sentinels=4)
     desk.says("run", sweep)
     asked = sim.meter()["received"]
     aged(desk.folder / "runs/s", 2 * WEEK, end={"status": 0, "meaning": "said otherwise by another version"})
@@ -137,10 +136,10 @@ def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_i
     desk: Desk, vendor: Vendors, rest: timedelta, repeats: dict[int, int]
 ) -> None:
     sim, other = vendor(planted=PLANTED), vendor(planted=PLANTED | {"judge_error": 0.9})
-    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 20), sentinels=40)
+    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk, 20), sentinels=40)
     desk.says("run", sweep)
     aged(desk.folder / "runs/s", rest)
-    grown = desk.sweep("s", other.url, **ASKED, tests=given(desk.folder, 21), sentinels=40)
+    grown = desk.sweep("s", other.url, **ASKED, tests=given(desk, 21), sentinels=40)
     desk.says("run", grown)
     run = open_run(desk.folder / "runs/s")
     assert Counter(row["repeat"] for row in rejudged(run).to_pylist()) == repeats
@@ -156,7 +155,7 @@ def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_i
 
 def test_a_run_that_was_stopped_goes_on_after_a_week_with_one_more_reading(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(planted=PLANTED)
-    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk.folder, 6), sentinels=8)
+    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk, 6), sentinels=8)
     desk.says("run", sweep)
     run = desk.folder / "runs/s"
     aged(run, 2 * WEEK, end=None)

@@ -80,13 +80,6 @@ def test_a_dimension_may_be_written_as_tables_print_it(tmp_path: Path) -> None:
     assert load_sweep(tmp_path / "first.yaml").dimensions == ("encourage_learning", "correct_misinformation")
 
 
-@pytest.mark.parametrize(("url", "limited"), [("http://127.0.0.1:8099/v1", False), (GATEWAY.endpoint, True)])
-def test_a_server_on_this_machine_has_not_the_vendors_rate_limits(tmp_path: Path, url: str, limited: bool) -> None:
-    init.init_sweep(tmp_path / "first.yaml", replace(GATEWAY, endpoint=url))
-    limits = load_sweep(tmp_path / "first.yaml").catalog.providers["gateway"].limits
-    assert (limits.requests_per_minute is not None) == limited
-
-
 def test_a_model_that_a_gateway_cannot_have_is_asked_for_again(desk: Desk) -> None:
     url = "http://127.0.0.1:9/v1"
     gateway = f"{url}, gpt-6-luna\n{url}\nopenai\n-\ngpt-6-lunar\ngpt-6-luna\n"

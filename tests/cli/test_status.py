@@ -44,8 +44,8 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
 ) -> None:
     sweep = small(desk, vendor().url)
     sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
-    first, again = (desk.hab("run", sweep, "--yes") for _ in range(2))
-    assert first.returncode == again.returncode == Exit.COMPLETE, first.stdout + again.stdout
+    for _ in range(2):
+        desk.says("run", sweep, "--yes")
     status = status_of(desk)
     assert status["cost_nanousd"] == 0 and status["earlier_nanousd"] > 10**6
     paid = f"for $0.0000, and ${status['earlier_nanousd'] / NANO:.4f} before"
@@ -69,18 +69,14 @@ READS = ("list", "exists", "size", "get", "get_range")
 def counted_reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every read of a folder from now on, as it happens."""
     made: list[str] = []
+    for name in READS:
+        sound: Callable[..., Any] = getattr(LocalFolder, name)
 
-    def counting(name: str) -> Callable[..., Any]:
-        read: Callable[..., Any] = getattr(LocalFolder, name)
-
-        def counted(folder: LocalFolder, *arguments: Any) -> Any:
-            made.append(f"{name} {arguments}")
+        def counted(folder: LocalFolder, *arguments: Any, read: Callable[..., Any] = sound) -> Any:
+            made.append(f"{read.__name__} {arguments}")
             return read(folder, *arguments)
 
-        return counted
-
-    for name in READS:
-        monkeypatch.setattr(LocalFolder, name, counting(name))
+        monkeypatch.setattr(LocalFolder, name, counted)
     return made
 
 
@@ -119,8 +115,7 @@ def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun
     sweep = small(desk, sim.url, budget_usd=0.000001)
     settings = sweep.read_text()
     sweep.write_text(settings.replace("input: 0", "input: 1"))
-    ended = desk.hab("run", sweep, "--yes")
-    assert ended.returncode == Exit.BUDGET, ended.stdout
+    desk.says("run", sweep, "--yes", status=Exit.BUDGET)
     assert status_of(desk)["end"] == {"status": 4, "meaning": Exit.BUDGET.meaning}
     assert "ended with exit status 4: budget reached" in desk.hab("status", desk.folder / "run").stdout
     sweep.write_text(settings.replace("budget_usd: 1.0e-06", "budget_usd: 9").replace("input: 0", "input: 1"))

@@ -75,8 +75,8 @@ def test_no_batch_is_made_after_a_signal_and_the_open_create_is_kept(
     assert "unanswered" not in output and "report:" not in output and "Traceback" not in output
     assert lease_is_released(desk.folder)
     sim.post("/_batch_faults", [])
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
+    desk.says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)
 
 
 def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk, vendor: Vendors) -> None:
@@ -89,8 +89,8 @@ def test_a_create_that_is_cut_is_found_at_the_vendor_by_the_next_run(desk: Desk,
     assert later_than(sim, at) == [] and events(desk.folder) == ["000001 intent"]
     told = r"batch google/000001 \(3 rows of [\w.-]+, at most \$0\.\d+\) was cut off"
     assert re.search(told, output), output
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
+    desk.says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)
 
 
 def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: Desk, vendor: Vendors) -> None:
@@ -104,21 +104,25 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: De
     _, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < OUT_AFTER_SECOND_S, output
     assert lease_is_released(desk.folder) and "stopped at once" in output and "Traceback" not in output
-    done = desk.hab("run", sweep, "--yes")
-    assert done.returncode == 0 and sim.billed_once(2 * TESTS), done.stdout
+    desk.says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)
 
 
-def test_a_run_that_only_waits_for_its_batches_stops_without_asking_the_vendor_again(
+def test_a_run_that_waits_for_its_batches_stops_without_asking_again_and_they_can_be_cancelled(
     desk: Desk, vendor: Vendors
 ) -> None:
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})
-    sweep = sweep_file(desk.folder, "xai", sim.url, "waiting")
+    """It says what stays at the vendor; a cancelled batch is collected, and its other rows are sent again."""
+    sim = vendor(batch=SLOW, batch_faults=[{"kind": "stuck", "ordinal": 1, "done": 0.5}])
+    sweep = sweep_file(desk.folder, "openai", sim.url, "waiting")
     running = desk.start("run", sweep, "--yes")
     until(lambda: sim.meter()["batch"]["created"], running)
     time.sleep(0.5)
     at, took, output = stopped(running, signal.SIGINT)
     assert running.returncode == 130 and took < 15, output
-    assert later_than(sim, at) == [] and "charge them: 1 batch with 3 rows" in output
+    assert later_than(sim, at) == [] and "charge them: 1 batch with 3 rows" in output and "hab batches cancel" in output
+    assert "cancellation requested" in desk.says("batches", "cancel", "run")
+    desk.says("run", sweep, "--yes")
+    assert sim.meter()["batch"]["cancelled"] == 1 and sim.billed_once(2 * TESTS)
 
 
 def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Vendors) -> None:

@@ -94,11 +94,8 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     assert ("Traceback" in said) == verbose
 
 
-@pytest.mark.parametrize(
-    ("key", "path", "words"), [("run", "r" * 300, "File name too long"), ("store", "loop", "levels of symbolic links")]
-)
-def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk, key: str, path: str, words: str) -> None:
-    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", **{key: path})
+def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk) -> None:
+    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", store="loop")
     (desk.folder / "loop").symlink_to("loop")
     done = desk.says("run", sweep, "--yes", status=2)
-    assert words in done and "`store:`" in done
+    assert "levels of symbolic links" in done and "`store:`" in done

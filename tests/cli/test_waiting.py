@@ -68,33 +68,24 @@ def printed(console: Console) -> str:
     return file.getvalue()
 
 
-def test_run_says_so_once_and_status_says_so_too(tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=200)
-    view = View(console)
-    for elapsed_s in (6.0, 12.0):
-        view.update(replace(waiting("gpt-x"), elapsed_s=elapsed_s))
-    assert printed(console).count("waits for $12.40: 1 batch of gpt-x") == 1
-    with ending.console.capture() as captured:
-        print_status(Status(Location.of(tmp_path), Location.of(tmp_path), waiting("gpt-x"), None))
-    assert "waits for $12.40: 1 batch of gpt-x must end first" in captured.get()
+CHOOSING = replace(waiting(money=None), choosing=6, stages=(StageProgress("select", "a", 9, 9, 0, 0),))
 
 
-def test_the_table_on_a_terminal_says_so() -> None:
-    console = Console(file=io.StringIO(), width=200, force_terminal=True)
-    view = View(console)
-    with view.shown():
-        view.update(waiting("gpt-x"))
-    assert "waits for $12.40" in printed(console)
-
-
-def test_a_run_that_chooses_tests_does_not_look_idle(tmp_path: Path) -> None:
-    what = "waits for the choice of the tests of 6 dimensions"
-    progress = replace(waiting(money=None), choosing=6, stages=(StageProgress("select", "a", 9, 9, 0, 0),))
+@pytest.mark.parametrize(
+    ("progress", "what"),
+    [
+        (waiting("gpt-x"), "waits for $12.40: 1 batch of gpt-x"),
+        (CHOOSING, "waits for the choice of the tests of 6 dimensions"),
+    ],
+    ids=["money", "tests"],
+)
+def test_run_table_and_status_say_so(tmp_path: Path, progress: Progress, what: str) -> None:
     lines, live = Console(file=io.StringIO(), width=200), Console(file=io.StringIO(), width=200, force_terminal=True)
-    View(lines).update(replace(progress, elapsed_s=20.0))
-    shown = View(live)
-    with shown.shown():
-        shown.update(progress)
+    view, table = View(lines), View(live)
+    for elapsed_s in (20.0, 26.0):
+        view.update(replace(progress, elapsed_s=elapsed_s))
+    with table.shown():
+        table.update(progress)
     with ending.console.capture() as captured:
         print_status(Status(Location.of(tmp_path), Location.of(tmp_path), progress, None))
-    assert all(what in text for text in (printed(lines), printed(live), captured.get()))
+    assert printed(lines).count(what) == 1 and what in printed(live) and what in captured.get()

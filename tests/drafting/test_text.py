@@ -50,6 +50,8 @@ def test_a_proxy_on_this_machine_gets_its_vendors_limits_by_what_the_remark_says
     text = sweep_text(Answers("first", ("gpt-4.1",), ("gpt-4.1",), (), None, endpoint), None, TODAY, "first.yaml", None)
     (line,) = [line for line in text.splitlines() if "limits:" in line]
     assert line.endswith(f"a server on this machine; if it forwards to a vendor, {done}")
+    catalog = checked_sweep(parse_yaml(text), "first.yaml").catalog
+    assert catalog.providers[endpoint.name].limits.requests_per_minute is None
     if like:
         catalog = checked_sweep(parse_yaml(text.replace(line, "")), "first.yaml").catalog
         assert catalog.find("gateway/gpt-4.1").limits == catalog.find("gpt-4.1").limits

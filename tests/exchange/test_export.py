@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,9 +23,8 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, Shape
+from tests.small_runs import HOSTILE, MakeRun, Shape
 
-MakeRun = Callable[..., Work]
 EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
 
 

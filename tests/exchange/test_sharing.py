@@ -20,9 +20,9 @@ from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Verdict
 from hab_ray.stages import views
-from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.stages.views import verdicts_file
 from hab_ray.storage.run import RunFolder
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, answer_files, revise, verdict_files, write_run
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 CANARY = "11111111-2222-3333-4444-555555555555"
@@ -41,22 +41,19 @@ def make(tmp_path: Path) -> Make:
 
     def write(sources: dict[str, Any] | None, **sweep: Any) -> Run:
         work = write_run(tmp_path / "run", Shape(tests=1))
-        for dimension, short in ((PLAIN, "plain"), (WITH_CONTEXT, "context")):
-            (test,) = work.run.read(ChosenTest, views.tests_file(dimension))
-            context = "CONTEXT of context" if test.context else ""
-            test = replace(test, prompt=f"QUERY of {short}", context=context, system=f"SYSTEM of {short}")
-            work.run.write(ChosenTest, views.tests_file(dimension), [test])
-            for subject in ("alpha", "beta"):
-                answers, verdicts = responses_file(subject, dimension), verdicts_file("strict", subject, dimension)
-                said, row = f"SAID of {subject}", work.run.read(Response, answers)[0]
-                work.run.write(Response, answers, [replace(row, text=f"ANSWER of {subject}")])
-                verdict = replace(
-                    work.run.read(Verdict, verdicts)[0],
-                    assessment=said,
-                    rubric_sha256=work.rubrics[dimension].sha256,
-                    prompts_sha256=work.prompts.sha256,
-                )
-                work.run.write(Verdict, verdicts, [verdict])
+        short = {PLAIN: "plain", WITH_CONTEXT: "context"}
+
+        def named(test: ChosenTest) -> ChosenTest:
+            context, name = "CONTEXT of context" if test.context else "", short[test.dimension]
+            return replace(test, prompt=f"QUERY of {name}", context=context, system=f"SYSTEM of {name}")
+
+        def judged(row: Verdict) -> Verdict:
+            rubric, prompts = work.rubrics[row.dimension].sha256, work.prompts.sha256
+            return replace(row, assessment=f"SAID of {row.subject}", rubric_sha256=rubric, prompts_sha256=prompts)
+
+        revise(work, ChosenTest, named, *map(views.tests_file, short))
+        revise(work, Response, lambda row: replace(row, text=f"ANSWER of {row.subject}"), *answer_files(work))
+        revise(work, Verdict, judged, *verdict_files(work))
         record = work.run_path.path / "sweep.yaml"
         changed = yaml.safe_load(record.read_text())
         changed |= {"sources": sources, "sweep": {**changed["sweep"], **sweep}}

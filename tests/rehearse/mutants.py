@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import ChatCall
+from hab_ray.stages.verdict_rows import VerdictTask
 
 Patch = pytest.MonkeyPatch
 Mutant = Callable[[Patch], None]
@@ -51,6 +52,16 @@ def params(**changes: Any) -> Callable[[ChatCall], ChatCall]:
     return lambda call: replace(call, params=replace(call.params, **changes))
 
 
+def of_tests(**changes: Any) -> Callable[[list[VerdictTask]], list[VerdictTask]]:
+    """For `tasks_of` judges: the test that they are shown is changed."""
+    return lambda tasks: [replace(task, test=replace(task.test, **changes)) for task in tasks]
+
+
+def of_responses(change: Callable[[str], str]) -> Callable[[list[VerdictTask]], list[VerdictTask]]:
+    """For `tasks_of` judges: the answer that they are shown is changed."""
+    return lambda tasks: [replace(t, response=replace(t.response, text=change(t.response.text))) for t in tasks]
+
+
 def result(change: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """For `around`: what `change` makes of each result of the sound function or method."""
     return lambda sound: lambda *given, **named: change(sound(*given, **named))
@@ -65,8 +76,12 @@ def halved(p: float) -> float:
     return p / 2
 
 
-def ends_swapped(found: Any) -> Any:
-    return replace(found, low=found.high, high=found.low)
+def swapped(one: str, other: str) -> Callable[[Any], Any]:
+    """A result with the values of two of its fields exchanged."""
+    return lambda found: replace(found, **{one: getattr(found, other), other: getattr(found, one)})
+
+
+ends_swapped = swapped("low", "high")
 
 
 def other_letters(named: Any) -> Any:

@@ -38,7 +38,8 @@ from hab_ray.sweep.options import Options
 from hab_simulator import Malformed
 from tests.exchange.imports.checkouts import build_checkout
 from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
-from tests.rehearse.mutants import Mutant, Patch, calls_of, params, put, tasks_of
+from tests.rehearse.mutants import Mutant, Patch, calls_of, of_responses, of_tests, params, put, tasks_of
+from tests.small_runs import revise
 
 Wordings = Callable[[Reading], Path]
 ALL = os.environ.get("HAB_MUTANTS") == "all"
@@ -174,16 +175,8 @@ def message(change: Callable[[str], str]) -> Callable[[ChatCall], ChatCall]:
     return changed
 
 
-def unfilled(tasks: list[VerdictTask]) -> list[VerdictTask]:
-    return [replace(task, response=replace(task.response, text="{answer}")) for task in tasks]
-
-
 def other_answers(tasks: list[VerdictTask]) -> list[VerdictTask]:
     return [replace(t, response=replace(t.response, text=tasks[at - 1].response.text)) for at, t in enumerate(tasks)]
-
-
-def no_context(tasks: list[VerdictTask]) -> list[VerdictTask]:
-    return [replace(task, test=replace(task.test, context="")) for task in tasks]
 
 
 SOUND_RENDERED, SOUND_READERS = rendered, verdict_readers
@@ -213,13 +206,16 @@ def read_otherwise(rubric: Any, wording: Any) -> VerdictReaders:
 SCHEMA = '{"type":"object","properties":{"issues":{"type":"array","items":{"type":"string","enum":["A","B"]}}},'
 SCHEMA += '"required":["issues"],"additionalProperties":false}'
 REQUESTS: dict[str, tuple[Mutant, str]] = {
-    "values are not filled in": (tasks_of(JudgeStage, unfilled), "but the judge gave none on this answer"),
+    "values are not filled in": (
+        tasks_of(JudgeStage, of_responses(lambda _: "{answer}")),
+        "but the judge gave none on this answer",
+    ),
     "margins taken off before values are in": (
         put(literal, "rendered", dedented_before),
         "the judge was sent another text than the imported wording makes",
     ),
     "another answer": (tasks_of(JudgeStage, other_answers), "one verdict stands for several replicates"),
-    "the context is missing": (tasks_of(JudgeStage, no_context), "lacked the context of the test"),
+    "the context is missing": (tasks_of(JudgeStage, of_tests(context="")), "lacked the context of the test"),
     "another wording": (
         of_imported(message(lambda text: text.replace("What was said", "What one said"))),
         "lacked imported wording as it was planted",
@@ -269,8 +265,7 @@ def swap(stage: Stage, *judges: str) -> None:
 
 
 def an_answer_changed(stage: Stage) -> None:
-    run, file = stage.work.run, responses_file("one", ASK)
-    run.write(Response, file, [replace(row, text=f"{row.text}.") for row in run.read(Response, file)])
+    revise(stage.work, Response, lambda row: replace(row, text=f"{row.text}."), responses_file("one", ASK))
 
 
 def an_answer_lost(stage: Stage) -> None:
@@ -279,13 +274,10 @@ def an_answer_lost(stage: Stage) -> None:
 
 
 def earlier_failures_are_zeros(stage: Stage) -> None:
-    run = stage.work.run
-    for subject in SUBJECTS:
-        file = verdicts_file("published o3", subject, FALSE)
-        verdicts = [
-            row if row.score is not None else replace(row, state=State.OK, score=0) for row in run.read(Verdict, file)
-        ]
-        run.write(Verdict, file, verdicts)
+    def scored(row: Verdict) -> Verdict:
+        return row if row.score is not None else replace(row, state=State.OK, score=0)
+
+    revise(stage.work, Verdict, scored, *(verdicts_file("published o3", subject, FALSE) for subject in SUBJECTS))
 
 
 VIEWS: dict[str, tuple[Callable[[Stage], None], str]] = {

@@ -38,7 +38,6 @@ from hab_ray.analysis.tables import (
     robustness,
     variants,
 )
-from hab_ray.analysis.tables.trust import preferences
 from hab_ray.calls import ChatCall
 from hab_ray.config.sections import Validate
 from hab_ray.exchange import published
@@ -59,7 +58,18 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_simulator import Malformed
 from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems, staging
-from tests.rehearse.mutants import Mutant, Patch, calls_of, ends_swapped, other_letters, params, put, tasks_of, then
+from tests.rehearse.mutants import (
+    Mutant,
+    Patch,
+    calls_of,
+    ends_swapped,
+    other_letters,
+    params,
+    put,
+    swapped,
+    tasks_of,
+    then,
+)
 
 ALL = os.environ.get("HAB_MUTANTS") == "all"
 RUBRICS = load_rubrics()
@@ -81,7 +91,7 @@ def one_letter_less(call: ChatCall) -> ChatCall:
     return replace(call, schema_json=(call.schema_json or "").replace('"enum":["A",', '"enum":['))
 
 
-def swapped(tasks: list[VerdictTask]) -> list[VerdictTask]:
+def answer_for_test(tasks: list[VerdictTask]) -> list[VerdictTask]:
     return [
         replace(t, test=replace(t.test, prompt=t.response.text), response=replace(t.response, text=t.test.prompt))
         for t in tasks
@@ -110,7 +120,10 @@ REQUESTS: dict[str, tuple[Mutant, str]] = {
         calls_of(JudgeStage, lambda call: replace(call, sample=0)),
         "one verdict stands for several replicates",
     ),
-    "answer and message swapped between their marks": (tasks_of(JudgeStage, swapped), "between the marks ASSISTANT"),
+    "answer and message swapped between their marks": (
+        tasks_of(JudgeStage, answer_for_test),
+        "between the marks ASSISTANT",
+    ),
     "the word limit is not sent": (
         put(respond, "whole_system", lambda own, test: own),
         "was asked under a system text",
@@ -206,10 +219,6 @@ def greedy_repeats(rows: Sequence[Candidate]) -> list[Candidate]:
     return kept
 
 
-def other_texts(self: embed.EmbedStage, task: Candidate) -> str:
-    return task.prompt[:20]
-
-
 def first_ones(vectors: Any, settings: Any) -> picking.Picks:
     return picking.Picks(tuple((row, row) for row in range(min(settings.tests, len(vectors)))), "")
 
@@ -223,7 +232,10 @@ CHOICE: dict[str, tuple[Mutant, str]] = {
     "vectors of other candidates": (other_vectors, "other tests were chosen"),
     "the farthest member of a cluster": (put(picking, "nearest_rows", farthest), "other tests were chosen"),
     "the first candidates": (put(select, "pick", first_ones), "other tests were chosen"),
-    "half of a text embedded": (put(embed.EmbedStage, "_text", other_texts), "other tests were chosen"),
+    "half of a text embedded": (
+        put(embed.EmbedStage, "_text", lambda self, task: task.prompt[:20]),
+        "other tests were chosen",
+    ),
     "false deduplication": (put(generate, "without_duplicates", greedy_repeats), "kept or rejected as repeats"),
     "missing deduplication": (put(generate, "without_duplicates", list), "kept or rejected as repeats"),
     "ties by id": (put(validate, "seeded_order", same_order), "other tests were chosen"),
@@ -355,14 +367,6 @@ def any_judge(given: Any, seats: Sequence[str], row: Any) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def first_samples(self: ItemScores) -> Any:
-    return self.by_test[:, 0]
-
-
-def first_replicates(verdicts: Any, replicates: int) -> Any:
-    return sound_means(verdicts, 1)
-
-
 sound_means, sound_combined = marks._means_of_replicates, intervals.combined
 TERMINAL = sys.modules["hab_ray.report.leaderboard"]
 
@@ -382,18 +386,6 @@ def other_judge(found: Any, name: str) -> board.Board:
 def mirrored(shown: board.Board) -> board.Board:
     """Mutant of `board`: the columns of dimensions in reverse, below the titles as they were."""
     return replace(shown, lines=tuple(replace(line, by_dimension=line.by_dimension[::-1]) for line in shown.lines))
-
-
-def sides_swapped(found: variants.Change) -> variants.Change:
-    return replace(found, base_mean=found.variant_mean, variant_mean=found.base_mean)
-
-
-def bounds_swapped(found: bounds.Bounds) -> bounds.Bounds:
-    return replace(found, worst=found.best, best=found.worst)
-
-
-def mirrored_score(found: published.Evaluation) -> published.Evaluation:
-    return replace(found, score=10 - found.score)
 
 
 def sides_exchanged(found: Any) -> Any:
@@ -423,10 +415,6 @@ def worst_first(name: str, subjects: Any, means: Any) -> Any:
     return [replace(row, value=-(row.value or 0)) for row in sound_ranked(name, subjects, [-mean for mean in means])]
 
 
-def interactions_swapped(found: Any) -> Any:
-    return replace(found, subject_judge=found.test_judge, test_judge=found.subject_judge)
-
-
 sound_primary, sound_marks, sound_ranked = declared._primary, agreement._scores, robustness._ranked
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
@@ -442,7 +430,6 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     ),
     "agreement on other issues": (then(agreement, "shares_naming", other_letters), "A, first, second, ac1 is"),
     "a panel's marks for a judge's": (put(agreement, "_scores", panel_for_first), "first, second, alpha is"),
-    "ends of a preference swapped": (then(preferences, "_row", ends_swapped), "preference length of first"),
     "the primary outcome by another judge": (put(declared, "_primary", of_other_judge), "the primary outcome of"),
     "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
@@ -459,7 +446,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "the worst is ranked first": (put(robustness, "_ranked", worst_first), "score and rank of as_it_is"),
     "other points on other issues": (then(robustness, "shares_naming", other_letters), "score and rank of no_floor"),
     "components swapped": (
-        then(generalisability, "components", interactions_swapped),
+        then(generalisability, "components", swapped("subject_judge", "test_judge")),
         "the variance of subject x judge",
     ),
     "Holm from the largest p on": (
@@ -468,8 +455,14 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     ),
 }
 SHOWN: dict[str, tuple[Mutant, str]] = {
-    "only the first sample counts": (put(ItemScores, "test_means", first_samples), ", planted"),
-    "only the first replicate counts": (put(marks, "_means_of_replicates", first_replicates), ", planted"),
+    "only the first sample counts": (
+        put(ItemScores, "test_means", lambda self: self.by_test[:, 0]),
+        ", planted",
+    ),
+    "only the first replicate counts": (
+        put(marks, "_means_of_replicates", lambda verdicts, _: sound_means(verdicts, 1)),
+        ", planted",
+    ),
     "a judge counts twice in the panel": (put(marks, "_mark", doubled_first), "judge panel: "),
     "every test counts the same overall": (put(scores, "combined", pooled), "overall, judge first: "),
     "boards of judges swapped": (put(judges, "board", other_judge), "the board of first shows other means"),
@@ -478,11 +471,14 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
         "the board of panel shows other means",
     ),
     "columns of the terminal swapped": (then(TERMINAL, "board", mirrored), "the terminal shows for"),
-    "sides of variants swapped": (then(variants, "_change", sides_swapped), "beside plain in"),
-    "an exported score of 10 - s": (then(published.Evaluations, "_row", mirrored_score), "the exported evaluations"),
+    "sides of variants swapped": (then(variants, "_change", swapped("base_mean", "variant_mean")), "beside plain in"),
+    "an exported score of 10 - s": (
+        then(published.Evaluations, "_row", lambda row: replace(row, score=10 - row.score)),
+        "the exported evaluations",
+    ),
 }
 WITH_FAULTS: dict[str, tuple[Mutant, str]] = {
-    "bounds swapped": (then(bounds, "_bounds", bounds_swapped), "the bounds of"),
+    "bounds swapped": (then(bounds, "_bounds", swapped("worst", "best")), "the bounds of"),
     "an overall mean of known dimensions only": (
         put(scores, "combined", lambda parts: sound_combined([part for part in parts if part])),
         "planted no mean over",

@@ -21,15 +21,14 @@ from hab_ray.resources import bundled
 from hab_ray.results import open_run
 from hab_ray.rows import id_of_test
 from hab_ray.rubric import load_rubrics
-from hab_ray.stages.base import Rows
 from hab_ray.stages.method import judge
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
-from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.sweep.telling import reporting
 from hab_simulator import Malformed
 from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
+from tests.rehearse.mutants import then
 
 SUBJECT_VARIANTS = [{"name": "terse", "system": "Answer in at most three sentences."}]
 JUDGE_VARIANTS = [{"name": "reversed", "issues": "reversed"}]
@@ -72,13 +71,7 @@ def test_variants_and_replicates_are_recovered(stage: StageOf, monkeypatch: pyte
     answers = len(SUBJECTS) * ASKED * len(JUDGES)
     assert Counter(row["replicate"] for row in rows) == {0: answers, 1: answers}
     assert len({row["reply_key"] for row in rows}) == len(rows)
-    sound = JudgeStage.tasks
-
-    def all_but_the_last(self: JudgeStage, rows: Rows) -> list[VerdictTask]:
-        """Mutant: one replicate of one answer is lost."""
-        return sound(self, rows)[:-1]
-
-    monkeypatch.setattr(JudgeStage, "tasks", all_but_the_last)
+    then(JudgeStage, "tasks", lambda tasks: tasks[:-1])(monkeypatch)  # one replicate of one answer is lost
     beside.settle()
     assert "there 0 times (sample 0, replicate 1)" in problems(beside.compare())
 

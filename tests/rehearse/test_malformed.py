@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from hab_ray.calls import Outcome
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict, from_table
-from hab_ray.stages.base import Again
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies import verdicts
 from hab_ray.stages.replies.reading import Named, Unreadable
-from hab_ray.stages.verdict_rows import VerdictTask
 from hab_simulator import Malformed
 from tests.rehearse.conftest import StageOf
+from tests.rehearse.mutants import then
 
 ROUGH = Malformed(prose=0.15, fenced=0.15, thinking=0.2, two_objects=0.2, broken_off=0.2)
 
@@ -31,6 +30,12 @@ def first_object(text: str, key: str, allowed: Collection[str]) -> Named:
         return Named(tuple(found[key]), "")
     except (ValueError, KeyError):
         raise Unreadable("it holds no verdict") from None
+
+
+def scored_0(found: Any) -> Any:
+    """Mutant of a stage's verdict: what cannot be read is scored 0."""
+    is_unread = isinstance(found, Verdict) and found.state is State.UNREADABLE
+    return replace(found, state=State.OK, issues=(), score=0) if is_unread else found
 
 
 def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
@@ -46,17 +51,7 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
         rough.settle()
         found = rough.compare()
         assert not found.passed and any("planted without a score" in row for row in found.rows.wrong)
-    sound = JudgeStage.parse
-
-    def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
-        """Mutant: what cannot be read is scored 0."""
-        verdict = sound(self, task, outcome)
-        if isinstance(verdict, Verdict) and verdict.state is State.UNREADABLE:
-            return replace(verdict, state=State.OK, issues=(), score=0)
-        return verdict
-
-    with monkeypatch.context() as patch:
-        patch.setattr(JudgeStage, "parse", parse)
-        rough.settle()
-        found = rough.compare()
-        assert not found.passed and any("score 0, planted without" in row for row in found.rows.wrong)
+    then(JudgeStage, "parse", scored_0)(monkeypatch)
+    rough.settle()
+    found = rough.compare()
+    assert not found.passed and any("score 0, planted without" in row for row in found.rows.wrong)

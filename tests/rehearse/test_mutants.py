@@ -20,8 +20,7 @@ from hab_ray.analysis.summary import score_settings
 from hab_ray.analysis.tables import differences as pairs_table
 from hab_ray.analysis.tables import issues as issues_table
 from hab_ray.analysis.tables import leaderboard as leaderboard_table
-from hab_ray.analysis.tables.differences import PairedDifference
-from hab_ray.calls import ChatCall, Outcome
+from hab_ray.calls import ChatCall
 from hab_ray.errors import DamagedFile
 from hab_ray.rehearse.comparison import Comparison, compare_stored
 from hab_ray.rehearse.truth import Truth
@@ -35,7 +34,21 @@ from hab_ray.stages.verdict_rows import VerdictTask
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import SCORES
 from tests.rehearse.conftest import ASKED, DIMENSIONS, JUDGES, SUBJECTS, Stage, StageOf, problems
-from tests.rehearse.mutants import Mutant, Patch, calls_of, ends_swapped, halved, other_letters, put, tasks_of, then
+from tests.rehearse.mutants import (
+    Mutant,
+    Patch,
+    around,
+    calls_of,
+    ends_swapped,
+    halved,
+    of_responses,
+    of_tests,
+    other_letters,
+    put,
+    swapped,
+    tasks_of,
+    then,
+)
 
 MISINFORMATION, DEFER = DIMENSIONS
 FIRST, LAST = (load_rubrics()[MISINFORMATION].judging.issues[at] for at in (0, -1))
@@ -60,21 +73,8 @@ def other_test(tasks: Tasks) -> Tasks:
     return [replace(task, test=replace(others[task.test.id], id=task.test.id)) for task in tasks]
 
 
-def of_tests(**changes: Any) -> Callable[[Tasks], Tasks]:
-    return lambda tasks: [replace(task, test=replace(task.test, **changes)) for task in tasks]
-
-
-def cut_short(tasks: Tasks) -> Tasks:
-    return [replace(t, response=replace(t.response, text=t.response.text[: len(t.response.text) // 2])) for t in tasks]
-
-
-def silent(tasks: Tasks) -> Tasks:
-    return [replace(task, response=replace(task.response, text="It depends.")) for task in tasks]
-
-
 def two_answers(tasks: Tasks) -> Tasks:
-    texts = "\n\n".join(task.response.text for task in tasks)
-    return [replace(task, response=replace(task.response, text=texts)) for task in tasks]
+    return of_responses(lambda _: "\n\n".join(task.response.text for task in tasks))(tasks)
 
 
 def must_fail(stage: StageOf, reason: str) -> None:
@@ -97,6 +97,19 @@ def renamed(system: str) -> str:
     return system.replace(f"{FIRST.letter}. {FIRST.text}", f"{LAST.letter}. {FIRST.text}")
 
 
+def without_system(sound: Any) -> Any:
+    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
+        bare = replace(self, subject=self.subject.model_copy(update={"system": ""}))
+        return iter(sound(bare, tasks))
+
+    return requests
+
+
+def of_other_tests(found: Iterable[tuple[str, ChatCall]]) -> Iterator[tuple[str, ChatCall]]:
+    asked = list(found)
+    return ((row_id, asked[at - 1][1]) for at, (row_id, _) in enumerate(asked))
+
+
 def told(change: Callable[[str], str]) -> Mutant:
     return calls_of(JudgeStage, lambda call: replace(call, system=change(call.system)))
 
@@ -111,17 +124,28 @@ MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
         "judge first of correct_misinformation lacked the context",
     ),
     "another test": (tasks_of(JudgeStage, other_test), "lacked the test to which the answer was given"),
-    "the response is missing": (tasks_of(JudgeStage, silent), "lacked an answer with a mark"),
-    "half of the response is missing": (tasks_of(JudgeStage, cut_short), "lacked the whole answer"),
+    "the response is missing": (
+        tasks_of(JudgeStage, of_responses(lambda _: "It depends.")),
+        "lacked an answer with a mark",
+    ),
+    "half of the response is missing": (
+        tasks_of(JudgeStage, of_responses(lambda text: text[: len(text) // 2])),
+        "lacked the whole answer",
+    ),
     "two responses in one request": (tasks_of(JudgeStage, two_answers), "lacked one answer alone"),
     "the rubric is missing": (told(without_rubric), "of defer_important_decisions lacked issue A"),
     "the last issue is missing": (told(without_last_issue), "of correct_misinformation lacked issue F"),
     "an issue under another letter": (told(renamed), "of correct_misinformation lacked issue A under its letter"),
+    "no system prompt": (around(RespondStage, "requests", without_system), "the subject was never asked it"),
+    "responses of other tests": (
+        then(RespondStage, "requests", of_other_tests),
+        "not the answer that the subject gave to this test",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_REQUESTS)
-def test_a_judge_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
+def test_a_subject_or_judge_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
     plant, reason = MUTANTS_OF_REQUESTS[name]
     plant(monkeypatch)
     must_fail(stage, reason)
@@ -154,59 +178,36 @@ def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, m
     must_fail(stage, "kind, correct_misinformation, judge first, test ")
 
 
-def test_a_subject_without_its_system_prompt(stage: StageOf, monkeypatch: Patch) -> None:
-    sound = RespondStage.requests
-
-    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
-        return sound(replace(self, subject=self.subject.model_copy(update={"system": ""})), tasks)
-
-    monkeypatch.setattr(RespondStage, "requests", requests)
-    must_fail(stage, "the subject was never asked it")
-
-
-def test_responses_of_other_tests(stage: StageOf, monkeypatch: Patch) -> None:
-    sound = RespondStage.requests
-
-    def requests(self: RespondStage, tasks: Iterable[ResponseTask]) -> Iterator[tuple[str, ChatCall]]:
-        asked = list(sound(self, tasks))
-        return ((row_id, asked[at - 1][1]) for at, (row_id, _) in enumerate(asked))
-
-    monkeypatch.setattr(RespondStage, "requests", requests)
-    must_fail(stage, "not the answer that the subject gave to this test")
-
-
 def fewer(verdict: Verdict) -> Verdict:
     """The last letter dropped, with the score that follows."""
     letters = (verdict.issues or ())[:-1]
     return replace(verdict, issues=letters, score=score(load_rubrics()[verdict.dimension], letters))
 
 
-MUTANTS_OF_VERDICTS: dict[str, tuple[Callable[[Verdict], Verdict], str]] = {
-    "letters are lost and scores kept": (lambda verdict: replace(verdict, issues=()), "ok none, score"),
-    "the last letter is dropped": (fewer, ", planted"),
+def parsed(change: Callable[[Verdict], Verdict]) -> Mutant:
+    return then(JudgeStage, "parse", change)
+
+
+MUTANTS_OF_VERDICTS: dict[str, tuple[Mutant, str]] = {
+    "letters are lost and scores kept": (parsed(lambda verdict: replace(verdict, issues=())), "ok none, score"),
+    "the last letter is dropped": (parsed(fewer), ", planted"),
     "all are unreadable": (
-        lambda verdict: replace(verdict, state=State.UNREADABLE, issues=None, score=None),
+        parsed(lambda verdict: replace(verdict, state=State.UNREADABLE, issues=None, score=None)),
         "unreadable without a score, planted",
     ),
-    "all are filed under one subject": (lambda verdict: replace(verdict, subject=SUBJECTS[0]), "a verdict of"),
+    "all are filed under one subject": (parsed(lambda verdict: replace(verdict, subject=SUBJECTS[0])), "a verdict of"),
     "letters in another alphabet": (
-        lambda verdict: replace(verdict, issues=tuple(letter.lower() for letter in verdict.issues or ())),
+        parsed(lambda verdict: replace(verdict, issues=tuple(letter.lower() for letter in verdict.issues or ()))),
         ", planted",
     ),
+    "points that are off by one": (then(Rubric, "deduction", lambda points: points - 1), ", planted"),
 }
 
 
 @pytest.mark.parametrize("name", MUTANTS_OF_VERDICTS)
 def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    change, reason = MUTANTS_OF_VERDICTS[name]
-    sound = JudgeStage.parse
-
-    def parse(self: JudgeStage, task: VerdictTask, outcome: Outcome) -> Verdict:
-        verdict = sound(self, task, outcome)
-        assert isinstance(verdict, Verdict)
-        return change(verdict)
-
-    monkeypatch.setattr(JudgeStage, "parse", parse)
+    plant, reason = MUTANTS_OF_VERDICTS[name]
+    plant(monkeypatch)
     rehearsed_stage.settle()
     must_be_found(rehearsed_stage, reason)
 
@@ -215,13 +216,6 @@ def must_be_found(stage: Stage, reason: str) -> None:
     found = stage.compare()
     assert not found.passed
     assert reason in problems(found)
-
-
-def test_points_that_are_off_by_one(rehearsed_stage: Stage, monkeypatch: Patch) -> None:
-    sound = Rubric.deduction
-    monkeypatch.setattr(Rubric, "deduction", lambda self, letter: sound(self, letter) - 1)
-    rehearsed_stage.settle()
-    must_be_found(rehearsed_stage, ", planted")
 
 
 MUTANTS_OF_VIEWS: dict[str, tuple[Callable[[list[Verdict]], list[Verdict]], str]] = {
@@ -248,11 +242,9 @@ def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage, name: st
 
 def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
     run = rehearsed_stage.work.run
-    for subject in SUBJECTS:
-        for dimension in DIMENSIONS:
-            rows = run.read(Verdict, verdicts_file(JUDGES[0], subject, dimension))
-            others = [replace(row, judge=JUDGES[1]) for row in rows]
-            run.write(Verdict, verdicts_file(JUDGES[1], subject, dimension), others)
+    for place in product(SUBJECTS, DIMENSIONS):
+        rows = run.read(Verdict, verdicts_file(JUDGES[0], *place))
+        run.write(Verdict, verdicts_file(JUDGES[1], *place), [replace(row, judge=JUDGES[1]) for row in rows])
     must_be_found(rehearsed_stage, "judge second, test ")
 
 
@@ -305,11 +297,6 @@ MUTANTS_OF_ANALYSES: dict[str, tuple[Mutant, str]] = {
 }
 
 
-def subjects_swapped(row: PairedDifference) -> PairedDifference:
-    """Mutant of `difference_of`: the signs are the other way round."""
-    return replace(row, subject=row.other, other=row.subject)
-
-
 def first_ranks(subjects: Iterable[str], better: Any) -> dict[str, tuple[int, int]]:
     """Mutant of `rank_ranges`: 1, 2, 3."""
     return {name: (at, at) for at, name in enumerate(subjects, 1)}
@@ -322,7 +309,7 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
 sound_named = issues_table.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
-        then(pairs_table, "difference_of", subjects_swapped),
+        then(pairs_table, "difference_of", swapped("subject", "other")),
         "the table of differences lacks plain, kind",
     ),
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
@@ -333,20 +320,13 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", MUTANTS_OF_CLAIMS)
-def test_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    plant, reason = MUTANTS_OF_CLAIMS[name]
-    plant(monkeypatch)
-    found = rehearsed_stage.compare()
-    assert not found.rows.wrong and not found.wrong_cells and reason in problems(found)
-
-
-@pytest.mark.parametrize("name", MUTANTS_OF_ANALYSES)
-def test_means_that_are_taken_in_another_way(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
-    plant, reason = MUTANTS_OF_ANALYSES[name]
+@pytest.mark.parametrize("name", [*MUTANTS_OF_ANALYSES, *MUTANTS_OF_CLAIMS])
+def test_means_and_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
+    plant, reason = (MUTANTS_OF_ANALYSES | MUTANTS_OF_CLAIMS)[name]
     plant(monkeypatch)
     found = rehearsed_stage.compare()
     assert not found.rows.wrong and reason in problems(found)
+    assert bool(found.wrong_cells) == (name in MUTANTS_OF_ANALYSES)
 
 
 def test_no_single_letter_decides_whether_a_mutant_is_found(rehearsed_stage: Stage) -> None:

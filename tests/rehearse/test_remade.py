@@ -15,7 +15,7 @@ import pytest
 
 from hab_ray.analysis.across import comparison
 from hab_ray.analysis.evidence import answers, items
-from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables import generalisability, robustness
 from hab_ray.analysis.tables.trust import preferences
 from hab_ray.rehearse.claims import wrong_comparison
@@ -23,12 +23,10 @@ from hab_ray.rehearse.judges import wrong_preferences
 from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
 from hab_ray.rehearse.truth import Truth
-from hab_ray.results import open_run
 from hab_ray.rows import Response, State, Verdict
-from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
 from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, answer_files, revise, summary_of, verdict_files, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
@@ -37,31 +35,23 @@ TRUTH = Truth(deductions={}, plays={}, models={}, samples=2, answers={}, verdict
 
 def uneven(work: Work) -> None:
     """Let answers differ in length, cost and refusals, judges in severity and cost, subjects in how good they are."""
-    random = Random(3)
-    for dimension in work.rubrics:
-        for place, subject in enumerate(SUBJECTS):
-            file = responses_file(subject, dimension)
-            said = ("I can't help with that.", "It depends.", "It depends on a good deal. " * 4)
-            given = [
-                replace(row, text=random.choice(said) if row.text else "", cost_nanousd=random.randrange(10**9))
-                for row in work.run.read(Response, file)
-            ]
-            work.run.write(Response, file, given)
-            for severity, judge in enumerate(JUDGES):
-                file = verdicts_file(judge, subject, dimension)
-                read = work.run.read(Verdict, file)
-                marks = [random.choice((10, 9, 7, 5)) - severity - place // 2 for _ in read]
-                scored = [
-                    replace(row, score=mark if row.state is State.OK else None, cost_nanousd=random.randrange(10**9))
-                    for row, mark in zip(read, marks, strict=True)
-                ]
-                work.run.write(Verdict, file, scored)
+    random, said = Random(3), ("I can't help with that.", "It depends.", "It depends on a good deal. " * 4)
+
+    def worded(row: Response) -> Response:
+        return replace(row, text=random.choice(said) if row.text else "", cost_nanousd=random.randrange(10**9))
+
+    def marked(row: Verdict) -> Verdict:
+        mark = random.choice((10, 9, 7, 5)) - JUDGES.index(row.judge) - SUBJECTS.index(row.subject) // 2
+        return replace(row, score=mark if row.state is State.OK else None, cost_nanousd=random.randrange(10**9))
+
+    revise(work, Response, worded, *answer_files(work))
+    revise(work, Verdict, marked, *verdict_files(work))
 
 
 def written(folder: Path, tests: int) -> Summary:
     work = write_run(folder / "run", Shape(subjects=SUBJECTS, judges=JUDGES, tests=tests, samples=2, fail=0.05))
     uneven(work)
-    return summarise(open_run(work.run_path))
+    return summary_of(work)
 
 
 @pytest.fixture(scope="module")

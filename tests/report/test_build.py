@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,22 +11,27 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hab_ray.analysis.standing import UNDECLARED
-from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.analysis.tables.leaderboard import axis
-from hab_ray.config.preregistration import AnalysisPlan, Declaration
-from hab_ray.report import write_report, write_scores
-from hab_ray.results import open_run
+from hab_ray.report import write_scores
 from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
-from hab_ray.storage.record import amend_record, read_record
+from hab_ray.storage.record import read_record
 from hab_ray.storage.run import MARKER, SCORES, SWEEP
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, NOW, Shape, begin_run
+from tests.small_runs import (
+    HOSTILE,
+    MakeRun,
+    Shape,
+    answer_files,
+    begin_run,
+    page_of,
+    revise,
+    summary_of,
+    verdict_files,
+)
 
-MakeRun = Callable[[Shape], Work]
 VOID = {"meta", "br", "img", "link", "input", "hr"}
 ALLOWED = {
     *("html", "head", "meta", "title", "style", "body", "main", "header", "section", "footer", "nav", "article"),
@@ -64,10 +69,6 @@ class Read(HTMLParser):
         assert self._open == []
 
 
-def report(work: Work, notice: str | None = None) -> str:
-    return write_report(summarise(open_run(work.run_path)), notice=notice).path.read_text(encoding="utf-8")
-
-
 def read(html: str) -> Read:
     page = Read()
     page.feed(html)
@@ -94,7 +95,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str) -> None:
-    html = report(make_run(SHAPES[name]), "mind this")
+    html = page_of(make_run(SHAPES[name]), "mind this")
     page = read(html)
     assert page.tags <= ALLOWED
     names = {attribute for attribute, _ in page.attributes}
@@ -105,23 +106,9 @@ def test_the_page_is_well_formed_and_self_contained(make_run: MakeRun, name: str
     assert "url(" not in html and "@import" not in html
 
 
-def test_what_is_declared_stands_first_and_all_else_is_labelled_once(make_run: MakeRun) -> None:
-    work = make_run(Shape(judges=("strict", "mild")))
-    before = report(work)
-    assert UNDECLARED.replace("`", "") in words(read(before).text) and before.count("xploratory") == 1
-    primary = {"dimension": "overall", "question": HOSTILE}
-    plan = AnalysisPlan.model_validate(
-        {"primary": primary, "exclusions": [HOSTILE], "alpha": 0.05, "stopping": "fixed"}
-    )
-    amend_record(work.run_path, declarations=(Declaration(at=NOW, sha256=plan.sha256, plan=plan),))
-    html = report(work)
-    assert read(html).tags <= ALLOWED and "<script" not in html and plan.sha256 in section(html, "settings")
-    assert html.count("xploratory") == 1 and html.index('id="declared"') < html.index('id="leaderboard"')
-
-
 def test_what_equals_the_paper_and_what_differs_is_cited(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    shown = words(read(section(report(work), "fidelity")).text)
+    shown = words(read(section(page_of(work), "fidelity")).text)
     for rubric in work.rubrics.values():
         assert rubric.fidelity and rubric.title in shown
         texts = [*rubric.fidelity.equals, *(each.why for each in rubric.fidelity.differs)]
@@ -130,16 +117,13 @@ def test_what_equals_the_paper_and_what_differs_is_cited(make_run: MakeRun) -> N
 
 def hostile_run(work: Work) -> Work:
     """Hostile text in every field that a model or a vendor fills."""
-    for dimension in work.rubrics:
-        for subject in work.sweep.subjects:
-            file = responses_file(subject.name, dimension)
-            rows = work.run.read(Response, file)
-            rows = [replace(r, model_reported=HOSTILE, served_by=HOSTILE, reason=HOSTILE) for r in rows]
-            work.run.write(Response, file, rows)
-            for judge in work.sweep.judges:
-                file = verdicts_file(judge.name, subject.name, dimension)
-                read_ones = [replace(v, reason=HOSTILE) for v in work.run.read(Verdict, file)]
-                work.run.write(Verdict, file, read_ones)
+    revise(
+        work,
+        Response,
+        lambda row: replace(row, model_reported=HOSTILE, served_by=HOSTILE, reason=HOSTILE),
+        *answer_files(work),
+    )
+    revise(work, Verdict, lambda row: replace(row, reason=HOSTILE), *verdict_files(work))
     return work
 
 
@@ -155,7 +139,7 @@ def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
     shape = Shape(subjects=("alpha", '"><img src=x>'), judges=("strict", "<b>mild"), fail=0.3, cut=0.3, text=HOSTILE)
     work = hostile_run(make_run(shape))
     hostile_record(work)
-    html = report(work, HOSTILE)
+    html = page_of(work, HOSTILE)
     assert "<script" not in html and "<img" not in html and "{{ 7*7 }}" in html
     assert not re.search("[\x00\u2028\u202e]", html)
     assert html.count("</style>") == 1
@@ -166,17 +150,17 @@ def test_text_from_models_is_shown_and_does_nothing(make_run: MakeRun) -> None:
 
 
 def test_lone_surrogates_do_not_stop_the_report(tmp_path: Path) -> None:
-    html = report(begin_run(tmp_path, Shape()), notice="half \ud800")
+    html = page_of(begin_run(tmp_path, Shape()), notice="half \ud800")
     assert "half [U+D800]" in html
 
 
 def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild")))
-    summary = summarise(open_run(work.run_path))
+    summary = summary_of(work)
     write_scores(summary)
     scores = work.run.read(Score, SCORES)
     assert scores == list(summary.scores)
-    page = read(report(work))
+    page = read(page_of(work))
     for score in scores:
         if score.judge == "panel":
             assert score.mean is not None and score.low is not None and score.high is not None
@@ -185,38 +169,38 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
 
 def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    real = report(work)
+    real = page_of(work)
     assert "<h1>run</h1>" in real and "HumanAgencyBench · sweep example" in real and "[[hab" not in real
     (work.run_path.path / MARKER).touch()
-    assert "[[hab:dimension:letters:code]]" in section(report(work), "transcripts")
+    assert "[[hab:dimension:letters:code]]" in section(page_of(work), "transcripts")
 
 
 def test_the_first_findings_are_open_and_the_others_folded(make_run: MakeRun) -> None:
-    found = section(report(make_run(SHAPES["everything"])), "findings")
+    found = section(page_of(make_run(SHAPES["everything"])), "findings")
     first, more = found.split("<details>")
     assert first.count("<li>") == 3 and f"<summary>{more.count('<li>')} more</summary>" in more
 
 
 def test_a_notice_stands_above_everything(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    assert 'class="notice"' not in report(work)
-    html = report(work, notice="A model that cannot judge")
+    assert 'class="notice"' not in page_of(work)
+    html = page_of(work, notice="A model that cannot judge")
     assert html.index("A model that cannot judge") < html.index("<section")
 
 
 def test_the_same_rows_give_the_same_page(make_run: MakeRun) -> None:
     work = make_run(SHAPES["everything"])
-    first = report(work)
-    for file in response_files(work):
+    first = page_of(work)
+    for file in answer_files(work):
         work.run.write(Response, file, work.run.read(Response, file)[::-1])
     for file in verdict_files(work):
         work.run.write(Verdict, file, work.run.read(Verdict, file)[::-1])
-    assert report(work) == first
+    assert page_of(work) == first
 
 
 def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) -> None:
     work = make_run(Shape(fail=0.3))
-    text = words(read(section(report(work), "excluded")).text)
+    text = words(read(section(page_of(work), "excluded")).text)
     for row in rows_of(work):
         if row.state is not State.OK:
             assert row.test_id in text and row.reason in text
@@ -224,17 +208,8 @@ def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) ->
     assert f"Responses{asked}" in text.replace(" ", "")
 
 
-def response_files(work: Work) -> list[str]:
-    return [responses_file(s.name, dimension) for s in work.sweep.subjects for dimension in work.rubrics]
-
-
-def verdict_files(work: Work) -> list[str]:
-    pairs = [(judge.name, subject.name) for judge in work.sweep.judges for subject in work.sweep.subjects]
-    return [verdicts_file(*pair, dimension) for pair in pairs for dimension in work.rubrics]
-
-
 def responses_of(work: Work) -> Iterator[Response]:
-    for file in response_files(work):
+    for file in answer_files(work):
         yield from work.run.read(Response, file)
 
 
@@ -245,17 +220,17 @@ def rows_of(work: Work) -> Iterator[Response | Verdict]:
 
 
 def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) -> None:
-    plain = report(make_run(Shape()))
+    plain = page_of(make_run(Shape()))
     assert not [name for name in ("bounds", "truncation", "judges") if f'id="{name}"' in plain]
     assert "Every answer and verdict the sweep asks for is scored." in plain
-    full = report(make_run(SHAPES["everything"]))
+    full = page_of(make_run(SHAPES["everything"]))
     assert all(f'id="{name}"' in full for name in ("bounds", "truncation", "judges"))
 
 
 @pytest.mark.parametrize("way", ["judge", "exclude"])
 def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
-    text = words(section(report(work), "truncation"))
+    text = words(section(page_of(work), "truncation"))
     rows = list(responses_of(work))
     read_ones = {v.test_id: v.score or 0 for v in rows_of(work) if isinstance(v, Verdict)}
     whole = [r.test_id for r in rows if r.finish != "truncated"]
@@ -269,9 +244,8 @@ def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
 def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     work = make_run(Shape())
     file = responses_file("beta", "correct_misinformation")
-    other = [replace(r, settings='{"max_tokens": "512"}') for r in work.run.read(Response, file)]
-    work.run.write(Response, file, other)
-    page = words(read(report(work)).text)
+    revise(work, Response, lambda row: replace(row, settings='{"max_tokens": "512"}'), file)
+    page = words(read(page_of(work)).text)
     assert "temperature 0" in page and "max_tokens 1000 / 512" in page and "alpha-2026-10-01 × 12" in page  # noqa: RUF001
     assert work.prompts.sha256 in page and "started2026-11-21T09:30:00+00:00" in page
     assert "not asked with the same settings" in page
@@ -279,12 +253,12 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
 
 def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    assert "not sent" not in section(report(work), "settings")
+    assert "not sent" not in section(page_of(work), "settings")
     record = work.run_path.path / SWEEP
     kept = yaml.safe_load(record.read_text())
     kept["sweep"]["providers"]["lab"]["models"] = {"beta": {"sampling": "fixed"}, "strict": {"sampling": "ignored"}}
     record.write_text(yaml.safe_dump(kept))
-    told = words(section(report(work), "settings"))
+    told = words(section(page_of(work), "settings"))
     assert told.count("(not sent: the vendor does not let users set it)") == 2
     assert 'temperature 0 <span class="soft">(sent: the vendor ignores it)' in told
 
@@ -299,7 +273,7 @@ def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_issue
 ) -> None:
     """One judge, so that a score is the panel's; the subject's own system prompt stands with its answers."""
     work = make_run(Shape(tests=30, dimensions=("encourage_learning",)))
-    html = section(report(work), "transcripts")
+    html = section(page_of(work), "transcripts")
     shown = {int(10 * float(score)) for score in re.findall(r'"chip">strict: ([\d.]+)', html)}
     named = {letter for found in re.findall(r"issues ([A-Z ]+)</span>", html) for letter in found.split()}
     verdicts = [
@@ -311,7 +285,7 @@ def test_transcripts_have_an_answer_for_each_quarter_of_the_score_and_each_issue
 
 
 def test_what_stands_between_backticks_is_code_and_markup_in_it_is_not(make_run: MakeRun) -> None:
-    html = report(make_run(Shape()), notice="see `a<b>` and `hab plan`")
+    html = page_of(make_run(Shape()), notice="see `a<b>` and `hab plan`")
     assert "see <code>a&lt;b&gt;</code> and <code>hab plan</code>" in html
     assert "(<code>analysis:</code> in the sweep file)" in html
     assert "`" not in html.split("<main>")[1].split('<h2 id="transcripts"')[0]
@@ -334,19 +308,15 @@ def test_the_axis_is_cut_to_what_it_shows(values: list[float], ends: tuple[float
 
 def test_what_an_answer_costs_stands_on_the_leaderboard(make_run: MakeRun) -> None:
     work = make_run(Shape())
-    assert "$ per answer" not in report(work)
-    for dimension in work.rubrics:
-        file = responses_file("alpha", dimension)
-        rows = work.run.read(Response, file)
-        work.run.write(Response, file, [replace(row, cost_nanousd=2_500_000) for row in rows])
-    board = section(report(work), "leaderboard")
+    assert "$ per answer" not in page_of(work)
+    revise(work, Response, lambda row: replace(row, cost_nanousd=2_500_000), *answer_files(work, "alpha"))
+    board = section(page_of(work), "leaderboard")
     assert "$ per answer" in board and ">0.0025</td>" in board and board.count("0.0025") == 1
 
 
 def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -> None:
     def board(*judges: str) -> str:
-        page = write_report(summarise(open_run(make_run(Shape(judges=judges)).run_path))).path.read_text("utf-8")
-        return section(page, "leaderboard")
+        return section(page_of(make_run(Shape(judges=judges))), "leaderboard")
 
     agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d \(alpha\)"
     assert re.search(agree, board("strict", "mild")) and "agree" not in board("strict")
@@ -354,7 +324,7 @@ def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -
 
 def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_run: MakeRun) -> None:
     work = make_run(Shape(judges=("strict", "mild"), tests=9))
-    html = whole_tests(section(report(work), "transcripts"))
+    html = whole_tests(section(page_of(work), "transcripts"))
     ids = set(re.findall(r"Test <code>([a-z_]+)-\d+</code>", html))
     assert ids == set(work.rubrics)
     assert html.count('<article class="test">') == 3 * 2
@@ -363,25 +333,25 @@ def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_r
 
 
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
-    page = words(read(report(begin_run(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
+    page = words(read(page_of(begin_run(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
     assert "alpha has no overall score" in page
 
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
     (work.run_path.path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
-    page = words(read(report(work)).text)
+    page = words(read(page_of(work)).text)
     assert "Still open: 6 verdicts." in page
     assert "beta has no overall score" not in page
 
 
 def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(make_run: MakeRun) -> None:
     work, dimension = make_run(Shape()), "correct_misinformation"
-    before = report(work)
+    before = page_of(work)
     panels = work.run.read(Verdict, verdicts_file("strict", "alpha", dimension))
     own = [replace(v, judge=HOSTILE, kind=Rater.PERSON, score=max(0, (v.score or 0) - 1)) for v in panels]
     work.run.write(Verdict, verdicts_file(HOSTILE, "alpha", dimension), own)
-    after = report(work)
+    after = page_of(work)
     assert "not on the panel" not in before
     assert whole_tests(after).count("not on the panel") == 3
     table = section(after, "raters")
@@ -397,45 +367,40 @@ def test_a_further_rater_is_shown_in_transcripts_and_in_tables_of_its_own_alone(
     assert before.split(start)[0].split() == rest.split(start)[0].split()
 
 
-def test_the_largest_difference_is_told_only_of_pairs_that_differ(make_run: MakeRun) -> None:
-    """A subject with one scored test has the largest difference, which is not significant."""
-    work = make_run(Shape(subjects=("low", "high", "middle"), tests=12))
+@pytest.fixture
+def ranked(make_run: MakeRun) -> Work:
+    """Three subjects of which each has one score throughout."""
     means = {"low": 2.0, "high": 9.0, "middle": 5.0}
-    for dimension in work.rubrics:
-        for subject in means:
-            file = verdicts_file("strict", subject, dimension)
-            first, *others = [replace(row, score=means[subject], issues=()) for row in work.run.read(Verdict, file)]
-            if subject == "high":
-                others = [replace(row, state=State.UNREADABLE, score=None, issues=None) for row in others]
-            work.run.write(Verdict, file, [first, *others])
-    page = write_report(summarise(open_run(work.run_path))).path.read_text(encoding="utf-8")
-    overall = section(page, "differences").split("</table>")[0]
+    work = make_run(Shape(subjects=tuple(means), tests=12))
+    revise(work, Verdict, lambda row: replace(row, score=means[row.subject], issues=()), *verdict_files(work))
+    return work
+
+
+def test_the_largest_difference_is_told_only_of_pairs_that_differ(ranked: Work) -> None:
+    """A subject with one scored test has the largest difference, which is not significant."""
+    for dimension in ranked.rubrics:
+        file = verdicts_file("strict", "high", dimension)
+        first, *others = ranked.run.read(Verdict, file)
+        lost = [replace(row, state=State.UNREADABLE, score=None, issues=None) for row in others]
+        ranked.run.write(Verdict, file, [first, *lost])
+    overall = section(page_of(ranked), "differences").split("</table>")[0]
     assert "<b>middle</b> is ahead of <b>low</b> by +0.300" in overall and "1 of 3 pairs" in overall
 
 
-def test_pairs_are_shown_by_their_difference_the_better_subject_first(make_run: MakeRun) -> None:
+def test_pairs_are_shown_by_their_difference_the_better_subject_first(ranked: Work) -> None:
     """The file keeps the sweep's order and signs."""
-    work = make_run(Shape(subjects=("low", "high", "middle"), tests=12))
-    means = {"low": 2.0, "high": 9.0, "middle": 5.0}
-    for dimension in work.rubrics:
-        for subject in means:
-            file = verdicts_file("strict", subject, dimension)
-            rows = [replace(row, score=means[subject], issues=()) for row in work.run.read(Verdict, file)]
-            work.run.write(Verdict, file, rows)
-    summary = summarise(open_run(work.run_path))
-    page = write_report(summary).path.read_text(encoding="utf-8")
-    overall = section(page, "differences").split("</table>")[0]
+    whole = section(page_of(ranked), "differences")
+    overall = whole.split("</table>")[0]
     shown = re.findall(r"<span>(\w+)</span></th><td>(\w+)</td>\s*<td class=\"number\">([^<]+)<", overall)
     assert shown == [("high", "low", "+0.700"), ("high", "middle", "+0.400"), ("middle", "low", "+0.300")]
     assert "<b>high</b> is ahead of <b>low</b> by +0.700" in overall and "3 of 3 pairs differ significantly" in overall
-    whole = section(page, "differences")
     assert whole.index("</table>") < whole.index("How to read these tables") < whole.index("sign-flip test")
-    overall_rows = [row for row in differences(summary) if row.dimension == "overall"]
+    overall_rows = [row for row in differences(summary_of(ranked)) if row.dimension == "overall"]
     kept = [(row.subject, row.other, round(row.difference or 0, 9)) for row in overall_rows]
     assert kept == [("low", "high", -0.7), ("low", "middle", -0.3), ("high", "middle", 0.4)]
 
 
 def test_ranges_of_ranks_have_the_same_dash_all_over_the_page(make_run: MakeRun) -> None:
-    page = write_report(summarise(open_run(make_run(Shape(subjects=("a", "b", "c"))).run_path))).path.read_text("utf-8")
+    page = page_of(make_run(Shape(subjects=("a", "b", "c"))))
     assert "1\N{EN DASH}3" in section(page, "leaderboard") and "1\N{EN DASH}3" in section(page, "robustness")
     assert "1-3" not in section(page, "leaderboard")

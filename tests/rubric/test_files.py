@@ -52,12 +52,6 @@ def seventh() -> Raw:
     return _raw("encourage_learning") | {"id": "seventh"}
 
 
-@pytest.fixture
-def with_context() -> Raw:
-    """A sound rubric of another name, with a context field that must occur in the prompt."""
-    return _raw("correct_misinformation") | {"id": "seventh"}
-
-
 def test_the_built_in_files_have_no_problems() -> None:
     assert check() == []
 
@@ -233,75 +227,72 @@ def _repeat_a_seed(raw: Raw) -> None:
     raw["generation"]["seeds"].append(again)
 
 
+Edit = Callable[[Raw], None]
+PROBLEMS: list[tuple[Edit, str, str, str]] = [
+    (_put("titel", "x"), "titel", "unknown key", "write title or remove it"),
+    (_put("judging.zzz", "x"), "judging.zzz", "unknown key", "remove it"),
+    (_put("generation.seeds.3.promt", "x"), "generation.seeds.3.promt", "unknown key", "write prompt"),
+    (_drop("definition"), "definition", "the key is missing", "add it"),
+    (_drop("judging.issues.1.text"), "judging.issues.1.text", "the key is missing", "add it"),
+    (_put("title", ""), "title", "at least 1 character", "correct"),
+    (_put("title", 7), "title", "valid string", "correct"),
+    (_put("validation.criteria", []), "validation.criteria", "at least 1 item", "correct"),
+    (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
+    (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "appears twice", "letter of its own"),
+    (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
+    (_add_issues, "judging.issues", "has 27 entries", "at most 26"),
+    (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
+    (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
+    (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
+    (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "integer", "correct"),
+    (_put("validation.criteria.2.deduction", 1001), "validation.criteria.2.deduction", "1001", "1 to 1000"),
+    (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
+    (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
+    (_keep("judging.examples", 2), "judging.examples", "has 2 examples", "exactly 3"),
+    (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is not a letter", "name one"),
+    (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
+    (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
+    (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
+    (_put("judging.notes", [{"text": "Be kind.", "ours": True}]), "judging.notes.0.why", "is missing", "say why"),
+    (_put("definition", " <fill in: what is measured>"), "definition", "still to be filled in", "what is measured"),
+    (_put("judging.issues.2.text", "<fill in>"), "judging.issues.2.text", "still to be filled in", "write it"),
+]
+PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
+    (_drop("generation.seeds.4.context"), "generation.seeds.4.context", "is missing", "add it"),
+    (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
+    (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
+    (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
+    (
+        _put("validation.examples.1.score", 100),
+        "validation.examples.1.score",
+        "is 100, but its deductions leave 0",
+        "",
+    ),
+    (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
+    (
+        _put("validation.examples.0.deductions", ["Z"]),
+        "validation.examples.0.deductions",
+        "'Z' is not a letter",
+        "name",
+    ),
+    (_put("validation.examples.1.deductions", ["H", "H"]), "validation.examples.1.deductions", "2 times", "once"),
+    (_put("validation.examples.0.context", None), "validation.examples.0.context", "is missing", "add it"),
+]
+
+
 @pytest.mark.parametrize(
-    ("edit", "field", "cause", "remedy"),
+    ("name", "edit", "field", "cause", "remedy"),
     [
-        (_put("titel", "x"), "titel", "unknown key", "write title or remove it"),
-        (_put("judging.zzz", "x"), "judging.zzz", "unknown key", "remove it"),
-        (_put("generation.seeds.3.promt", "x"), "generation.seeds.3.promt", "unknown key", "write prompt"),
-        (_drop("definition"), "definition", "the key is missing", "add it"),
-        (_drop("judging.issues.1.text"), "judging.issues.1.text", "the key is missing", "add it"),
-        (_put("title", ""), "title", "at least 1 character", "correct"),
-        (_put("title", 7), "title", "valid string", "correct"),
-        (_put("validation.criteria", []), "validation.criteria", "at least 1 item", "correct"),
-        (_put("id", "other"), "id", "is 'other' in a file called seventh.yaml", "same name"),
-        (_put("judging.issues.5.letter", "A"), "judging.issues.5.letter", "appears twice", "letter of its own"),
-        (_put("judging.issues.5.letter", "G"), "judging.issues", "run A, B, C, D, E, G", "A to F in order"),
-        (_add_issues, "judging.issues", "has 27 entries", "at most 26"),
-        (_put("validation.criteria.0.letter", "a"), "validation.criteria", "run a, B", "A to I in order"),
-        (_put("judging.issues.1.deduction", 0), "judging.issues.1.deduction", "is 0", "1 to 10"),
-        (_put("judging.issues.1.deduction", 11), "judging.issues.1.deduction", "is 11", "1 to 10"),
-        (_put("judging.issues.1.deduction", True), "judging.issues.1.deduction", "integer", "correct"),
-        (_put("validation.criteria.2.deduction", 1001), "validation.criteria.2.deduction", "1001", "1 to 1000"),
-        (_keep("generation.seeds", 9), "generation.seeds", "has 9 seeds", "at least 10"),
-        (_repeat_a_seed, "generation.seeds.12.prompt", "repeats generation.seeds.2", "write another"),
-        (_keep("judging.examples", 2), "judging.examples", "has 2 examples", "exactly 3"),
-        (_put("judging.examples.1.issues", ["Q"]), "judging.examples.1.issues", "'Q' is not a letter", "name one"),
-        (_put("judging.examples.1.issues", ["A", "A"]), "judging.examples.1.issues", "2 times", "once"),
-        (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
-        (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
-        (_put("judging.notes", [{"text": "Be kind.", "ours": True}]), "judging.notes.0.why", "is missing", "say why"),
-        (_put("definition", " <fill in: what is measured>"), "definition", "still to be filled in", "what is measured"),
-        (_put("judging.issues.2.text", "<fill in>"), "judging.issues.2.text", "still to be filled in", "write it"),
+        *(("encourage_learning", *problem) for problem in PROBLEMS),
+        *(("correct_misinformation", *problem) for problem in PROBLEMS_WITH_CONTEXT),
     ],
 )
 def test_a_problem_is_named_with_file_field_cause_and_remedy(
-    tmp_path: Path, seventh: Raw, edit: Callable[[Raw], None], field: str, cause: str, remedy: str
+    tmp_path: Path, name: str, edit: Edit, field: str, cause: str, remedy: str
 ) -> None:
-    edit(seventh)
-    path = _write(tmp_path, "seventh", seventh)
-    _assert_one(check(tmp_path), path, field, cause, remedy)
-
-
-@pytest.mark.parametrize(
-    ("edit", "field", "cause", "remedy"),
-    [
-        (_drop("generation.seeds.4.context"), "generation.seeds.4.context", "is missing", "add it"),
-        (_drop("judging.examples.2.context"), "judging.examples.2.context", "is missing", "add it"),
-        (_put("generation.seeds.4.context", "No."), "generation.seeds.4.context", "not occur", "word for word"),
-        (_put("judging.examples.1.context", "No."), "judging.examples.1.context", "not occur", "word for word"),
-        (
-            _put("validation.examples.1.score", 100),
-            "validation.examples.1.score",
-            "is 100, but its deductions leave 0",
-            "",
-        ),
-        (_put("validation.examples.0.deductions", ["A"]), "validation.examples.0.score", "deductions leave 800", ""),
-        (
-            _put("validation.examples.0.deductions", ["Z"]),
-            "validation.examples.0.deductions",
-            "'Z' is not a letter",
-            "name",
-        ),
-        (_put("validation.examples.1.deductions", ["H", "H"]), "validation.examples.1.deductions", "2 times", "once"),
-        (_put("validation.examples.0.context", None), "validation.examples.0.context", "is missing", "add it"),
-    ],
-)
-def test_a_problem_with_contexts_or_scores_is_named(
-    tmp_path: Path, with_context: Raw, edit: Callable[[Raw], None], field: str, cause: str, remedy: str
-) -> None:
-    edit(with_context)
-    path = _write(tmp_path, "seventh", with_context)
+    raw = _raw(name) | {"id": "seventh"}
+    edit(raw)
+    path = _write(tmp_path, "seventh", raw)
     _assert_one(check(tmp_path), path, field, cause, remedy)
 
 
@@ -311,8 +302,9 @@ def _assert_one(problems: list[RubricProblem], path: Path, field: str, cause: st
     assert remedy in problems[0].remedy
 
 
-def test_a_context_need_not_occur_in_the_prompt_unless_the_rubric_says_so(tmp_path: Path, with_context: Raw) -> None:
+def test_a_context_need_not_occur_in_the_prompt_unless_the_rubric_says_so(tmp_path: Path) -> None:
     """Nor in the prompt of a bad candidate. A text that only speaks of filling in is filled in."""
+    with_context = _raw("correct_misinformation") | {"id": "seventh"}
     with_context["validation"]["examples"][1]["context"] = "It is nowhere in there."
     seed = with_context["generation"]["seeds"][1]
     seed["prompt"] = f"Where it says <fill in> I wrote 7. {seed['context']}"

@@ -14,6 +14,7 @@ import pytest
 from huggingface_hub import constants
 
 from hab_ray.exchange.imports.hub import EVALUATIONS
+from hab_ray.exchange.imports.source import TableSource
 
 Rows = Sequence[Mapping[str, Any]]
 Write = Callable[[Path, Rows], None]
@@ -42,6 +43,12 @@ def json_list(path: Path, rows: Rows) -> None:
 
 def json_lines(path: Path, rows: Rows) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + "\r\n".join(map(json.dumps, rows)).encode())
+
+
+def given_table(folder: Path, rows: Rows, columns: Mapping[str, str] | None = None, **how: Any) -> TableSource:
+    """Rows as a file of lines in a folder, as an import is told of it."""
+    json_lines(folder / "r.jsonl", rows)
+    return TableSource(str(folder / "r.jsonl"), dict(columns or {}), **how)
 
 
 def comma_separated(path: Path, rows: Rows) -> None:

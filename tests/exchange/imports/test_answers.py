@@ -16,7 +16,7 @@ from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rows import State
 from hab_ray.rubric import load_rubrics
-from tests.exchange.imports.tables import json_lines, parquet
+from tests.exchange.imports.tables import given_table, parquet
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 
@@ -24,11 +24,6 @@ PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 def row(**changes: Any) -> dict[str, Any]:
     published = {"dimension": PLAIN, "prompt": 'How, "é"\n?', "misinformation": None, "subject_model": "gpt-x"}
     return {**published, "subject_response": "Which one?", "score": 7.0, "evaluator_response": "long", **changes}
-
-
-def written(folder: Path, *rows: dict[str, Any]) -> TableSource:
-    json_lines(folder / "r.jsonl", rows)
-    return TableSource(str(folder / "r.jsonl"))
 
 
 @pytest.mark.parametrize("out", ["a.parquet", "a.jsonl"])
@@ -59,7 +54,7 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
 def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) -> None:
     one = row()
     del one["subject_model"]
-    source = written(tmp_path, one)
+    source = given_table(tmp_path, [one])
     with pytest.raises(
         ConfigError, match=r"no column is known as subject; .* or give --value subject=TEXT for all rows"
     ):
@@ -82,14 +77,14 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
 )
 def test_rows_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        import_responses(written(tmp_path, row(), row(**changes)), tmp_path / "a.jsonl")
+        import_responses(given_table(tmp_path, [row(), row(**changes)]), tmp_path / "a.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
 def test_answers_may_be_numbered(tmp_path: Path) -> None:
-    source = written(tmp_path, row(sample=0), row(sample="1", subject_response="Another."))
+    source = given_table(tmp_path, [row(sample=0), row(sample="1", subject_response="Another.")])
     import_responses(source, tmp_path / "a.jsonl")
     given = read_given_responses(Location.of(tmp_path / "a.jsonl"), load_rubrics(), None)
     assert [(r.sample, r.text) for r in given.responses["gpt-x", PLAIN]] == [(0, "Which one?"), (1, "Another.")]
     with pytest.raises(ConfigError, match=r"sample: '1\.5' is not a whole number"):
-        import_responses(written(tmp_path, row(sample=1.5)), tmp_path / "b.jsonl")
+        import_responses(given_table(tmp_path, [row(sample=1.5)]), tmp_path / "b.jsonl")

@@ -24,6 +24,7 @@ from tests.exchange.imports.tables import (
     REVISION,
     Write,
     comma_separated,
+    given_table,
     json_lines,
     json_list,
     keep_published,
@@ -71,8 +72,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
     rows: list[Row] = [
         {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
     ]
-    json_lines(tmp_path / "r.jsonl", rows)
-    source = TableSource(str(tmp_path / "r.jsonl"), {"dimension": "Area", "prompt": "asked"}, "cc-by-4.0")
+    source = given_table(tmp_path, rows, {"dimension": "Area", "prompt": "asked"}, licence="cc-by-4.0")
     notes = import_tests(source, tmp_path / "t.jsonl").notes
     assert json.loads((tmp_path / "t.jsonl").read_text()) == {
         "dimension": "encourage_learning",
@@ -107,9 +107,8 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
 def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     rows: list[Row], columns: dict[str, str], says: str, tmp_path: Path
 ) -> None:
-    json_lines(tmp_path / "r.jsonl", rows)
     with pytest.raises(ConfigError, match=says):
-        import_tests(TableSource(str(tmp_path / "r.jsonl"), columns), tmp_path / "t.jsonl")
+        import_tests(given_table(tmp_path, rows, columns), tmp_path / "t.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
@@ -146,8 +145,7 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
 @pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
 def test_imported_tests_know_where_they_come_from_without_their_record(suffix: str, tmp_path: Path) -> None:
     """A copy of the rows alone is not taken for the user's own."""
-    json_lines(tmp_path / "r.jsonl", [{**row, "canary": GUID} for row in ROWS])
-    import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / f"t{suffix}")
+    import_tests(given_table(tmp_path, [{**row, "canary": GUID} for row in ROWS]), tmp_path / f"t{suffix}")
     copy = tmp_path / "elsewhere" / f"my-tests{suffix}"
     copy.parent.mkdir()
     copy.write_bytes((tmp_path / f"t{suffix}").read_bytes())
@@ -161,29 +159,28 @@ def test_imported_tests_know_where_they_come_from_without_their_record(suffix: s
 @pytest.mark.parametrize("out", ["tests.parquet", "tests.jsonl"])
 def test_an_import_that_is_cut_off_leaves_no_rows_without_their_record(out: str, tmp_path: Path) -> None:
     """No file may grow further than some bytes: too few for the record, then too few for the rows."""
-    json_lines(tmp_path / "r.jsonl", ROWS)
+    source = given_table(tmp_path, ROWS)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for most, record in ((100, []), (900, [f"{out}.source.yaml"])):
         resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))
         try:
             with pytest.raises(OSError, match="File too large"):
-                import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
+                import_tests(source, tmp_path / out)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert {path.name for path in tmp_path.iterdir()} == {"r.jsonl", *record}
-    import_tests(TableSource(str(tmp_path / "r.jsonl")), tmp_path / out)
+    import_tests(source, tmp_path / out)
     assert (tmp_path / out).exists() and (tmp_path / f"{out}.source.yaml").exists()
 
 
 def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     """Ctrl-C comes while rows are read, and while they are written."""
-    json_lines(tmp_path / "r.jsonl", ROWS * 1_000)
 
     def stopped(rows: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        import_tests(TableSource(str(tmp_path / "r.jsonl"), on_rows=stopped), tmp_path / "t.parquet")
+        import_tests(given_table(tmp_path, ROWS * 1_000, on_rows=stopped), tmp_path / "t.parquet")
     with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "t.parquet") as file:
         file.write(b"half")
         raise KeyboardInterrupt

@@ -25,7 +25,7 @@ from hab_ray.given.ratings import Rating, Scale, read_given_ratings
 from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
-from tests.exchange.imports.tables import Write, comma_separated, json_lines, json_list, parquet
+from tests.exchange.imports.tables import Write, comma_separated, given_table, json_lines, json_list, parquet
 
 OLD, NEW = "1" * 40, "2" * 40
 PLAIN = "ask_clarifying_questions"
@@ -104,11 +104,9 @@ def test_the_answers_of_the_same_rows_are_empty_where_they_are_null(tmp_path: Pa
 def test_a_score_without_a_reply_is_as_it_stands(tmp_path: Path) -> None:
     """Another study's table may have kept no replies, or read what the published code could not."""
     rows = [{"subject_model": "a", "dimension": PLAIN, "prompt": f"{n}", "rater": "j", "score": 0} for n in range(2)]
-    json_lines(tmp_path / "none.jsonl", rows)
-    import_verdicts(TableSource(str(tmp_path / "none.jsonl")), tmp_path / "a.jsonl")
+    import_verdicts(given_table(tmp_path, rows), tmp_path / "a.jsonl")
     odd = [rows[0] | {"reply": "{'issues': oh}", "score": 4}, rows[1] | {"reply": "I said A.", "issues": ["A"]}]
-    json_lines(tmp_path / "odd.jsonl", odd)
-    import_verdicts(TableSource(str(tmp_path / "odd.jsonl")), tmp_path / "b.jsonl")
+    import_verdicts(given_table(tmp_path, odd), tmp_path / "b.jsonl")
     assert [rating.score for name in "ab" for rating in ratings(tmp_path / f"{name}.jsonl")] == [0, 0, 4, 0]
 
 
@@ -139,26 +137,17 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
         import_verdicts(TableSource(first, values=stated, more=(str(tmp_path / "y.csv"),)), tmp_path / "z.parquet")
 
 
-def test_the_same_score_of_two_answers_is_no_duplicate(tmp_path: Path) -> None:
-    row = {"dimension": PLAIN, "prompt": "How?", "subject": "a", "rater": "j", "score": 4}
-    json_lines(tmp_path / "r.jsonl", [row | {"text": "One."}, row | {"text": "Two."}])
-    with pytest.raises(ConfigError, match=r"row 2: j has scored this answer before, differently; .*sample=NAME"):
-        import_verdicts(TableSource(str(tmp_path / "r.jsonl")), tmp_path / "v.jsonl")
-
-
 @pytest.mark.parametrize("out", ["v.parquet", "v.jsonl"])
 def test_scores_of_another_scale_are_mapped_and_need_not_be_whole(tmp_path: Path, out: str) -> None:
     row = {"dimension": PLAIN, "subject": "a", "rater": "Zoe"}
-    json_lines(
-        tmp_path / "r.jsonl", [row | {"prompt": f"{n}", "score": score} for n, score in enumerate((1, "4", 6.5))]
-    )
-    import_ratings(TableSource(str(tmp_path / "r.jsonl"), scale=Scale.of("1:7")), tmp_path / out)
+    rows = [row | {"prompt": f"{n}", "score": score} for n, score in enumerate((1, "4", 6.5))]
+    import_ratings(given_table(tmp_path, rows, scale=Scale.of("1:7")), tmp_path / out)
     assert [rating.score for rating in ratings(tmp_path / out)] == pytest.approx([0, 5, 5.5 / 6 * 10])
     assert yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())["scale"] == "1:7"
     for outside in (7.5, "1e400", "nan", "-1"):
-        json_lines(tmp_path / "s.jsonl", [row | {"prompt": "x", "score": outside}])
+        source = given_table(tmp_path, [row | {"prompt": "x", "score": outside}], scale=Scale.of("1:7"))
         with pytest.raises(ConfigError, match=r"row 1: score: .* is no number from 1 to 7"):
-            import_ratings(TableSource(str(tmp_path / "s.jsonl"), scale=Scale.of("1:7")), tmp_path / "w.jsonl")
+            import_ratings(source, tmp_path / "w.jsonl")
 
 
 @contextmanager

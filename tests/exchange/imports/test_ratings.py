@@ -16,7 +16,7 @@ from hab_ray.given.ratings import Rating, read_given_ratings, response_digest
 from hab_ray.location import Location
 from hab_ray.rows import Rater, id_of_test
 from hab_ray.rubric import load_rubrics
-from tests.exchange.imports.tables import REVISION, json_lines, keep_published, parquet
+from tests.exchange.imports.tables import REVISION, given_table, keep_published, parquet
 
 PLAIN = "ask_clarifying_questions"
 TEST = id_of_test(PLAIN, "How?", "")
@@ -24,11 +24,6 @@ TEST = id_of_test(PLAIN, "How?", "")
 
 def row(**changes: Any) -> dict[str, Any]:
     return {"dimension": PLAIN, "prompt": "How?", "subject_model": "gpt-x", "subject_response": "This way."} | changes
-
-
-def written(folder: Path, rows: Sequence[dict[str, Any]], columns: dict[str, str] | None = None) -> TableSource:
-    json_lines(folder / "r.jsonl", rows)
-    return TableSource(str(folder / "r.jsonl"), columns or {})
 
 
 def given(folder: Path, name: str = "v.jsonl") -> tuple[Rating, ...]:
@@ -82,7 +77,7 @@ def test_letters_are_kept_only_where_they_are_certain(
     tmp_path: Path, cells: dict[str, Any], letters: tuple[str, ...] | None
 ) -> None:
     """In this dimension B costs 4 and C costs 3, so that a reply that names both makes the score of 3."""
-    found = import_verdicts(written(tmp_path, [row(rater="o3", score=3, **cells)]), tmp_path / "v.jsonl")
+    found = import_verdicts(given_table(tmp_path, [row(rater="o3", score=3, **cells)]), tmp_path / "v.jsonl")
     (rating,) = given(tmp_path)
     assert rating.issues == letters
     told = "the issues of 1 verdicts cannot be read for certain and are left unknown"
@@ -92,12 +87,12 @@ def test_letters_are_kept_only_where_they_are_certain(
 def test_several_judges_may_have_a_column_each_or_share_a_cell(tmp_path: Path) -> None:
     wide = [row(o3_score=7, gpt_score="4", gpt_letters=["B"]), row(prompt="Why?", o3_score=1, gpt_score="")]
     columns = {"score:o3": "o3_score", "score:gpt-4.1": "gpt_score", "issues:gpt-4.1": "gpt_letters"}
-    import_verdicts(written(tmp_path, wide, columns), tmp_path / "wide.jsonl")
+    import_verdicts(given_table(tmp_path, wide, columns), tmp_path / "wide.jsonl")
     first, second, third = given(tmp_path, "wide.jsonl")
     assert by_rater([first, second]) == {"published o3": 7, "published gpt-4.1": 4} and second.issues == ("B",)
     assert (third.rater, third.score) == ("published o3", 1)
     cells = [row(verdicts={"o3": 7, "gpt-4.1": 4.0, "none": None}), row(prompt="Why?", verdicts='{"o3": 1}')]
-    import_verdicts(written(tmp_path, cells, {"scores": "verdicts"}), tmp_path / "cells.jsonl")
+    import_verdicts(given_table(tmp_path, cells, {"scores": "verdicts"}), tmp_path / "cells.jsonl")
     assert [(r.rater, r.score) for r in given(tmp_path, "cells.jsonl")] == [
         (r.rater, r.score) for r in (first, second, third)
     ]
@@ -106,7 +101,7 @@ def test_several_judges_may_have_a_column_each_or_share_a_cell(tmp_path: Path) -
 def test_people_are_pseudonyms_and_comments_are_kept_only_on_request(tmp_path: Path) -> None:
     people = [{"annotator": "Zoe Q.", "rating": 3, "comment": "I, Zoe, know."}, {"annotator": 17, "rating": 5}]
     rows = [row(), row(prompt="Why?", annotations=people), row(prompt="When?", annotations=[people[1]])]
-    source = written(tmp_path, rows)
+    source = given_table(tmp_path, rows)
     found = import_ratings(source, tmp_path / "v.jsonl")
     assert [(r.rater, r.kind, r.score) for r in given(tmp_path)] == [
         ("person-1", Rater.PERSON, 3),
@@ -120,7 +115,7 @@ def test_people_are_pseudonyms_and_comments_are_kept_only_on_request(tmp_path: P
 
 
 def test_a_column_for_each_person_leaves_no_name_behind(tmp_path: Path) -> None:
-    source = written(tmp_path, [row(zoe=3, ada=4)], {"score:Zoe Q.": "zoe", "score:Ada": "ada"})
+    source = given_table(tmp_path, [row(zoe=3, ada=4)], {"score:Zoe Q.": "zoe", "score:Ada": "ada"})
     found = import_ratings(source, tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"person-1": 3, "person-2": 4}
     kept = "".join((tmp_path / name).read_text() for name in ("v.jsonl", "v.jsonl.source.yaml"))
@@ -129,7 +124,9 @@ def test_a_column_for_each_person_leaves_no_name_behind(tmp_path: Path) -> None:
 
 
 def test_ratings_without_names_are_told_apart_by_their_place_alone(tmp_path: Path) -> None:
-    found = import_ratings(written(tmp_path, [row(annotations=[{"rating": 1}, {"rating": 9}])]), tmp_path / "v.jsonl")
+    found = import_ratings(
+        given_table(tmp_path, [row(annotations=[{"rating": 1}, {"rating": 9}])]), tmp_path / "v.jsonl"
+    )
     assert by_rater(given(tmp_path)) == {"person-1": 1, "person-2": 9}
     assert any("person-1 is the first rating of each row, and not one person" in note for note in found.notes)
 
@@ -158,6 +155,11 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
         ([row(rater="a", score=None)], {}, "no row has a score in score; name the column"),
         ([row(s=[1])], {"scores": "s"}, "row 1: holds .* and not an object of scores by rater"),
         ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, differently"),
+        (
+            [row(rater="a", score=1), row(rater="a", score=1, subject_response="Another.")],
+            {},
+            "row 2: a has scored this answer before, differently; .*sample=NAME",
+        ),
         ([row(rater="a", score=1, subject_model=None)], {}, "row 1: has no subject"),
     ],
 )
@@ -165,7 +167,7 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     tmp_path: Path, rows: list[dict[str, Any]], columns: dict[str, str], says: str
 ) -> None:
     with pytest.raises(ConfigError, match=says):
-        import_verdicts(written(tmp_path, rows, columns), tmp_path / "v.jsonl")
+        import_verdicts(given_table(tmp_path, rows, columns), tmp_path / "v.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
