@@ -113,7 +113,8 @@ class Pending:
         places = [b""] * len(jobs)
         if self.sample_seed is not None and model.entry.batch is not None:
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
-            places = [rank(job.call.key) for job in jobs]
+            ranked = sorted(((rank(job.call.key), job) for job in jobs), key=itemgetter(0))
+            places, jobs = [place for place, _ in ranked], [job for _, job in ranked]
         texts = [to_json(job.call) for job in jobs]
         columns = [
             [job.shard for job in jobs],
@@ -127,7 +128,6 @@ class Pending:
         if any(places):
             longest = _longest_line(texts, pc.binary_length(table.column(CALL)).to_pylist())
             spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
-            table = table.sort_by(RANK)
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=False)
         self._folder.put(file, sink.getvalue().to_pybytes())

@@ -138,7 +138,7 @@ class WaveSender:
             chunk = await asyncio.to_thread(source.take)
             if not chunk:
                 waves.broken = "there are fewer rows than were counted"
-            found = self._rows.find([row.key for row in chunk])
+            found, room = self._rows.find([row.key for row in chunk]), self._room(model)
             for number, row in enumerate(chunk):
                 if len(batch.pack.rows) == part.rows or waves.broken:
                     source.put_back(chunk[number:])
@@ -148,7 +148,7 @@ class WaveSender:
                 elif waves.exceeds_cap(row):
                     waves.broken = "one can cost more than was expected of any"
                     source.postpone(row)
-                elif not batch.pack.has_room_for(row, self._room(model)):
+                elif not batch.pack.has_room_for(row, room):
                     waves.broken = "a batch has no room for that many"
                     source.postpone(row)
                 else:
