@@ -123,7 +123,9 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     poor = desk.says("run", sweep, "--yes", status=4)
     last = poor.splitlines()[-1]
     assert re.fullmatch(
-        rf"budget reached: \$0\.00\d\d of \$0\.0010 spent; raise `budget_usd`, then: hab run {sweep}", last
+        rf"budget reached: \$0\.00\d\d of \$0\.0010 spent; raise `budget_usd` "
+        rf"\(`hab plan {sweep}` says to how much\), then: hab run {sweep}",
+        last,
     )
     assert "sends them again" not in poor and poor.count("raise") == 1
     assert poor.count("budget reached: the call may cost") == 1 and "overall" not in poor

@@ -118,7 +118,8 @@ def _print_end(work: Work, end: RunEnd) -> None:
 def _budget_reached(path: Path, work: Work, end: RunEnd) -> str:
     key = "`usd` of `budget`" if work.sweep.budget else "`budget_usd`"
     spent = f": ${end.money.spent / NANO:.4f} of ${end.money.budget / NANO:.4f} spent" if end.money else ""
-    return f"{BUDGET_REACHED}{spent}; raise {key}, then: hab run {shlex.quote(str(path))}"
+    file = shlex.quote(str(path))
+    return f"{BUDGET_REACHED}{spent}; raise {key} (`hab plan {file}` says to how much), then: hab run {file}"
 
 
 def sent_and_paid(end: RunEnd) -> str:
