@@ -1,15 +1,15 @@
 """CPU a call online and by batch of two commits, in pairs that take turns: has the newer become dearer?
 
-    python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about ten minutes on a quiet machine
+    python benchmarks/cpu_pairs.py cce5b15 HEAD            ten pairs, about 25 minutes on a quiet machine
     python benchmarks/cpu_pairs.py cce5b15 . --pairs 3     `.` is the working tree as it stands
-    python benchmarks/cpu_pairs.py . . --modes batch --likely 9.7    old: hard, $1,000; new: likely, $9.70
+    python benchmarks/cpu_pairs.py . . --modes batch --likely 38.8   old: hard, $1,000; new: likely, $38.80
 
 Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
 of a sweep, online through Ray or by batch in one process, against a simulator of the newer commit (a rehearsal compares
 every row, and more of it with every version); what the same takes with few calls (the median of three) is taken off,
 because what starting costs is not the calls'. CPU is user and system time of the driver and all that it starts. In each
-pair a coin says who is first. Printed are the medians, the median of the pairs' ratios and its upper 95 % bound
-(bootstrap over the pairs); bar 1.02.
+pair a coin says who is first; by batch both run at once, so that what else the machine does slows both. Printed are the
+medians, the median of the pairs' ratios and its upper 95 % bound (bootstrap over the pairs); bar 1.02.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +38,8 @@ DRAWS = 10_000
 AMPLE = 1000.0
 MAX_S = 240.0
 FEW, STARTS = 24, 3
-SIZES = {"online": 4_000, "batch": 12_000}
+SIZES = {"online": 20_000, "batch": 48_000}
+AT_ONCE = {"online": 1, "batch": 2}
 TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
 
 
@@ -127,7 +129,9 @@ def measure(old: Side, new: Side, mode: str, pairs: int, random: Random) -> bool
     print(f"{mode}, starting: {started[old.name]:.2f} s before, {started[new.name]:.2f} s after", flush=True)
     for number in range(pairs):
         order = [old, new] if random.random() < 0.5 else [new, old]
-        taken = {side.name: ms_a_call(side, mode, started[side.name]) for side in order}
+        with ThreadPoolExecutor(AT_ONCE[mode]) as pool:
+            runs = {side.name: pool.submit(ms_a_call, side, mode, started[side.name]) for side in order}
+        taken = {name: run.result() for name, run in runs.items()}
         found.append((taken[old.name], taken[new.name]))
         print(f"  {mode} {number + 1:>2}: {taken[old.name]:.3f} ms, {taken[new.name]:.3f} ms", flush=True)
     ratios = [after / before for before, after in found]
