@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hab_ray.engine.ledger import Ledger, Phase, batch_progress
+from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.progress import Progress, StageProgress
@@ -38,6 +38,13 @@ def open_run_with_store(run: Location) -> Work:
     return work
 
 
+def batches_in_store(work: Work) -> list[Batch]:
+    """Return all batches of the run's providers in its store, those of other runs included."""
+    folder = open_folder(work.sweep.store)
+    providers = sorted({m.entry.provider for m in work.models.values()})
+    return [batch for provider in providers for batch in Ledger(folder, provider).read()]
+
+
 def progress_from_files(work: Work, reported: Progress | None) -> Progress:
     """Count a run's progress from its files; keep the other figures that an older version's driver `reported`."""
     done: dict[tuple[str, str], int] = defaultdict(int)
@@ -46,12 +53,11 @@ def progress_from_files(work: Work, reported: Progress | None) -> Progress:
         line, written = (shard.stage, shard.name), work.written(shard) or 0
         total[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
         done[line] += written
-    providers = sorted({m.entry.provider for m in work.models.values()})
-    batches = (batch for provider in providers for batch in Ledger(open_folder(work.sweep.store), provider).read())
+    waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
     return replace(
         reported or Progress("", 0.0, (), calls=0, retries=0, cost_nanousd=0, notes=()),
         stages=tuple(StageProgress(*line, total[line], done[line], failed=0, in_flight=0) for line in total),
-        batches=tuple(batch_progress(batch) for batch in batches if batch.phase is not Phase.DONE),
+        batches=tuple(batch_progress(batch) for batch in waiting),
         store=str(work.sweep.store),
         end=None,
     )

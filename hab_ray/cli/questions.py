@@ -83,6 +83,8 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
         question = f"Which models ({such}; `hab models` lists all; or the URL of an endpoint)"
         given = _ask(question, lambda text: _models_or_url(_names(text, known[0])))
         url = given[0] if _is_url(given[0]) else None
+    if url is None and _is_url(given[0]):
+        raise ConfigError(f"{given[0]}: give the address of an endpoint by --endpoint")
     if url is None:
         return catalogue_models(given), None
     endpoint = _endpoint(url, options)

@@ -63,18 +63,21 @@ class Wire:
     @property
     def sha256(self) -> str:
         """The hash of the body, stored in the reply to detect changes of the code that builds it."""
-        return sha256(self._escaped).hexdigest()
+        return self._sha256_and_size[0]
 
     @cached_property
     def utf8_bytes(self) -> int:
         """The length of the body as compact UTF-8 JSON: an upper bound of its tokens."""
-        if b"\\u" not in self._escaped:
-            return len(self._escaped)
-        return len(json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+        size = self._sha256_and_size[1]
+        if size is None:
+            size = len(json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
+        return size
 
     @cached_property
-    def _escaped(self) -> bytes:
-        return json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()
+    def _sha256_and_size(self) -> tuple[str, int | None]:
+        """The hash of the JSON with non-ASCII characters escaped, and its length in bytes if none is."""
+        escaped = json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()
+        return sha256(escaped).hexdigest(), None if b"\\u" in escaped else len(escaped)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,17 @@ import re
 import signal
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 
+from hab_ray.cli.commands.running.batches import batches_of
+from hab_ray.engine.ledger import Batch, Ledger
+from hab_ray.storage.folder import open_folder
 from tests.conftest import Desk, Vendor, Vendors, until
+from tests.engine.batch.fakes import intent
+from tests.instant import work_of
 from tests.sweep.crashing import MODELS, TESTS, account_of, changed, sweep_file
 
 STOPPED_S = float(os.environ.get("HAB_STOPPED_S", "0"))  # `make bench` stops a driver for two minutes
@@ -183,3 +189,15 @@ def test_deadline_sends_online(desk: Desk, vendor: Vendors) -> None:
     meter = sim.meter()
     assert meter["batch"]["cancelled"] == 1 and meter["batch"]["lines_billed"] == 0
     assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0
+
+
+def test_batches_are_found_whatever_their_provider_is_called(tmp_path: Path) -> None:
+    """Nobody could cancel those that are not. A damaged record of a provider that the run does not use is not read."""
+    gateway = {"kind": "openai", "url": "http://localhost:1/v1", "price": {"input": 1, "output": 4}}
+    providers = {"My-GW": {**gateway, "batch": {"discount": 0.5}}}
+    work = replace(work_of(tmp_path, providers=providers, subjects=["My-GW/a"], judges=["My-GW/j"]), run_id="r")
+    store = open_folder(work.sweep.store)
+    store.put("runs/r/000001.json", b"{}")
+    store.put("ledger/mistral/000001/001-intent.json", b"{")
+    Ledger(store, "My-GW").add(Batch("My-GW", 1), intent())
+    assert [batch.name for batch in batches_of(work)] == ["My-GW/000001"]

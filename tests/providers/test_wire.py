@@ -127,6 +127,7 @@ def test_size_and_hash(text: str) -> None:
     wire = Wire("/path", body)
     assert wire.sha256 == sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
     assert wire.utf8_bytes == len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+    assert wire.sha256 is wire.sha256  # every text of a list of embeddings asks for it
 
 
 def test_lists_are_as_long_as_they_may_be() -> None:

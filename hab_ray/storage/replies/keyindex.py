@@ -145,7 +145,7 @@ class KeyIndex:
         return found
 
     def common(self, keys: Sequence[str]) -> list[str]:
-        """Return those of these keys that are in the index."""
+        """Return those of these keys that are in the index; one that was added or is wanted twice may appear twice."""
         return [keys[i] for _, hits, _ in self._hits(keys) for i in hits.tolist()]
 
     def _hits(self, keys: Sequence[str]) -> Iterator[tuple[Keys, Positions, Positions]]:

@@ -48,9 +48,10 @@ def sheet_command(
     written = write_sheet(opened, items, out)
     say(f"a form and a CSV for each of {', '.join(items[0].raters)}: {out}")
     wanted = per_dimension or (per_subject or 0) * len(opened.subjects)
-    for dimension, count in Counter(item.dimension for item in items).items():
-        if count < wanted:
-            say(f"{dimension}: {count} answers, there are no more", "yellow")
+    counts = Counter(item.dimension for item in items)
+    for dimension in opened.dimensions:
+        if counts[dimension] < wanted:
+            say(f"{dimension}: {counts[dimension]} answers, there are no more", "yellow")
     say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {written.key} from the raters")
     for source in sources_of(opened):
         if not source.origin.has_licence:

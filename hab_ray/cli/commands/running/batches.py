@@ -12,10 +12,9 @@ from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.opening import open_run_with_store
+from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
-from hab_ray.engine import books
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -31,9 +30,8 @@ MAX_STATE, MAX_MODEL = 24, 60
 
 def batches_of(work: Work) -> list[Batch]:
     """Return all batches of a run in any state, oldest first."""
-    store, providers = work.sweep.store, work.catalog.providers
-    found = books.batches_of(open_folder(store), Registry(store).epochs(work.run_id, work.run_path))
-    return sorted((batch for batch in found if batch.provider in providers), key=lambda batch: batch.since)
+    epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
@@ -42,7 +40,7 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
     names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
-    return *names, duration((now - batch.since).total_seconds()), f"{answered}/{intent.rows}", dollars
+    return *names, duration(max(0.0, (now - batch.since).total_seconds())), f"{answered}/{intent.rows}", dollars
 
 
 def _describe(event: object) -> str:
