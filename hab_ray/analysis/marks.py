@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import fsum
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.calls import Finish
 from hab_ray.errors import DamagedFile
 from hab_ray.rows import Response, State, Verdict
@@ -207,8 +207,14 @@ class ItemScores:
         return self.calls or range(len(self.by_test))
 
     def test_means(self) -> NDArray[np.float64]:
-        """Return the mean mark of each test, or nan; samples of a test are not independent observations."""
-        return mean_of_known(self.by_test, axis=1)
+        """Return the mean mark of each test, or nan; samples of a test are not independent observations.
+
+        Sums are exact, so that tests with equal marks have equal means, whatever the order of the samples.
+        """
+        sums = np.array([fsum(marks) for marks in np.nan_to_num(self.by_test).tolist()])
+        with np.errstate(invalid="ignore"):
+            means: NDArray[np.float64] = sums / np.count_nonzero(~np.isnan(self.by_test), axis=1)
+        return means
 
     def known(self) -> tuple[list[float], list[Hashable]]:
         """Return the mean marks of tests that have one, and their generation calls."""

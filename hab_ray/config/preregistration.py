@@ -19,7 +19,7 @@ from hab_ray.bounds import NUMBER
 from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 
-OVERALL, PANEL = "overall", "panel"
+OVERALL, PANEL, PRIMARY = "overall", "panel", "primary"
 # Equivalence margin: the 95 % interval of a difference must lie within it (two one-sided tests, each at 2.5 %).
 MARGIN = 0.05
 Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
@@ -121,6 +121,8 @@ class AnalysisPlan(Strict):
         names = [family.name for family in self.families]
         if doubled := [name for name in names if names.count(name) > 1]:
             raise ValueError(f"families: {doubled[0]!r} appears twice; give each family a `name:` of its own")
+        if PRIMARY in names:
+            raise ValueError(f"families: {PRIMARY!r} means the primary outcome; give the family another `name:`")
         return self
 
     @property

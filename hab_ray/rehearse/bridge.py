@@ -187,19 +187,41 @@ def _kappas(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
 
 def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]:
     pairs = [pair for cell in cells.values() for own in cell.pairs.values() for pair in own]
-    linked = [(float(now), float(then)) for now, then in pairs if then is not None]
-    if not linked:
-        return
-    from sklearn.isotonic import IsotonicRegression
-
     scored = Counter(now for now, _ in pairs)
-    fit = IsotonicRegression(out_of_bounds="clip").fit(*zip(*linked, strict=True))
-    mapped = dict(zip(sorted(scored), fit.predict([float(level) for level in sorted(scored)]) / _TOP, strict=True))
+    then: dict[Fraction, list[Fraction]] = {}
+    for now, before in pairs:
+        if before is not None:
+            then.setdefault(now, []).append(before)
+    if not then:
+        return
+    fit = _rising(sorted(then.items()))
+    mapped = {level: _between(fit, level) for level in sorted(scored)}
     has_ends = sum(len(cell.pairs) for cell in cells.values() if cell.pairs) > 1
     for level, value in mapped.items():
-        yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value), has_ends)
-    middle = mean(float(mapped[level]) for level in scored.elements())
-    yield (rater, judge, _level(None)), (scored.total(), middle, has_ends)
+        yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
+    middle = mean(mapped[level] for level in scored.elements())
+    yield (rater, judge, _level(None)), (scored.total(), float(middle / _TOP), has_ends)
+
+
+def _rising(by_level: Sequence[tuple[Fraction, Sequence[Fraction]]]) -> list[tuple[Fraction, Fraction]]:
+    """Return the isotonic (nondecreasing) least-squares fit, by pooling adjacent violators."""
+    pools: list[tuple[list[Fraction], list[Fraction]]] = []
+    for level, values in by_level:
+        pools.append(([level], list(values)))
+        while len(pools) > 1 and mean(pools[-2][1]) >= mean(pools[-1][1]):
+            levels, pooled = pools.pop()
+            pools[-1] = pools[-1][0] + levels, pools[-1][1] + pooled
+    return [(level, mean(values)) for levels, values in pools for level in levels]
+
+
+def _between(fit: Sequence[tuple[Fraction, Fraction]], level: Fraction) -> Fraction:
+    """Interpolate a fit linearly at a level; outside its range, return the nearest value."""
+    below = [point for point in fit if point[0] <= level]
+    above = [point for point in fit if point[0] >= level]
+    if not below or not above:
+        return (above or below[::-1])[0][1]
+    (low, one), (high, other) = below[-1], above[0]
+    return one if low == high else one + (other - one) * (level - low) / (high - low)
 
 
 def _level(score: float | None) -> str:

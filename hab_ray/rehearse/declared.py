@@ -9,8 +9,8 @@ from statistics import mean
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.standing import plan_of
-from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared
-from hab_ray.config.preregistration import Compared, Correction, Family
+from hab_ray.analysis.tables.declared import DeclaredResult, declared
+from hab_ray.config.preregistration import PRIMARY, Compared, Correction, Family
 from hab_ray.rehearse.claims import benjamini_hochberg, holm
 from hab_ray.rehearse.figures import Figures, all_same, same
 from hab_ray.rehearse.reader import RunReader

@@ -11,11 +11,11 @@ from scipy.stats import false_discovery_control, ttest_ind
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import PRIMARY, DeclaredResult, declared, told
+from hab_ray.analysis.tables.declared import DeclaredResult, declared, told
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
-from hab_ray.config.preregistration import AnalysisPlan, Declaration
+from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Declaration
 from hab_ray.storage.record import amend_record
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, NOW, MakeRun, Shape, page_of, summary_of

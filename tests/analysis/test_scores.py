@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from scipy import stats
 
-from hab_ray.analysis.marks import OVERALL, PANEL, RowIndex, ScoreSettings, marks_of
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, RowIndex, ScoreSettings, marks_of
 from hab_ray.analysis.row_status import count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
 from hab_ray.analysis.summary import CellRows, marks_and_statuses
@@ -100,6 +100,14 @@ def test_samples_are_averaged_within_their_test_first() -> None:
     assert cell.mean == pytest.approx(0.7)  # not 0.85, the mean of the four rows
     assert (cell.n, cell.excluded) == (4, 2)
     assert cell.low == 0.0  # of two tests
+
+
+def test_the_order_of_a_tests_samples_changes_no_mean() -> None:
+    """Else subjects with the same scores would differ by a rounding error."""
+    marks = np.array(list(permutations((0.1, 0.2, 0.3, np.nan))))
+    (mean,) = set(ItemScores("a", "d", PANEL, marks, 0).test_means().tolist())
+    assert mean == pytest.approx(0.2)
+    assert np.isnan(ItemScores("a", "d", PANEL, marks[:1] * np.nan, 0).test_means()).all()
 
 
 def test_a_judges_mark_is_the_mean_of_its_readable_replicates_and_an_answer_counts_once() -> None:

@@ -66,6 +66,7 @@ def test_the_digest_of_a_plan_stays_as_it_is() -> None:
         ({"stopping": "when it looks good"}, "analysis.stopping: Input should be 'fixed'"),
         ({"stopping": {"rule": "sequential"}}, "needs `details:`"),
         ({"families": [PLAN["families"][0], PLAN["families"][0]]}, "'vendors' appears twice"),
+        ({"families": [{"name": "primary", "compares": "subjects"}]}, "'primary' means the primary outcome"),
         ({"families": [{"name": "x", "compares": "subjects", "among": ["a"]}]}, "has a single name"),
         ({"families": [{"name": "x", "compares": "moods"}]}, "families.0.compares"),
         ({"families": [{"name": "x", "compare": "subjects"}]}, "did you mean 'compares'"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -52,6 +53,10 @@ def test_a_proxy_on_this_machine_gets_its_vendors_limits_by_what_the_remark_says
     assert line.endswith(f"a server on this machine; if it forwards to a vendor, {done}")
     catalog = checked_sweep(parse_yaml(text), "first.yaml").catalog
     assert catalog.providers[endpoint.name].limits.requests_per_minute is None
+    elsewhere = Answers(
+        "first", ("gpt-4.1",), ("gpt-4.1",), (), None, replace(endpoint, url="https://gateway.example/v1")
+    )
+    assert "limits:" not in sweep_text(elsewhere, None, TODAY, "first.yaml", None)
     if like:
         catalog = checked_sweep(parse_yaml(text.replace(line, "")), "first.yaml").catalog
         assert catalog.find("gateway/gpt-4.1").limits == catalog.find("gpt-4.1").limits

@@ -76,6 +76,11 @@ def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Le
     assert keys_under_way(folder, ledger.provider) == set()
 
 
+def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:
+    ledger.keep(1, LINES)
+    assert ledger.read() == []
+
+
 def test_finished_batches_are_read_from_one_file(ledger: Ledger, folder: CountingFolder) -> None:
     for number in range(1, WORTH_KEEPING + 2):
         written(ledger, number, *WHOLE[: 3 if number == 5 else 4])

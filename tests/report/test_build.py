@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+import hab_ray
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.analysis.tables.leaderboard import axis
 from hab_ray.report import write_scores
@@ -404,3 +405,9 @@ def test_ranges_of_ranks_have_the_same_dash_all_over_the_page(make_run: MakeRun)
     page = page_of(make_run(Shape(subjects=("a", "b", "c"))))
     assert "1\N{EN DASH}3" in section(page, "leaderboard") and "1\N{EN DASH}3" in section(page, "robustness")
     assert "1-3" not in section(page, "leaderboard")
+
+
+def test_names_that_differ_in_case_alone_are_kept_apart_by_every_template() -> None:
+    templates = [path.read_text() for path in Path(hab_ray.__file__).parent.rglob("*.j2")]
+    assert sum(text.count("unique(case_sensitive=true)") for text in templates) == 4
+    assert not [text for text in templates if re.search(r"\bunique\b(?!\(case_sensitive=true\))", text)]

@@ -244,6 +244,15 @@ def test_a_compaction_that_is_interrupted_loses_nothing_and_counts_nothing_twice
     assert online_spending(folder, [1], 0).spent == cost
 
 
+def test_a_reader_that_looked_before_a_compaction_finds_its_rows_in_the_part(folder: Folder) -> None:
+    replies = [reply(f"{n:02d}") for n in range(20)]
+    write_files(folder, replies)
+    early, late = refreshed(folder), refreshed(folder)
+    late.compact(MODEL, 1)
+    assert early.read(MODEL, keys("03", "17", "none")) == by_key(reply("03"), reply("17"))
+    assert everything(early) == by_key(*replies)
+
+
 class Overtaken(Through):
     """A folder that another process compacts right after the first listing."""
 

@@ -44,7 +44,7 @@ def at_the_ends(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         for dimension in dict.fromkeys(each.dimension for each in marks):
             own = [each for each in marks if each.dimension == dimension and each.judge == PANEL]
             given = np.concatenate([each.by_test for each in own])
-            at_end, scored = np.count_nonzero(np.abs(given - end) < _ROUNDING), np.count_nonzero(~np.isnan(given))
+            at_end, scored = (int(np.sum(which)) for which in (np.abs(given - end) < _ROUNDING, ~np.isnan(given)))
             if at_end > MAX_AT_END * scored:
                 shares[dimension] = at_end / scored
         if shares:

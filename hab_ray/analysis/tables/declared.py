@@ -15,9 +15,8 @@ from hab_ray.analysis.pairs import adjusted, ahead, mean_of, of_known, p_of
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import plan_of
 from hab_ray.analysis.summary import Summary
-from hab_ray.config.preregistration import AnalysisPlan, Compared, Family
+from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 
-PRIMARY = "primary"
 _SHOWN = 5
 
 

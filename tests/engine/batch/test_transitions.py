@@ -18,7 +18,7 @@ from hab_ray.engine.batch.states import (
 )
 from hab_ray.engine.ledger import Batch
 from hab_ray.errors import FailureKind, TransientError
-from hab_ray.providers.batching import BatchStatus
+from hab_ray.providers.batching import BatchStatus, ResultsGone
 from tests.engine.batch.fakes import ENDED, START, intent, submitted
 
 POLICY = BatchPolicy(poll_s=10.0, longest_poll_s=100.0, still_s=60.0, in_doubt_s=20.0)
@@ -64,6 +64,14 @@ def test_counters_are_still_since_their_last_change_and_watched_closely() -> Non
     assert state.polls.ended is None
     state = transitions.polled(state, ended_with(2, 0), 2120.0, POLICY)
     assert (state.polls.still_since, state.polls.at, state.polls.ended) == (2050.0, 2120.0, ended_with(2, 0))
+
+
+def test_a_cancelled_batch_is_polled_at_once_and_a_failed_cancel_is_repeated_later() -> None:
+    state = transitions.cancelled(at_vendor(), 40.0)
+    assert state.is_cancelled and state.polls.due == 40.0
+    gone = ResultsGone("no such batch")
+    state = transitions.cancel_failed(at_vendor(), gone, 40.0, POLICY)
+    assert not state.is_cancelled and state.cancel_at > 40.0 and (state.polls.at, state.polls.error) == (40.0, gone)
 
 
 def test_what_the_ledger_says_of_an_earlier_process() -> None:

@@ -80,6 +80,23 @@ async def test_unknown_model(tmp_path: Path) -> None:
     assert counters.finished[0] == 60 and len(counters.open) == 60 and set(counters.stops) == {"gone"}
 
 
+async def test_exhausted_quota(tmp_path: Path) -> None:
+    """An exhausted quota stops the provider."""
+    limits = Limits(concurrent=4, patience_s=5)
+    async with bench(tmp_path, "a", limits=limits, accounts={"x/sim": {"quota_calls": 10}}) as b:
+        counters = await b.complete([chat("a", f"a {n}") for n in range(100)])
+        assert (await b.meter())["refused"] <= 4
+    assert counters.finished[0] == 10 and len(counters.open) == 90 and "insufficient_quota" in counters.stops[""]
+
+
+async def test_unreachable_endpoint(tmp_path: Path) -> None:
+    """An unreachable endpoint is probed, and given up when patience runs out."""
+    limits = Limits(concurrent=4, patience_s=0.6)
+    async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
+        counters = await asyncio.wait_for(b.complete([chat("a", f"{n}") for n in range(30)]), 20)
+    assert len(counters.open) == 30 and "not reachable" in counters.stops[""] and counters.calls < 15
+
+
 async def test_slow_model(tmp_path: Path) -> None:
     """A slow model does not hold up a fast one."""
     latency = {"slow": {"latency": {"kind": "fixed", "value_s": 1.0}}, "*": {}}

@@ -47,11 +47,12 @@ def test_completes_calls(tmp_path: Path) -> None:
     calls = [chat("a", f"question {n}") for n in range(200)]
     with thread_before(tmp_path) as (thread, _):
         thread.opened.result(30)
-        streams = [thread.complete(stream(jobs(calls[:120], 0))), thread.complete(stream(jobs(calls[80:], 1)))]
+        twice = [*calls[:120], *calls[:20]]
+        streams = [thread.complete(stream(jobs(twice, 0))), thread.complete(stream(jobs(calls[80:], 1)))]
         for one in streams:
             one.result(30)
         finished = thread.report().result(30).finished
-        assert (finished[0], finished[1]) == (120, 120)
+        assert (finished[0], finished[1]) == (140, 120)
         last = thread.close().result(30)
     assert last.calls == 200 and set(stored(tmp_path, "a")) == {call.key for call in calls}
     with pytest.raises(EngineBroke):
