@@ -49,9 +49,14 @@ def p_of(parts: Sequence[Ahead]) -> float:
     return p_of_mean([part.sums for part in parts], [part.difference.tests for part in parts])
 
 
-def mean_of(parts: Sequence[Ahead | None]) -> Interval | None:
-    """Return the unweighted mean of the dimensions' differences, or None if one is unknown."""
-    return combined([part.difference if part else None for part in parts])
+def over_dimensions(parts: Sequence[Ahead | None]) -> tuple[int, Interval | None, float | None]:
+    """Return the shared tests, the unweighted mean of the dimensions' differences, and its p-value.
+
+    Mean and p-value are None if the difference of a dimension is unknown.
+    """
+    known = [part for part in parts if part is not None]
+    mean = combined([part.difference if part else None for part in parts])
+    return sum(part.difference.tests for part in known), mean, p_of(known) if mean else None
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

@@ -15,7 +15,7 @@ from scipy import stats
 
 from hab_ray.analysis.intervals import gaffke
 from hab_ray.analysis.marks import ItemScores
-from hab_ray.analysis.pairs import ahead, holm, mean_of, p_of, rank_ranges
+from hab_ray.analysis.pairs import ahead, holm, over_dimensions, p_of, rank_ranges
 from hab_ray.analysis.power import Design, distinct_groups, sentinels
 from hab_ray.analysis.signflips import p_of_mean
 
@@ -62,9 +62,10 @@ def test_the_overall_p_flips_every_call_of_every_dimension() -> None:
     signs = list(product((-1, 1), repeat=8))
     brute = sum(abs(sum(s * w for s, w in zip(each, weighted, strict=True))) >= far for each in signs) / len(signs)
     assert p_of(known) == pytest.approx(brute, abs=1e-9)
-    mean = mean_of(parts)
+    tests, mean, p = over_dimensions(parts)
+    assert (tests, p) == (8, p_of(known))
     assert mean is not None and mean.mean == pytest.approx((np.mean(STEPS) + 0.3) / 2)
-    assert mean_of([*parts, None]) is None
+    assert over_dimensions([*parts, None]) == (8, None, None)
 
 
 @pytest.mark.parametrize("tests", [(101, 103, 107), (149, 151, 157)])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from types import ModuleType
 
 import pytest
@@ -12,15 +10,10 @@ from hab_ray.cli import main
 from hab_ray.cli.commands.running import plan, run, status
 from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.stages.wiring import stages
+from tests.loading import modules_after
 
 HEAVY = ("hab_ray.doctor", "hab_ray.rehearse", "hab_simulator")
 DATA = ("hab_ray.stages.wiring", "pyarrow", "numpy", "aiohttp")
-
-
-def loaded(module: str) -> list[str]:
-    code = f"import sys, {module}; print('\\n'.join(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
-    return done.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -33,8 +26,8 @@ def loaded(module: str) -> list[str]:
     ],
 )
 def test_a_command_loads_nothing_that_it_does_not_need(module: ModuleType, without: tuple[str, ...]) -> None:
-    found = loaded(module.__name__)
-    assert module.__name__ in found and not set(without) & set(found)
+    found = modules_after(f"import {module.__name__}")
+    assert module.__name__ in found and not set(without) & found
 
 
 def test_what_a_status_knows_of_stages_without_loading_them_is_true() -> None:

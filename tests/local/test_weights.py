@@ -2,20 +2,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from hab_ray.local import LocalError, default_cache, embedding_weights, find, known_weights, sha256_of
 from hab_ray.local.weights import locate
+from tests.loading import modules_after
 
 
 def test_importing_the_package_loads_no_engine() -> None:
-    code = "import hab_ray.local, sys; print({'xllamacpp', 'wordllama', 'gguf', 'numpy'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert not {"xllamacpp", "wordllama", "gguf", "numpy"} & modules_after("import hab_ray.local")
 
 
 def test_every_known_weight_has_its_own_file() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from hab_ray.analysis import intervals, marks, summary
+from hab_ray.analysis import intervals, marks, pairs, summary
 from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
 from hab_ray.analysis.tables import differences as pairs_table
@@ -313,7 +313,7 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
         "the table of differences lacks plain, kind",
     ),
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
-    "a one-sided p": (then(pairs_table, "p_of", halved), "the p-value of plain, kind"),
+    "a one-sided p": (then(pairs, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
     "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "first, B is"),
     "issues under other letters": (then(issues_table, "shares_naming", other_letters), "the issue of kind"),

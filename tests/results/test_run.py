@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
+from tests.loading import modules_after
 from tests.small_runs import MakeRun, Shape, begin_run
 
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
@@ -229,19 +228,12 @@ def test_runs_of_format_0_can_be_read(name: str) -> None:
 
 
 def test_importing_the_package_imports_nothing_heavy() -> None:
-    code = (
-        "import sys, hab_ray; hab_ray.open_run;"
-        "print([n for n in ('ray', 'openai', 'anthropic', 'google.genai', 'pyarrow', 'pydantic') if n in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    heavy = {"ray", "openai", "anthropic", "google.genai", "pyarrow", "pydantic"}
+    assert not heavy & modules_after("import hab_ray; hab_ray.open_run")
 
 
 def test_opening_a_run_loads_little_of_us_and_neither_ray_nor_an_sdk() -> None:
-    code = f"import sys, hab_ray; hab_ray.open_run({str(FORMAT_0 / 'finished/run')!r}).scores(); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    loaded = set(done.stdout.split())
+    loaded = modules_after(f"import hab_ray; hab_ray.open_run({str(FORMAT_0 / 'finished/run')!r}).scores()")
     assert not loaded & {"ray", "openai", "anthropic", "google.genai", "boto3"}
     ours = sorted(name for name in loaded if name.split(".")[0] == "hab_ray")
     assert 5 < len(ours) <= MAX_LOADED, ours

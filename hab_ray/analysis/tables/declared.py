@@ -11,7 +11,7 @@ from scipy.stats import ttest_ind
 
 from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, sums_by
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
-from hab_ray.analysis.pairs import adjusted, ahead, mean_of, of_known, p_of
+from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import plan_of
 from hab_ray.analysis.summary import Summary
@@ -128,10 +128,8 @@ def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
                 parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
             else:
                 parts = [ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over]
-            found, known = mean_of(parts), [part for part in parts if part is not None]
-            tests, p = sum(part.difference.tests for part in known), p_of(known) if found else None
             what = (one, other, "", dimension, "" if of_judges else PANEL)
-            yield _row(family, what, (tests, found, p), plan.margin)
+            yield _row(family, what, over_dimensions(parts), plan.margin)
 
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:

@@ -9,7 +9,7 @@ from statistics import median
 
 from hab_ray.analysis.intervals import ends, lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
-from hab_ray.analysis.pairs import Ahead, ahead, holm, mean_of, of_known, p_of
+from hab_ray.analysis.pairs import Ahead, ahead, holm, of_known, over_dimensions
 from hab_ray.analysis.power import LEVEL, Design
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.standing import margin_of
@@ -107,18 +107,18 @@ def difference_of(
     one: str, other: str, dimension: str, parts: Sequence[Ahead | None], margin: float
 ) -> PairedDifference:
     """Return the difference of two subjects over the unweighted mean of parts, one per dimension; uncorrected."""
-    mean, known = mean_of(parts), [part for part in parts if part is not None]
+    (tests, mean, p), known = over_dimensions(parts), [part for part in parts if part is not None]
     difference, low, high = ends(mean)
     return PairedDifference(
         subject=one,
         other=other,
         dimension=dimension,
-        tests=sum(part.difference.tests for part in known),
+        tests=tests,
         calls=sum(part.calls for part in known),
         difference=difference,
         low=low,
         high=high,
-        p=p_of(known) if mean else None,
+        p=p,
         holm=None,
         differs=False,
         equal=lies_within(low, high, margin),

@@ -47,9 +47,8 @@ class Sender:
             newest = await with_retries(api.newest)
             owner = await with_retries(api.owner)
         except CallError as error:
-            return CreateFailed(
-                state.record, ATTEMPTS, error, state.is_recovered
-            )  # these requests used up all attempts
+            # These requests used up all attempts.
+            return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
         await until_held(self._context.guard)
         facts = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
         record = self._components.ledger.add(state.record, request.intent.model_copy(update=facts))

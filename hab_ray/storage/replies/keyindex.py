@@ -184,8 +184,7 @@ class AnsweredKeys(KeyIndex):
     def __contains__(self, key: str) -> bool:
         if not self._slots[int(key[:16], 16) & (len(self._slots) - 1)]:
             return False
-        wanted = Keys.of([key])
-        return any(len(run.find(wanted)[0]) for run in self._runs)
+        return bool(self.common([key]))
 
     @override
     def add_keys(self, keys: Keys) -> None:
