@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
-import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from threading import Barrier, Event, Thread
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, LocalFolder, open_folder
-from hab_ray.storage.replies.parts import RangeFile
 from tests.storage.conftest import full
 
 
@@ -55,19 +50,6 @@ def test_what_is_there_can_be_measured_and_read_by_ranges(folder: Folder) -> Non
         folder.size("a/c")
     with pytest.raises(FileNotFoundError):
         folder.get_range("a/c", 0, 1)
-
-
-@given(st.lists(st.tuples(st.sampled_from([0, 1, 2]), st.integers(0, 30), st.integers(-1, 40)), max_size=8))
-def test_a_file_read_by_ranges_reads_as_any_other(moves: list[tuple[int, int, int]]) -> None:
-    data = bytes(range(25))
-    with tempfile.TemporaryDirectory() as path:
-        folder = LocalFolder(Path(path))
-        folder.put("x", data)
-        ranged, plain = RangeFile(folder, "x"), io.BytesIO(data)
-        for whence, offset, length in moves:
-            step = -min(offset, 25) if whence == io.SEEK_END else offset
-            assert ranged.seek(step, whence) == plain.seek(step, whence) == ranged.tell()
-            assert ranged.read(length) == plain.read(length)
 
 
 def test_an_address_that_is_no_place_for_runs_is_refused_with_the_remedy() -> None:

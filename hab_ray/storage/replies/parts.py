@@ -8,56 +8,22 @@ again. Unreadable files raise `DamagedFile`.
 
 from __future__ import annotations
 
-import io
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from typing_extensions import override
 
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import in_one, is_part, read_table, whole_file
 
 GROUP_BYTES = 1 << 20
+FOOTER_BYTES = 1 << 16
+HOLE_BYTES = 1 << 13
 KEPT_BYTES = 1 << 26
-
-
-class RangeFile(io.RawIOBase):
-    """A file of a folder, open for reading.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-    """
-
-    def __init__(self, folder: Folder, name: str) -> None:
-        self._folder, self._name = folder, name
-        self._size, self._at = folder.size(name), 0
-
-    @override
-    def readable(self) -> bool:
-        return True
-
-    @override
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    @override
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(0, self._size - self._at)
-        length = left if size is None or size < 0 else min(size, left)
-        data = self._folder.get_range(self._name, self._at, length) if length else b""
-        self._at += len(data)
-        return data
 
 
 def part_of(table: pa.Table) -> bytes:
@@ -71,19 +37,60 @@ def part_of(table: pa.Table) -> bytes:
 def part_columns(folder: Folder, name: str, columns: Sequence[str]) -> pa.Table:
     """Read those of these columns that a part has."""
     with whole_file(name):
-        table = _open(folder, name).read(columns=list(columns), use_threads=False)
-        table.validate(full=True)
-        return table
+        metadata = _footer(folder, name)
+        return _read(folder, name, metadata, range(metadata.num_row_groups), columns)
 
 
 def part_metadata(folder: Folder, name: str) -> pq.FileMetaData:
     """Read the footer of a part: the number of rows, and its row groups."""
     with whole_file(name):
-        return _open(folder, name).metadata
+        return _footer(folder, name)
 
 
-def _open(folder: Folder, name: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    return pq.ParquetFile(RangeFile(folder, name), metadata=metadata, pre_buffer=True)
+def _footer(folder: Folder, name: str) -> pq.FileMetaData:
+    size = folder.size(name)
+    tail = folder.get_range(name, max(0, size - FOOTER_BYTES), FOOTER_BYTES)
+    length = min(size, int.from_bytes(tail[-8:-4], "little") + 8)
+    if length > len(tail):
+        tail = folder.get_range(name, size - length, length)
+    return pq.read_metadata(pa.BufferReader(tail))
+
+
+def _read(
+    folder: Folder, name: str, metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str] | None
+) -> pa.Table:
+    """Read columns of row groups, or all columns if None.
+
+    Arrow reads from memory that is as long as the file; what is not needed is not fetched and takes no memory. If it
+    read through a Python file, its threads could hold that file while the interpreter exits, which aborts the process.
+    """
+    data = np.zeros(folder.size(name), np.uint8)
+    for start, end in _ranges(metadata, groups, columns):
+        data[start:end] = np.frombuffer(folder.get_range(name, start, end - start), np.uint8)
+    part = pq.ParquetFile(pa.BufferReader(data), metadata=metadata)
+    table = part.read_row_groups(list(groups), columns=columns, use_threads=False)
+    table.validate(full=True)
+    if table.num_rows != sum(metadata.row_group(group).num_rows for group in groups):
+        raise ValueError("rows are missing")
+    return table
+
+
+def _ranges(metadata: pq.FileMetaData, groups: Sequence[int], columns: Sequence[str] | None) -> list[tuple[int, int]]:
+    """Return where the columns of row groups start and end in the file, joined across holes up to `HOLE_BYTES`."""
+    chunks = (metadata.row_group(group).column(n) for group in groups for n in range(metadata.num_columns))
+    ranges: list[tuple[int, int]] = []
+    wanted = (chunk for chunk in chunks if columns is None or chunk.path_in_schema.split(".")[0] in columns)
+    for start, end in sorted(map(_span, wanted)):
+        if ranges and start - ranges[-1][1] <= HOLE_BYTES:
+            ranges[-1] = ranges[-1][0], max(end, ranges[-1][1])
+        else:
+            ranges.append((start, end))
+    return ranges
+
+
+def _span(chunk: pq.ColumnChunkMetaData) -> tuple[int, int]:
+    start = min(chunk.data_page_offset, chunk.dictionary_page_offset or chunk.data_page_offset)
+    return start, start + chunk.total_compressed_size
 
 
 class RowReader:
@@ -134,8 +141,7 @@ class RowReader:
             return [read_table(name, self._folder.get(name))]
         metadata = self._metadata[name]
         with whole_file(name):
-            table = _open(self._folder, name, metadata).read_row_groups(list(numbers), use_threads=False)
-            table.validate(full=True)
+            table = _read(self._folder, name, metadata, numbers, None)
         lengths = [metadata.row_group(number).num_rows for number in numbers]
         return [table.slice(end - length, length) for end, length in zip(accumulate(lengths), lengths, strict=True)]
 
