@@ -110,24 +110,16 @@ class Pending:
 
     def _write(self, file: str, stage: str, model: Model, jobs: Sequence[Job]) -> Spool:
         spool = Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
-        places = [b""] * len(jobs)
-        if self.sample_seed is not None and model.entry.batch is not None:
-            rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
-            ranked = sorted(((rank(job.call.key), job) for job in jobs), key=itemgetter(0))
-            places, jobs = [place for place, _ in ranked], [job for _, job in ranked]
         texts = [to_json(job.call) for job in jobs]
-        columns = [
-            [job.shard for job in jobs],
-            [job.row_id for job in jobs],
-            [job.task for job in jobs],
-            [job.call.key for job in jobs],
-            texts,
-            places,
-        ]
-        table = pa.table(columns, schema=SCHEMA)
-        if any(places):
+        keys = [job.call.key for job in jobs]
+        columns = [[job.shard for job in jobs], [job.row_id for job in jobs], [job.task for job in jobs], keys, texts]
+        table = pa.table([*columns, [b""] * len(jobs)], schema=SCHEMA)
+        if self.sample_seed is not None and model.entry.batch is not None:
             longest = _longest_line(texts, pc.binary_length(table.column(CALL)).to_pylist())
             spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
+            rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
+            places = pa.array([rank(key) for key in keys], pa.binary())
+            table = table.set_column(SCHEMA.get_field_index(RANK), RANK, places).take(pc.sort_indices(places))
         sink = pa.BufferOutputStream()
         pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=False)
         self._folder.put(file, sink.getvalue().to_pybytes())

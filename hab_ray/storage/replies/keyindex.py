@@ -150,9 +150,9 @@ class KeyIndex:
 
     def _hits(self, keys: Sequence[str]) -> Iterator[tuple[Keys, Positions, Positions]]:
         """Yield each run with the positions in `keys` of the keys that it has, and their positions in the run."""
-        wanted = Keys.of(keys)
-        for run in self._runs if keys else ():
-            yield run, *run.find(wanted)
+        if self._runs and keys:
+            wanted = Keys.of(keys)
+            yield from ((run, *run.find(wanted)) for run in self._runs)
 
     def sorted_keys(self) -> list[Keys]:
         """Return all keys in a few sorted runs, which share this index's memory."""
