@@ -12,7 +12,7 @@ from hab_ray.engine.batch.packing import Pack, PackedRow
 from hab_ray.engine.batch.states import AtVendor, BatchState, Closed, Ended, Funded, Malformed, Packed
 from hab_ray.engine.jobs import OpenKind, OpenRow
 from hab_ray.engine.ledger import Batch, Intent, Lines
-from hab_ray.storage.replies.keyindex import KeyIndex, KeySet
+from hab_ray.storage.replies.keyindex import KeyIndex, Keys, KeySet
 
 EMPTY = Packed(0, 0, 0)
 
@@ -94,9 +94,10 @@ class RowsInFlight:
 
     def find(self, keys: Sequence[str]) -> dict[str, BatchInFlight | None]:
         """Return those of these keys that are in an open batch, with the batch, or answered, with None."""
-        found: dict[str, BatchInFlight | None] = dict.fromkeys(self._answered.common(keys))
+        wanted = Keys.of(keys)
+        found: dict[str, BatchInFlight | None] = dict.fromkeys(keys[i] for i in self._answered.hits(wanted))
         for batch, (sent, _) in self._open.items():
-            found.update(dict.fromkeys(sent.common(keys), batch))
+            found.update(dict.fromkeys((keys[i] for i in sent.hits(wanted)), batch))
         return found
 
     def sent(self, keys: Sequence[str]) -> set[str]:

@@ -139,20 +139,20 @@ class KeyIndex:
     def places(self, keys: Sequence[str]) -> dict[str, RowPlace]:
         """Return the places of those of these keys that are in the index."""
         found: dict[str, RowPlace] = {}
-        for run, hits, at in self._hits(keys):
+        wanted = Keys.of(keys)
+        for run in self._runs:
+            hits, at = run.find(wanted)
             for i, place in zip(hits.tolist(), run.places[at].tolist(), strict=True):
                 found[keys[i]] = RowPlace(place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1))
         return found
 
     def common(self, keys: Sequence[str]) -> list[str]:
         """Return those of these keys that are in the index; one that was added or is wanted twice may appear twice."""
-        return [keys[i] for _, hits, _ in self._hits(keys) for i in hits.tolist()]
+        return [keys[i] for i in self.hits(Keys.of(keys))]
 
-    def _hits(self, keys: Sequence[str]) -> Iterator[tuple[Keys, Positions, Positions]]:
-        """Yield each run with the positions in `keys` of the keys that it has, and their positions in the run."""
-        if self._runs and keys:
-            wanted = Keys.of(keys)
-            yield from ((run, *run.find(wanted)) for run in self._runs)
+    def hits(self, wanted: Keys) -> list[int]:
+        """Return the positions in `wanted` of the keys that are in the index; one that was added twice may be twice."""
+        return [i for run in self._runs for i in run.find(wanted)[0].tolist()]
 
     def sorted_keys(self) -> list[Keys]:
         """Return all keys in a few sorted runs, which share this index's memory."""

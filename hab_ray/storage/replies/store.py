@@ -94,7 +94,7 @@ class ModelIndex:
 
     def costs(self, keys: Sequence[str]) -> dict[str, int]:
         """Return the costs of these keys in nano-dollars, as far as they have outcomes."""
-        return {key: int(self._costs[file][row]) for key, (file, row) in self.keys.places(keys).items()}
+        return {key: self._costs[file].item(row) for key, (file, row) in self.keys.places(keys).items()}
 
     def _tables(self, keys: Sequence[str]) -> list[pa.Table]:
         rows_of: dict[str, list[int]] = defaultdict(list)
