@@ -101,7 +101,7 @@ class Location:
         """Return the location independent of the current directory."""
         return Location(str(self.path)) if self.is_local else self
 
-    def beside(self, name: str) -> Location:
+    def sibling(self, name: str) -> Location:
         """Return the sibling with this name.
 
         Raises:
@@ -113,7 +113,7 @@ class Location:
             raise ConfigError(f"{self.given}: is a whole bucket; name a prefix in it, such as {self.given}/runs/first")
         return Location(f"{posixpath.dirname(self.given)}/{name}")
 
-    def seen_from(self, other: Location) -> str:
+    def relative_to(self, other: Location) -> str:
         """Return the path of this location relative to another, so that both can be moved together.
 
         It is absolute if only one is on this machine, or they are in different buckets.
@@ -124,8 +124,8 @@ class Location:
             return posixpath.relpath(f"/{self.prefix}", f"/{other.prefix}")
         return str(self.absolute())
 
-    def follow(self, path: str) -> Location:
-        """Return the location that a path from `seen_from` names, relative to this one."""
+    def resolve(self, path: str) -> Location:
+        """Return the location that a path from `relative_to` names, relative to this one."""
         if "://" in path or os.path.isabs(path):
             return Location(path)
         if self.is_local:

@@ -388,7 +388,7 @@ def write_record(work: Work, now: datetime) -> None:
         drawn={**(earlier.drawn if earlier else {}), **drawn_tests(work)},
         sources=origins_of(work.sweep, work.rubrics, (earlier and earlier.sources) or {})
         | wording_origins(work.wordings),
-        store=work.sweep.store.seen_from(work.run_path),
+        store=work.sweep.store.relative_to(work.run_path),
         pauses=work.pauses,
     )
     if earlier:

@@ -70,7 +70,7 @@ class Work(ResolvedSweep):
     @property
     def run_name(self) -> str:
         """The name of this run in the store."""
-        return self.run_path.seen_from(self.sweep.store)
+        return self.run_path.relative_to(self.sweep.store)
 
     @cached_property
     def _graph(self) -> Graph:

@@ -23,7 +23,7 @@ THROUGH_FOLDERS = (
         "cli/commands/running/budget",
         "cli/commands/running/runs",
     ),
-    *("sweep/telling/reporting", "sweep/session", "sweep/reread"),
+    *("sweep/monitoring/reporting", "sweep/session", "sweep/reread"),
 )
 
 
@@ -31,7 +31,7 @@ def test_a_location_is_shown_as_it_was_written() -> None:
     assert str(Location.of("runs/x/")) == str(Location.of(Path("runs/x"))) == "runs/x"
     assert str(Location.of("s3://bucket/hab")) == "s3://bucket/hab"
     assert str(Location("runs/x") / "log/progress.json") == "runs/x/log/progress.json"
-    assert Location("/a/b").beside("c") == Location("/a/c") and Location("/a/b").name == "b"
+    assert Location("/a/b").sibling("c") == Location("/a/c") and Location("/a/b").name == "b"
     with pytest.raises(ValueError, match="not a path"):
         Location.of(7)
 
@@ -46,10 +46,10 @@ def test_a_location_means_the_same_wherever_it_is_sent(tmp_path: Path, monkeypat
 
 def test_a_run_is_called_the_same_wherever_it_and_its_store_are_mounted() -> None:
     places = ("/here", "/mnt/there", "x")
-    ways = {(Location(place) / "runs/first").seen_from(Location(place) / "store") for place in places}
+    ways = {(Location(place) / "runs/first").relative_to(Location(place) / "store") for place in places}
     assert ways == {"../runs/first"}
-    assert Location("/mnt/there/store").follow(*ways) == Location("/mnt/there/runs/first")
-    assert Location("x/store").follow(*ways) == Location("x/runs/first").absolute()
+    assert Location("/mnt/there/store").resolve(*ways) == Location("/mnt/there/runs/first")
+    assert Location("x/store").resolve(*ways) == Location("x/runs/first").absolute()
 
 
 def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
@@ -85,21 +85,21 @@ def test_an_address_in_a_bucket_is_tidied_and_one_without_a_bucket_refused() -> 
         True,
     )
     assert here.absolute() == here and here.parent == Location("s3://bucket/hab")
-    assert here.beside("other") == Location("s3://bucket/hab/other") and here.parent.parent.parent.name == "bucket"
+    assert here.sibling("other") == Location("s3://bucket/hab/other") and here.parent.parent.parent.name == "bucket"
     for given in ("s3://", "s3:///a", "s3://a b/c", "s3://bucket/\x1b[2J"):
         with pytest.raises(ValueError, match="s3://bucket/prefix"):
             Location.of(given)
     with pytest.raises(ConfigError, match="is a whole bucket; name a prefix"):
-        Location.of("s3://bucket").beside("x")
+        Location.of("s3://bucket").sibling("x")
 
 
 def test_runs_and_stores_find_each_other_from_disk_to_bucket_and_between_buckets() -> None:
     store, run = Location.of("s3://bucket/hab/store"), Location.of("s3://bucket/runs/first")
-    assert run.seen_from(store) == "../../runs/first" and store.follow("../../runs/first") == run
+    assert run.relative_to(store) == "../../runs/first" and store.resolve("../../runs/first") == run
     elsewhere, local = Location.of("s3://other/first"), Location.of("/home/me/runs/first")
     for one, other in [(elsewhere, store), (local, store), (run, local), (run, elsewhere)]:
-        way = one.seen_from(other)
-        assert way == str(one) and other.follow(way) == one
+        way = one.relative_to(other)
+        assert way == str(one) and other.resolve(way) == one
     assert run.is_same(Location.of("s3://bucket/runs/first/")) and not run.is_same(local)
 
 

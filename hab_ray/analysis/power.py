@@ -87,7 +87,7 @@ class Design:
         error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
         return cls(parts[0].subjects, calls, error * sqrt(calls))
 
-    def told(self, what: str, of: str = "tests", tests: int | None = None) -> str:
+    def describe(self, what: str, of: str = "tests", tests: int | None = None) -> str:
         """Describe in a sentence what can be detected in `what`.
 
         `of` names the calls, and `tests` is the number of tests if the calls are fewer.

@@ -212,7 +212,7 @@ class Sweep(Strict):
             )
 
         name = folder_name(f"{self.name}-{weights.stem}".lower())
-        run = self.run_folder.beside(name)
+        run = self.run_folder.sibling(name)
         has_own_store = self.store == self.run_folder / self.store.name
         return self.model_copy(
             update={

@@ -44,7 +44,7 @@ def run_live_check(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Record
         Interrupted: the user stopped it.
         LeaseLost, ConfigError, OSError: spending had to stop; replies received until then are in the store.
     """
-    run = visit.work.run_path.beside(f"doctor-{visit.work.run_path.name}")
+    run = visit.work.run_path.sibling(f"doctor-{visit.work.run_path.name}")
     with spending(replace(visit.work, run_path=run, run_id=new_run_id()), stop, say) as session:
         session.register_run()
         return asyncio.run(_examine(visit, session, max_usd))

@@ -347,7 +347,7 @@ def _unusable(name: str, why: str) -> str:
     return f"the store's {name}: {why}; {remedy}. Then run the same command again"
 
 
-def keys_under_way(folder: Folder, provider: str) -> set[str]:
+def keys_in_flight(folder: Folder, provider: str) -> set[str]:
     """Return the keys of all calls in a provider's open batches. Sent online as well, they would be billed twice."""
     ledger = Ledger(folder, provider)
     open_batches = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)

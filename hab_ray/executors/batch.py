@@ -68,7 +68,7 @@ class BatchExecutor:
         self._ending: Future[None] | None = None
         self._has_ended = False
 
-    def take_up(self) -> None:
+    def resume(self) -> None:
         """Resume the batches that earlier processes left at the vendors."""
         for ledger in self._ledgers():
             if any(batch.phase is not Phase.DONE for batch in ledger.read()):

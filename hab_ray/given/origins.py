@@ -44,7 +44,7 @@ def stated_origin(file: Location, key: str) -> Origin | None:
     Raises:
         ConfigError: the record cannot be read.
     """
-    record = file.beside(source_record(file.name))
+    record = file.sibling(source_record(file.name))
     if not open_folder(record.parent).exists(record.name):
         return None
     try:

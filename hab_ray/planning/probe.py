@@ -20,7 +20,7 @@ from hab_ray.calls import Call
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.jobs import Job, OpenKind, stream
-from hab_ray.engine.ledger import keys_under_way
+from hab_ray.engine.ledger import keys_in_flight
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.opening import AccountSetup, open_engine
 from hab_ray.errors import Interrupted
@@ -149,7 +149,7 @@ class Probe:
             setup,
             writer,
             setup.alone(self.money, self.watch),
-            also_known=keys_under_way(open_folder(store), provider),
+            also_known=keys_in_flight(open_folder(store), provider),
         )
 
     def _probed(self) -> Probed:

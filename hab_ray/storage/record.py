@@ -62,7 +62,7 @@ class Record(Strict):
 
     def store_of(self, run: Location) -> Location:
         """Return the store of the latest start, seen from where the run is now."""
-        return run.follow(self.store) if self.store else self.sweep.store
+        return run.resolve(self.store) if self.store else self.sweep.store
 
     def entry(self, name: str) -> ModelEntry:
         """Return a model's catalogue entry with the settings that this run sends."""

@@ -43,7 +43,7 @@ class Registry:
         run began.
         """
         entries = self._entries()
-        name = run.seen_from(self._store)
+        name = run.relative_to(self._store)
         claimed = {record_name(epoch) for _, epoch in entries}
         unclaimed = (
             read_holder(self._folder, record) for record in lease_records(self._folder) if record not in claimed
@@ -52,7 +52,7 @@ class Registry:
 
     def enter(self, run_id: str, run: Location, now: datetime) -> None:
         """Claim for a run all its `epochs` that it has not claimed yet. Requires the lease."""
-        text = json.dumps({"folder": run.seen_from(self._store), "at": now.isoformat(timespec="seconds")}).encode()
+        text = json.dumps({"folder": run.relative_to(self._store), "at": now.isoformat(timespec="seconds")}).encode()
         for epoch in sorted(self.epochs(run_id, run) - self.epochs_entered({run_id})):
             self._folder.put_new(f"runs/{run_id}/{epoch:06d}.json", text)
 
@@ -99,7 +99,7 @@ class Registry:
     def _folder_of(self, run_id: str, epoch: int) -> Location:
         name = f"runs/{run_id}/{epoch:06d}.json"
         try:
-            return self._store.follow(str(json.loads(self._folder.get(name))["folder"]))
+            return self._store.resolve(str(json.loads(self._folder.get(name))["folder"]))
         except (ValueError, TypeError, KeyError):
             raise DamagedFile(
                 f"the store's {name}, which says where the folder of a run was, cannot be read. Put it back from a "

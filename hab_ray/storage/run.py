@@ -30,7 +30,7 @@ _MAX_NAMED = 5
 
 def rehearsal_of(run: Location) -> Location:
     """Return the folder of a run's rehearsal unless another is named: beside it."""
-    return run.beside(f"rehearsal-{run.name}")
+    return run.sibling(f"rehearsal-{run.name}")
 
 
 class RunFolder:

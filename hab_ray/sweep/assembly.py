@@ -33,14 +33,14 @@ from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.driver import Driver
+from hab_ray.sweep.monitoring.announcing import Announcer
+from hab_ray.sweep.monitoring.counters import RunCounters
+from hab_ray.sweep.monitoring.log import RunLog
+from hab_ray.sweep.monitoring.reporting import Reporter
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.session import Session
 from hab_ray.sweep.shards import Shards, ShardStatus
-from hab_ray.sweep.telling.announcing import Announcer
-from hab_ray.sweep.telling.counters import RunCounters
-from hab_ray.sweep.telling.log import RunLog
-from hab_ray.sweep.telling.reporting import Reporter
 from hab_ray.work import Work
 
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}

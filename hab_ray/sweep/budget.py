@@ -17,7 +17,7 @@ from hab_ray.progress import BudgetStatus
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.lease.lease import WATCH_EVERY_S, Lease
 from hab_ray.storage.spending import keep_lost
-from hab_ray.sweep.telling.counters import RunCounters
+from hab_ray.sweep.monitoring.counters import RunCounters
 
 
 class RunBudget:

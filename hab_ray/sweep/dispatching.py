@@ -9,9 +9,9 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Channel, Dispatch, Feed, Spool
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.flowing import MIN_BATCH, RouteKey, SpoolQueue
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
-from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
 GATHER_S, GATHER_BATCH_S = 3.0, 60.0

@@ -28,9 +28,9 @@ from hab_ray.executors.protocol import (
 )
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.dispatching import Dispatcher
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
-from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work
 
 POLL_S = 0.25

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import ChannelEnded, CountersRead, Service
-from hab_ray.sweep.telling.counters import RunCounters
+from hab_ray.sweep.monitoring.counters import RunCounters
 
 GRACE_S = 3.0
 LOOK_EVERY_S = 0.1

@@ -8,8 +8,8 @@ from datetime import datetime
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.executors.protocol import Spool
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.shards import Shards, ShardState
-from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Work, wants_batch
 
 MAX_EMPTY_ROUNDS = 3

@@ -56,7 +56,7 @@ class _Run:
                     parts.counters.notes.append(note)
                 self._open_books()
                 parts.reporter.report()
-                parts.batches.take_up()
+                parts.batches.resume()
                 parts.driver.reconcile(self._options.detach)
             except (Interrupted, KeyboardInterrupt):
                 self._drain()

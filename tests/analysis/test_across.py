@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
+from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies
 from hab_ray.analysis.across.settings import settings_apart
 from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.summary import Summary
@@ -101,14 +101,14 @@ def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
     works = write_run(tmp_path / "one", SHAPE), write_run(tmp_path / "two", SHAPE)
     first, second = (open_run(work.run_path) for work in works)
     assert same_replies(first, second).is_copy
-    said = list(told(same_replies(first, second), first, second))
+    said = list(describe(same_replies(first, second), first, second))
     assert "one is a copy of the other" in said[0] and "48 answers and 48 verdicts are all" in said[1]
     file = verdicts_file("strict", "beta", DIMENSIONS[0])
     rows = works[1].run.read(Verdict, file)
     works[1].run.write(Verdict, file, [replace(rows[0], reply_key="other"), *rows[1:]])
     found = same_replies(first, second)
     assert not found.is_copy and (found.answers, found.verdicts, found.same_verdicts) == (48, 48, 47)
-    said = list(told(replace(found, same_answers=0), first, second))
+    said = list(describe(replace(found, same_answers=0), first, second))
     assert "none of the 48 answers to shared tests and 47 of the 48 verdicts" in said[-1]
     assert settings_apart(first, second) == []
 

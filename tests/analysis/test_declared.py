@@ -11,7 +11,7 @@ from scipy.stats import false_discovery_control, ttest_ind
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import DeclaredResult, declared, told
+from hab_ray.analysis.tables.declared import DeclaredResult, declared, sentences
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
@@ -125,5 +125,5 @@ def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.Capture
 
 def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:
     summary = summary_of(work)
-    assert list(declared(summary)) == [] and list(told(summary)) == []
+    assert list(declared(summary)) == [] and list(sentences(summary)) == []
     assert 'id="declared"' not in page_of(work)

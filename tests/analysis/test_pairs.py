@@ -119,15 +119,15 @@ def test_the_family_wise_error_is_held_on_null_data() -> None:
 
 
 def test_what_a_design_can_show() -> None:
-    assert "with 12 tests no pair of 20 subjects can ever differ" in Design(20, 12).told("defer")
-    assert "40 generation calls show a difference of 0.1" in Design(3, 40).told("defer", "generation calls")
-    assert "with 1 test no pair" in Design(2, 1).told("defer")
+    assert "with 12 tests no pair of 20 subjects can ever differ" in Design(20, 12).describe("defer")
+    assert "40 generation calls show a difference of 0.1" in Design(3, 40).describe("defer", "generation calls")
+    assert "with 1 test no pair" in Design(2, 1).describe("defer")
     assert "too few generation calls" in Design(2, 1).detectable
     assert not Design(1, 100).can_show_any and Design(20, 13).can_show_any and Design(2, 6).can_show_any
     found = Design(2, 100, 0.35)
     assert found.smallest == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * 0.035, abs=1e-9)
-    assert "between two of 20 subjects" in Design(20, 500).told("defer")
-    assert "between the two subjects" in Design(2, 500).told("defer")
+    assert "between two of 20 subjects" in Design(20, 500).describe("defer")
+    assert "between the two subjects" in Design(2, 500).describe("defer")
 
 
 def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:
@@ -147,5 +147,5 @@ def test_a_plan_counts_the_generation_calls_that_chosen_tests_come_from(items: i
 
 def test_a_plan_names_tests_beside_fewer_generation_calls() -> None:
     few, enough = Design(2, 4), Design(2, 421)
-    assert "with 4 generation calls (of 6 tests) no pair" in few.told("learning", "generation calls", tests=6)
-    assert "421 generation calls (of 500 tests) show" in enough.told("learning", "generation calls", tests=500)
+    assert "with 4 generation calls (of 6 tests) no pair" in few.describe("learning", "generation calls", tests=6)
+    assert "421 generation calls (of 500 tests) show" in enough.describe("learning", "generation calls", tests=500)

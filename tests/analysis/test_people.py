@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
-from hab_ray.analysis.tables.people import PeopleAgreed, PeopleShown, few_raters, people, told
+from hab_ray.analysis.tables.people import PeopleAgreed, PeopleShown, few_raters, people, sentence
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
@@ -211,7 +211,7 @@ def said_of(among: Ends, beside: Ends, raters: int, judge: str) -> str:
     answers = 0 if among[0] is None else 60
     first = PeopleAgreed("overall", None, None, None, answers, raters, None, *among, None, None, None, False)
     last = replace(first, judge=judge, agreement=beside[0], low=beside[1], high=beside[2])
-    return told([first, replace(first, judge="first", agreement=0.9), last])
+    return sentence([first, replace(first, judge="first", agreement=0.9), last])
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ def test_the_page_marks_lines_with_few_answers(work: Work, monkeypatch: pytest.M
     shown = people.shown(summary_of(work))
     assert isinstance(shown, PeopleShown)
     assert {row.dimension for row in shown.lines} == {"overall", *DIMENSIONS}
-    assert shown.told.startswith(("Whether the", "The panel"))
+    assert shown.sentence.startswith(("Whether the", "The panel"))
     assert shown.has_marks, "28 answers in each dimension"
     for least in ("MIN_ANSWERS", "MIN_NAMED"):
         monkeypatch.setattr(f"hab_ray.analysis.tables.people.{least}", 0)

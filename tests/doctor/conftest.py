@@ -75,7 +75,7 @@ class Doctor:
     async def visit(self, url: str, folder: Path, wait_s: float = 20.0) -> Recording:
         """Ask everything at an address, with a store in a folder."""
         work = moved(self.work, url)
-        sweep = work.sweep.model_copy(update={"store": work.sweep.store.beside(folder.name)})
+        sweep = work.sweep.model_copy(update={"store": work.sweep.store.sibling(folder.name)})
         work = replace(work, sweep=sweep)
         addresses: Mapping[str, str] = {name: entry.url or "" for name, entry in work.catalog.providers.items()}
         visit = Visit(work, questions(work), addresses.__getitem__, by_batch=True, wait_s=wait_s)

@@ -104,7 +104,7 @@ async def test_vendors_that_answer_as_the_simulator_differ_in_nothing(
     assert {exchange.provider for exchange in found.exchanges} == {"openai", "anthropic", "google", "xai"}
     assert len(found.examined.asked) == 8 and all(len(one.outcomes) == len(one.calls) for one in found.examined.asked)
     meter = await asyncio.to_thread(SimulatorClient(vendor).meter)
-    store = open_folder(doctor.work.sweep.store.beside(tmp_path.name))
+    store = open_folder(doctor.work.sweep.store.sibling(tmp_path.name))
     batches = [batch for name in ("openai", "anthropic", "google", "xai") for batch in Ledger(store, name).read()]
     assert len(batches) == 4 and all(batch.phase is Phase.DONE for batch in batches)
     by_batch = sum(batch.harvested.nanousd for batch in batches if batch.harvested)

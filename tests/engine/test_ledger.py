@@ -8,7 +8,7 @@ import pytest
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.books import batches_of
-from hab_ray.engine.ledger import WORTH_KEEPING, Batch, Ledger, Phase, body_hashes, keys_under_way
+from hab_ray.engine.ledger import WORTH_KEEPING, Batch, Ledger, Phase, body_hashes, keys_in_flight
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
@@ -71,9 +71,9 @@ def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Le
     ledger.keep(1, LINES)
     for event in (intent(), submitted(), ENDED):
         batch = ledger.add(batch, event)
-        assert keys_under_way(folder, ledger.provider) == set(KEYS)
+        assert keys_in_flight(folder, ledger.provider) == set(KEYS)
     ledger.add(batch, HARVESTED)
-    assert keys_under_way(folder, ledger.provider) == set()
+    assert keys_in_flight(folder, ledger.provider) == set()
 
 
 def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:

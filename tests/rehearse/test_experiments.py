@@ -25,7 +25,7 @@ from hab_ray.stages.method import judge
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.spec import ResolvedSweep
-from hab_ray.sweep.telling import reporting
+from hab_ray.sweep.monitoring import reporting
 from hab_simulator import Malformed
 from tests.rehearse.conftest import ASKED, DIMENSIONS, HOSTILE, JUDGES, SUBJECTS, TESTS, Stage, StageOf, problems
 from tests.rehearse.mutants import then

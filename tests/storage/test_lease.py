@@ -86,7 +86,7 @@ def test_after_a_kill_the_next_takes_over_and_knows_it(store: Location, other: s
     holder = last_holder(open_folder(store))
     assert holder and (holder.pid, holder.run, holder.since) == (
         os.getpid(),
-        Location("runs/second").seen_from(store),
+        Location("runs/second").relative_to(store),
         NOW.isoformat(),
     )
     lease.release()

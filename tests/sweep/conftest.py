@@ -35,9 +35,9 @@ from hab_ray.executors.protocol import (
 from hab_ray.stages.spec import Grain
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.driver import Driver
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState
-from hab_ray.sweep.telling.counters import RunCounters
 from hab_ray.work import Shard, Work
 from tests.small_runs import unrecorded
 

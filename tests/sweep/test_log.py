@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from hab_ray.progress import Progress
-from hab_ray.sweep.telling.log import LOG, RunLog
+from hab_ray.sweep.monitoring.log import LOG, RunLog
 from tests.sweep.conftest import MakeBench
 
 

@@ -239,7 +239,7 @@ def _corrected(rows: list[RunDifference]) -> list[RunDifference]:
     return [replace(row, holm=p) for row, p in zip(rows, of_known(holm, [row.p for row in rows]), strict=True)]
 
 
-def told(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:
+def describe(replies: SameReplies, first: Run, second: Run) -> Iterator[str]:
     """Describe in sentences what the runs share."""
     if first.record.id is not None and first.record.id == second.record.id:
         yield "both folders hold the same run (same id): one is a copy of the other"

@@ -73,7 +73,7 @@ def declared(summary: Summary) -> Sequence[DeclaredResult]:
     return rows
 
 
-def told(summary: Summary) -> Iterator[str]:
+def sentences(summary: Summary) -> Iterator[str]:
     """Describe the declared results, if any, in a line for the question and one per family."""
     plan, rows = plan_of(summary.run.record), declared(summary)
     if plan is None:

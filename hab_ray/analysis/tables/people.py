@@ -77,11 +77,11 @@ class PeopleAgreed:
 class PeopleShown:
     """The lines that the page shows; `few` is the number of raters if it is small.
 
-    Then no line about all people is reliable, and only those with few answers or few named issues are marked. `told`
-    says in words what the overall lines show.
+    Then no line about all people is reliable, and only those with few answers or few named issues are marked.
+    `sentence` says in words what the overall lines show.
     """
 
-    told: str
+    sentence: str
     lines: tuple[PeopleAgreed, ...]
     few: int | None
 
@@ -94,7 +94,7 @@ class PeopleShown:
 def _shown(_: Summary, rows: Sequence[PeopleAgreed]) -> PeopleShown | None:
     """Omit single raters' lines about single issues."""
     lines = tuple(row for row in rows if row.rater is None or row.issue is None)
-    return PeopleShown(told(rows), lines, few_raters(rows)) if rows else None
+    return PeopleShown(sentence(rows), lines, few_raters(rows)) if rows else None
 
 
 def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:
@@ -103,7 +103,7 @@ def few_raters(rows: Sequence[PeopleAgreed]) -> int | None:
     return most if most < FEW_RATERS else None
 
 
-def told(rows: Sequence[PeopleAgreed]) -> str:
+def sentence(rows: Sequence[PeopleAgreed]) -> str:
     """Compare the judges' agreement with people with that of people with each other, in words."""
     among, few = rows[0], few_raters(rows)
     beside = [row for row in rows if row.dimension == among.dimension and row.issue is None and row.rater is None][-1]

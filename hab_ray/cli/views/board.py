@@ -11,11 +11,11 @@ from hab_ray.analysis.evidence.making import fewer_tests
 from hab_ray.analysis.signs.finding import Severity, worst
 from hab_ray.analysis.signs.judging import unreadable
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import told as declared_lines
+from hab_ray.analysis.tables.declared import sentences as declared_lines
 from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.report import leaderboard
-from hab_ray.sweep.telling.log import LOG
+from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.visible import one_line
 
 DETAILS = 'details: the report, "Before you use these scores"'

@@ -1,8 +1,8 @@
 """`--log-format json`: all output of a command as one JSON object per line.
 
 Each object has `at`, `level` and `message`. Reports of the run also have `run`, and `shard` or `batch` if they concern
-one (see `sweep.telling.log`). One object has all scores, as `scores`. Other output, such as the plan, is one object per
-line of text.
+one (see `sweep.monitoring.log`). One object has all scores, as `scores`. Other output, such as the plan, is one object
+per line of text.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Recovery:
         state = transitions.recovered(record, components.context.clock())
         batch = BatchInFlight(intent.model, state, is_own=is_own, nanousd=intent.nanousd if is_own else 0)
         if is_own:
-            components.budget.take_up(batch.nanousd)
+            components.budget.adopt(batch.nanousd)
         if isinstance(state, Closed):
             components.close_unmade(batch, record, "", "")
             return

@@ -232,7 +232,7 @@ class BatchBudgetClient(BudgetClient):
         self.reserved -= bound
         self.in_batches += bound
 
-    def take_up(self, bound: int) -> None:
+    def adopt(self, bound: int) -> None:
         """Count the reservation of a batch left open by an earlier process of this run."""
         self.in_batches += bound
 

@@ -71,7 +71,7 @@ class Holder:
     def after(cls, before: Holder | None, store: Location, run: Location, now: datetime) -> Self:
         """Return this process as the successor of another holder."""
         epoch = before.epoch + 1 if before else 1
-        return cls(epoch, os.getpid(), socket.gethostname(), run.seen_from(store), now.isoformat(), released=False)
+        return cls(epoch, os.getpid(), socket.gethostname(), run.relative_to(store), now.isoformat(), released=False)
 
     @property
     def name(self) -> str:
@@ -284,7 +284,7 @@ def held_by(store: Location, holder: Holder | None) -> StoreHeld:
 
 def describe(store: Location, holder: Holder) -> str:
     """Describe a current or past holder in one line."""
-    run = store.follow(holder.run)
+    run = store.resolve(holder.run)
     return one_line(f"process {holder.pid} on {holder.host}, run {run}, since {holder.since}")
 
 

@@ -104,7 +104,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
         if is_own:
-            components.budget.take_up(100)
+            components.budget.adopt(100)
         provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
         folder = LocalFolder(tmp_path)
         writer = StoreWriter(folder, 2, "w", Mode.BATCH)

@@ -226,7 +226,7 @@ async def test_idle_money() -> None:
     """No call waits for money that open batches of unused models or stopped providers keep reserved."""
     budget = Budget(1000, OpeningBalance(committed=300, out_of_reach=200), keep=lambda _: None)
     async with BatchBudgetClient(LocalBudget(budget)) as stopped, BatchBudgetClient(LocalBudget(budget)) as other:
-        stopped.take_up(300)
+        stopped.adopt(300)
         assert await other.reserve(400) is None
         waiting = asyncio.create_task(other.reserve(300))
         await asyncio.sleep(0.05)

@@ -10,7 +10,7 @@ import typer
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, told
+from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, sentence
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table, titled_columns
@@ -134,7 +134,7 @@ def command(
 
 def _print(run: Run, rows: Sequence[PeopleAgreed], shown: Sequence[PeopleAgreed]) -> None:
     few = few_raters(rows)
-    say(told(rows))
+    say(sentence(rows))
     for note in _notes(run, rows):
         say(note, "yellow")
     single = [row for row in rows if row.issue is None and row.rater and row.dimension == rows[0].dimension]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, same_replies, told
+from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies
 from hab_ray.analysis.across.published import NOTES, compare_published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
@@ -60,7 +60,7 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
             "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To "
             "compare in pairs, give both runs the same `tests:`."
         )
-    yield from told(same_replies(*runs), *runs)
+    yield from describe(same_replies(*runs), *runs)
     matchings = Counter(row.matching for row in rows if row.dimension != OVERALL)
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
         yield "Some dimensions share tests and some do not: each row says which, overall rows combine both."

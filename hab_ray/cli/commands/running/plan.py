@@ -53,7 +53,7 @@ def _generation_calls(work: Work, tests: int) -> int:
 
 
 def _told(design: Design, what: str, tests: int) -> str:
-    return design.told(what) if design.calls == tests else design.told(what, "generation calls", tests=tests)
+    return design.describe(what) if design.calls == tests else design.describe(what, "generation calls", tests=tests)
 
 
 def _detectable_drift(number: int) -> str:

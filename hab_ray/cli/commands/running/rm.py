@@ -54,7 +54,7 @@ def command(
     simulated = files.has(MARKER)
     if simulated and status.store.is_same(run / "store"):
         open_folder(status.store).clear("")  # simulated replies are of no use to any other run
-    inside = f"{status.store.seen_from(run)}/"
+    inside = f"{status.store.relative_to(run)}/"
     kept = [name for name in files.remove() if not name.startswith(inside)]
     if not kept and run.is_local:
         with suppress(OSError):  # `run` is a link, or holds empty folders that hab did not make

@@ -34,9 +34,9 @@ from hab_ray.progress import FailedRows, RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
+from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import notice, run_work
-from hab_ray.sweep.telling.log import LOG
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 

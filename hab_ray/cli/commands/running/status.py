@@ -50,7 +50,7 @@ class Status:
     @property
     def is_driven(self) -> bool:
         """Whether the process that holds the store drives this run."""
-        return self.driver is not None and self.store.follow(self.driver.run).is_same(self.run)
+        return self.driver is not None and self.store.resolve(self.driver.run).is_same(self.run)
 
 
 def read_status(run: Location) -> Status:
@@ -72,7 +72,7 @@ def read_status(run: Location) -> Status:
         store, progress = work.sweep.store, progress_from_files(work, progress)
     last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
-    if holder and store.follow(holder.run).is_same(run):
+    if holder and store.resolve(holder.run).is_same(run):
         progress = replace(progress, end=None)  # the reported end is that of an earlier process
     died = holder if holder and holder.is_known_dead() else None
     return Status(run, store, progress, None if died else holder, died, is_counted, problem)
@@ -109,7 +109,7 @@ def print_status(status: Status) -> None:
 def _print_driver(status: Status) -> None:
     holder, died = status.driver, status.died
     if died is not None:
-        which = f"process {died.pid} on {died.host}, which ran {status.store.follow(died.run)}"
+        which = f"process {died.pid} on {died.host}, which ran {status.store.resolve(died.run)}"
         say(
             f"not running: {which} since {died.since}, has died; the next `hab run` resumes",
             "yellow",
@@ -117,9 +117,8 @@ def _print_driver(status: Status) -> None:
     elif holder is None:
         say("not running")
     else:
-        say(
-            f"running: {status.store.follow(holder.run)}, by process {holder.pid} on {holder.host} since {holder.since}"
-        )
+        run = status.store.resolve(holder.run)
+        say(f"running: {run}, by process {holder.pid} on {holder.host} since {holder.since}")
 
 
 def _print_money(money: BudgetStatus) -> None:

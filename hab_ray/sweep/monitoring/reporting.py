@@ -17,11 +17,11 @@ from hab_ray.stages import wiring
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.budget import RunBudget
+from hab_ray.sweep.monitoring.announcing import Announcer
+from hab_ray.sweep.monitoring.counters import RunCounters
+from hab_ray.sweep.monitoring.failed import FailureReport, failure_report
+from hab_ray.sweep.monitoring.log import RunLog
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
-from hab_ray.sweep.telling.announcing import Announcer
-from hab_ray.sweep.telling.counters import RunCounters
-from hab_ray.sweep.telling.failed import FailureReport, failure_report
-from hab_ray.sweep.telling.log import RunLog
 from hab_ray.visible import log_json
 from hab_ray.work import Work
 

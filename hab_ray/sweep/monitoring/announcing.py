@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from hab_ray.progress import Progress
-from hab_ray.sweep.telling.log import LogEntry, log
+from hab_ray.sweep.monitoring.log import LogEntry, log
 from hab_ray.visible import one_line
 
 CLOSE_WITHIN_S = 5.0
