@@ -94,6 +94,8 @@ def account(name: str) -> Any:
 class SharedLimiterClient:
     """A lane's client of its account's actor. An actor that does not answer within `ANSWER_S` is replaced.
 
+    Each replacement has twice as long, because a new actor can take longer than that to start on a busy cluster.
+
     Raises:
         RayError, TimeoutError: no actor answered for `PATIENCE_S`.
     """
@@ -108,14 +110,15 @@ class SharedLimiterClient:
 
     async def exchange(self, reports: Sequence[Report], requests: Sequence[PermitRequest]) -> LimiterReply:
         """Exchange messages with the actor; a new one first gets the calls that were in flight before the reports."""
-        give_up = time.monotonic() + PATIENCE_S
+        give_up, answer_s = time.monotonic() + PATIENCE_S, ANSWER_S
         while True:
             try:
-                async with asyncio.timeout(ANSWER_S):  # wait_for can lose a cancellation that arrives with the answer
+                async with asyncio.timeout(answer_s):  # wait_for can lose a cancellation that arrives with the answer
                     granted = await self._ask(reports, requests)
             except (RayError, TimeoutError) as error:
                 if isinstance(error, TimeoutError):
                     ray.kill(self._actor)
+                    answer_s *= 2
                 self._actor = None
                 if time.monotonic() > give_up:
                     raise

@@ -78,10 +78,10 @@ async def test_two_lanes_share_an_actor_that_ends_with_the_last_one() -> None:
 async def test_an_actor_that_dies_or_answers_nobody_is_made_again_and_told_what_is_in_flight(
     sent: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "ANSWER_S", 3.0)
     name = account_name("mortal", f"http://{sent}", None)
     permits = lane("only", name)
     assert (await permits.exchange([], [PermitRequest("m", (1,) * 8)])).grants["m"].count == 8
+    monkeypatch.setattr(limits, "ANSWER_S", 0.1)  # much less than the next actor takes to start
     os.kill(ray.get(actor(name).__ray_call__.remote(lambda _: os.getpid())), sent)
     granted = await asyncio.wait_for(
         permits.exchange([Report("m", finished=3, answered=3)], [PermitRequest("m", (1,) * 8)]), 60
