@@ -153,7 +153,7 @@ REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
     (EMBED, {"requests": [embedded("")]}, 400, "empty Part"),
     (EMBED, {"requests": [embedded("a", model="models/b")]}, 400, "name the model"),
     (EMBED, {"requests": [embedded("a")] * 101}, 400, "at most 100"),
-    (EMBED, {"requests": [embedded("a" * 9000)]}, 400, "longer than 2048"),
+    (EMBED, {"requests": [embedded("a" * 9000)]}, 400, "exceeds the maximum"),
     (EMBED, {"requests": [embedded("a", outputDimensionality=4)]}, 400, "not in 128..3072"),
 ]
 
