@@ -145,7 +145,6 @@ REFUSALS: list[tuple[str, dict[str, Any], int, str]] = [
     (GENERATE, generation(responseSchema=OBJECT), 400, "responseMimeType"),
     (GENERATE, as_json(OBJECT | {"additionalProperties": False}), 400, "additionalProperties"),
     (GENERATE, as_json({"type": "TEXT"}), 400, "'text'"),
-    (GENERATE, body(contents=[{"parts": [{"text": "a" * 4_100_000}]}]), 400, "exceeds the maximum number"),
     ("/google/v1/models/gemini-1.5-flash:generateContent", body(), 404, "models/gemini-1.5-flash is not found"),
     ("/google/v1/models/gemini-embedding-001:generateContent", body(), 404, "not supported for this method"),
     ("/google/v1/models/gemini-3.8-flash:guess", body(), 404, "not found"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
-from hab_ray.catalog.models import Model
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
@@ -28,7 +28,7 @@ from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Shards, ShardStatus
-from hab_ray.work import Shard, Work
+from hab_ray.work import Work
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench, work_of
 
 BATCHES: dict[str, Any] = {
@@ -457,22 +457,13 @@ def test_rows_do_not_flow_to_a_server_of_this_machine(tmp_path: Path, judge: str
     assert answering and [shards.feed(state) is not None for state in answering] == [flows] * len(answering)
 
 
-def test_a_shard_of_a_large_sweep_costs_no_more_than_one_of_a_small_one(
-    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_of_a_large_sweep_costs_no_more_than_one_of_a_small_one(bench: MakeBench) -> None:
     """Counted in look-ups of its model."""
-    looked_up, sound = Counter[str](), Work.model
-
-    def model(work: Work, shard: Shard) -> Model:
-        looked_up[shard.stage] += 1
-        return sound(work, shard)
-
-    monkeypatch.setattr(Work, "model", model)
 
     def per_shard(subjects: int) -> float:
         made = bench(subjects=[f"lab/{n}" for n in range(subjects)])
-        looked_up.clear()
-        made.driver.reconcile(detach=False)
-        return looked_up.total() / len(made.shards.all)
+        with patch.object(Work, "model", autospec=True, side_effect=Work.model) as model:
+            made.driver.reconcile(detach=False)
+        return model.call_count / len(made.shards.all)
 
     assert per_shard(20) <= per_shard(2)
