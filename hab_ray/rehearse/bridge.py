@@ -1,7 +1,7 @@
 """Checks the comparison of judges with an earlier study's, recomputed from planted verdicts and rating files.
 
-It checks shifts with their intervals, shares of equal scores, kappas and score maps. The intervals of maps come from
-random draws, so only their presence is checked.
+It checks shifts with their intervals, shares of equal scores, kappas and score maps as the report groups them. The
+intervals of maps come from random draws, so only their presence is checked.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
+from hab_ray.analysis.tables.bridge import bridge
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest
@@ -66,12 +67,19 @@ def compare_bridge(work: Work, summary: Summary, truth: Truth) -> Checked:
     if work.sweep.responses is None or not work.sweep.raters:
         return NOTHING
     cells = _cells(work, truth)
-    found = summary.bridge
-    shifts: Lines = {(each.rater, each.judge, each.dimension): astuple(each)[3:] for each in found.shifts}
-    issues: Lines = {(each.rater, each.judge, each.dimension, each.issue): astuple(each)[4:] for each in found.issues}
+    links = bridge(summary)
+    shifts: Lines = {(of.rater, each.judge, each.dimension): astuple(each)[3:] for of in links for each in of.shifts}
+    issues: Lines = {
+        (of.rater, judge, *cell): astuple(each)[4:]
+        for of in links
+        for cell, own in of.kappas.items()
+        for judge, each in zip(of.judges, own, strict=True)
+        if each
+    }
     maps: Lines = {
-        (each.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
-        for each in found.maps
+        (of.rater, each.judge, _level(each.score)): (each.answers, each.mapped, each.low is not None)
+        for of in links
+        for each in of.maps
     }
     checks = (("the shift", shifts, _shifts), ("kappa", issues, _kappas), ("the map", maps, _maps))
     lines, wrong = 0, list[str]()

@@ -13,9 +13,11 @@ after being settled later than its source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from math import inf
 
 from hab_ray.catalog.prices import Mode
@@ -167,10 +169,20 @@ class Shards:
         self._work = work
         self.all = [ShardState(number, shard) for number, shard in enumerate(work.shards())]
         by_shard = {state.shard: state for state in self.all}
+        self._by_stage: dict[str, list[ShardState]] = defaultdict(list)
+        self._by_model: dict[tuple[str, str], list[ShardState]] = defaultdict(list)
+        for state in self.all:
+            self._by_stage[state.shard.stage].append(state)
+            if state.shard.spec.makes_calls:
+                self._by_model[state.shard.stage, work.model(state.shard).name].append(state)
         self._inputs = [
             [ShardInput(by_shard[i.shard], _grain(work, state.shard, i), i.partial) for i in work.inputs(state.shard)]
             for state in self.all
         ]
+        self._readers: dict[int, list[ShardState]] = defaultdict(list)
+        for reader in (state for state in self.all if state.shard.spec.makes_calls):
+            for source in {one.source.number for one in self._inputs[reader.number] if one.grain is Grain.ROW}:
+                self._readers[source].append(reader)
 
     def at(self, *statuses: ShardStatus) -> list[ShardState]:
         """Return the shards that have one of these statuses."""
@@ -214,43 +226,39 @@ class Shards:
             return None
         readers = [
             Dependent(reader.number, reader.shard)
-            for reader in self.all
-            if reader.shard.spec.makes_calls and self._reads_rows_of(reader, state)
+            for reader in self._readers[state.number]
+            if all(one.is_complete or one.source is state for one in self._inputs[reader.number])
         ]
         return Feed(state.number, state.shard, tuple(readers)) if readers else None
 
-    def _reads_rows_of(self, reader: ShardState, source: ShardState) -> bool:
-        inputs = self._inputs[reader.number]
-        by_row = any(one.source is source and one.grain is Grain.ROW for one in inputs)
-        return by_row and all(one.is_complete or one.source is source for one in inputs)
-
     def is_more_coming(self, stage: str) -> bool:
         """Whether shards of a stage will soon be ready: they are being settled, or their sources are in progress."""
-        of_stage = [state for state in self.all if state.shard.stage == stage]
+        of_stage = self._by_stage[stage]
         settling = any(state.status is ShardStatus.SETTLING for state in of_stage)
         inputs = (one for state in of_stage for one in self._inputs[state.number])
         return settling or any(one.source.status in IN_PROGRESS for one in inputs)
 
     def calls_to_come(self, like: ShardState) -> int:
         """Return how many calls the stage and model of a shard have left, including those from rows to come."""
-        model = self._work.model(like.shard).name
-        calling = [state for state in self.all if state.shard.stage == like.shard.stage]
-        return sum(self._calls_left(state) for state in calling if self._work.model(state.shard).name == model)
+        largest = cache(self._largest)
+        alike = self._by_model[like.shard.stage, self._work.model(like.shard).name]
+        return sum(self._calls_left(state, largest) for state in alike)
 
-    def _calls_left(self, state: ShardState) -> int:
-        """Return a shard's calls left: one per row of its first source, until it is settled."""
+    def _calls_left(self, state: ShardState, largest: Callable[[str], int]) -> int:
+        """Return a shard's calls left: one per row of its first source, until it is settled.
+
+        While the final number of rows of the source is unknown, it is that of the largest shard of its stage.
+        """
         if state.knows_tasks:
             return 0 if state.status is ShardStatus.COMPLETE else state.open
         for first in self._inputs[state.number][:1]:
             if first.is_complete or first.source.status is not ShardStatus.STALLED:
-                return max(0, self._rows_to_come(first.source) - state.settled)
+                total = first.source.total
+                return max(0, (largest(first.source.shard.stage) if total is None else total) - state.settled)
         return 0
 
-    def _rows_to_come(self, source: ShardState) -> int:
-        """Return the final number of rows of a shard; while unknown, that of the largest shard of its stage."""
-        if source.total is not None:
-            return source.total
-        return max(state.total or 0 for state in self.all if state.shard.stage == source.shard.stage)
+    def _largest(self, stage: str) -> int:
+        return max(state.total or 0 for state in self._by_stage[stage])
 
     def provider(self, state: ShardState) -> str:
         """Return the provider of a shard's model."""

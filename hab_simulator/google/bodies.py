@@ -108,13 +108,14 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),
     )
-    if ask.input_tokens > model.context_tokens:
-        raise _refuse(
-            f"The input token count ({ask.input_tokens}) exceeds the maximum number of tokens allowed "
-            f"({model.context_tokens}).",
-            name,
-        )
+    _check_length(ask.input_tokens, model, name)
     return ask
+
+
+def _check_length(count: int, model: SimulatedModel, name: str) -> None:
+    most = model.context_tokens
+    if count > most:
+        raise _refuse(f"The input token count ({count}) exceeds the maximum number of tokens allowed ({most}).", name)
 
 
 def read_embed(account: SimulatedAccount, name: str, body: Any) -> EmbedAsk:
@@ -138,8 +139,7 @@ def _embed_ask(account: SimulatedAccount, name: str, body: Any, requests: list[E
             raise _refuse("each request must name the model of the URL", name)
         if not request.content.text:
             raise _refuse("content contains an empty Part.", name)
-        if tokens(request.content.text) > model.context_tokens:
-            raise _refuse(f"The text is longer than {model.context_tokens} tokens.", name)
+        _check_length(tokens(request.content.text), model, name)
         if size is not None and not _LEAST_DIMENSIONS <= size <= model.vector:
             raise _refuse(f"outputDimensionality: {size} is not in {_LEAST_DIMENSIONS}..{model.vector}", name)
     if len({request.output_dimensionality for request in requests}) > 1:

@@ -92,8 +92,8 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
 ) -> None:
     sim = vendor(planted=PLANTED)
     rows = [
-        {"dimension": name, "prompt": prompt(name, n), "subject": who, "text": f"Answer {n} of {who}."}
-        for name in DIMENSIONS
+        {"dimension": name, "test_id": f"{n}", "prompt": prompt(name, n), "subject": who, "text": f"Answer {n}, {who}."}
+        for name in DIMENSIONS  # whose tests have the same ids
         for n in range(4)
         for who in ("one", "two", "three")
     ]
@@ -105,7 +105,7 @@ def test_sentinels_can_be_added_to_a_complete_run_whose_answers_are_given(
     aged(desk.folder / "runs/s", rest)
     desk.says("run", desk.sweep("s", sim.url, **asked, sentinels=7))
     assert asked_of(sim)["judge"] == len(rows) + 12  # two of each subject in each dimension
-    assert [row["answers"] for row in run.analysis("drift").to_pylist()] == [12]
+    assert [(row["answers"], row["calls"]) for row in run.analysis("drift").to_pylist()] == [(12, 8)]
 
 
 def test_a_plan_counts_no_more_sentinels_than_answers_and_says_what_all_dimensions_show(desk: Desk) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import Answer, EmbedCall, Message, Params, Role
+from hab_ray.errors import CallError, ModelError, RowError
+from hab_ray.errors import FailureKind as Kind
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint, Provider, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchStatus, InDoubt, ResultsGone
@@ -18,7 +20,11 @@ from tests.providers.conftest import BASE, KEY, Connect, chat_call, entry
 from tests.simulator.conftest import Line, Start
 
 TURNAROUND_S = 0.15
-MODELS: dict[str, Any] = {"m": {}, "e": {"serves": ["embeddings"], "vector": 256}}
+MODELS: dict[str, Any] = {
+    "m": {},
+    "e": {"serves": ["embeddings"], "vector": 256},
+    "small": {"context_tokens": 20, "output_tokens": 100},
+}
 Begin = Callable[..., Awaitable[tuple[Line, BatchApi, Provider]]]
 
 
@@ -137,3 +143,25 @@ async def test_a_batch_can_be_ended_and_everything_deleted(kind: str, begin: Beg
     else:
         with pytest.raises(ResultsGone):
             assert [one async for one in api.results(status)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_text_too_long_is_its_rows_fault_and_a_limit_too_high_the_models(kind: str, begin: Begin) -> None:
+    _, api, provider = await begin(kind)
+    long, small = "a" * 99, entry("small")
+    chats = {
+        "long": provider.chat(chat_call(messages=(Message(Role.USER, long),)), small),
+        "limit": provider.chat(chat_call(Params(101)), small),
+    }
+    files = [chats]
+    if kind in ("openai", "google"):
+        files.append({"long": provider.embed([EmbedCall("p", "small", None, long)], small)})
+    for sent in files:
+        _, lines = await harvest(api, packed(api, sent, model="small"))
+        by_batch = {line.custom_id: line.error for line in lines}
+        for custom_id, wire in sent.items():
+            with pytest.raises(CallError) as online:
+                await provider.send(wire)
+            expected = (RowError, Kind.TOO_LONG) if custom_id == "long" else (ModelError, Kind.BAD_REQUEST)
+            for refused in (online.value, by_batch[custom_id]):
+                assert refused and (type(refused), refused.kind) == expected, refused

@@ -233,6 +233,7 @@ TOO_LONG = [
     (OPENAI, 413, "<html>too large</html>"),
     (ANTHROPIC, 413, anthropic("words", "request_too_large")),
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "exceeds the maximum number of tokens")),
+    (XAI, 400, xai("Client specified an invalid argument", "This model's maximum prompt length is 131072 but ...")),
 ]
 BAD_ROWS = [
     (OPENAI, 400, openai("'$.input' is invalid")),

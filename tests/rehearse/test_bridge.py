@@ -17,6 +17,7 @@ import yaml
 
 from hab_ray.analysis import bridge as joined
 from hab_ray.analysis import shifts
+from hab_ray.analysis.tables import bridge as page
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics
@@ -38,7 +39,7 @@ from hab_ray.sweep.options import Options
 from hab_simulator import Malformed
 from tests.exchange.imports.checkouts import build_checkout
 from tests.rehearse.conftest import JUDGES, NOW, Stage, StageOf, problems, staging
-from tests.rehearse.mutants import Mutant, Patch, calls_of, of_responses, of_tests, params, put, tasks_of
+from tests.rehearse.mutants import Mutant, Patch, around, calls_of, of_responses, of_tests, params, put, tasks_of
 from tests.small_runs import revise
 
 Wordings = Callable[[Reading], Path]
@@ -324,6 +325,10 @@ def of_judge(name: str, rater: str, found: Any) -> Iterator[Any]:
     return (replace(level, mapped=level.score or level.mapped) for level in SOUND_MAPS(name, rater, found))
 
 
+def of_other_judges(sound: Any) -> Any:
+    return lambda issues, judges: sound(issues, judges[::-1])
+
+
 SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
 SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
@@ -332,6 +337,7 @@ SHOWN: dict[str, tuple[Mutant, str]] = {
         put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),
         "kappa of published o3",
     ),
+    "kappas under other judges": (around(page, "_kappas", of_other_judges), "kappa of published o3"),
     "a map onto itself": (put(joined, "score_maps", of_judge), "the map of published o3"),
 }
 

@@ -92,7 +92,6 @@ REFUSALS: list[tuple[dict[str, Any], str | None, str]] = [
     (body(thinking={"type": "adaptive"}, temperature=0), OLD, "temperature"),
     (body(output_config=OPEN), OLD, "additionalProperties"),
     (body("claude-3-5-sonnet-20241022"), OLD, "model: claude-3-5-sonnet-20241022"),
-    (body(messages=[{"role": "user", "content": "a" * 900_000}]), OLD, "too long"),
 ]
 
 

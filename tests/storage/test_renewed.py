@@ -33,6 +33,7 @@ class Flaky(LocalFolder):
         self._clock = clock
         self.takes_s = 0.0
         self.away = self.answer_lost = False
+        self.before_write: Callable[[], None] = lambda: None
 
     def put(self, name: str, data: bytes) -> None:
         self._write(super().put, name, data)
@@ -42,6 +43,7 @@ class Flaky(LocalFolder):
 
     def _write(self, write: Callable[[str, bytes], None], name: str, data: bytes) -> None:
         self._clock.now += self.takes_s
+        self.before_write()
         if self.away:
             raise TimeoutError("no answer, and nothing was written")
         write(name, data)
@@ -244,10 +246,10 @@ def test_a_released_lease_spends_nothing_and_is_not_written_again(held: Held) ->
     assert last_holder(held.folder) is None
 
 
-def test_of_two_takers_the_first_has_it(tmp_path: Path) -> None:
-    store, folder = Location.of(tmp_path), LocalFolder(tmp_path)
+def test_of_two_takers_that_find_the_epoch_free_the_first_to_write_has_it(tmp_path: Path) -> None:
+    store, folder = Location.of(tmp_path), Flaky(tmp_path, Clock())
     first = replace(Holder.after(None, store, OURS, NOW), pid=1, renewal=first_renewal(TIMES))
-    take_epoch(folder, store, first)
+    folder.before_write = lambda: take_epoch(LocalFolder(tmp_path), store, first)
     with pytest.raises(StoreHeld, match="process 1 "):
         take_epoch(folder, store, replace(first, pid=2, renewal=first_renewal(TIMES)))
     assert last_holder(folder) == first

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -27,6 +28,7 @@ from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Shards, ShardStatus
+from hab_ray.work import Work
 from tests.sweep.conftest import MADE, ONE, TWO, MakeBench, work_of
 
 BATCHES: dict[str, Any] = {
@@ -453,3 +455,15 @@ def test_rows_do_not_flow_to_a_server_of_this_machine(tmp_path: Path, judge: str
     shards = Shards(work_of(tmp_path, judges=[judge]))
     answering = [state for state in shards.all if state.shard.stage == "respond"]
     assert answering and [shards.feed(state) is not None for state in answering] == [flows] * len(answering)
+
+
+def test_a_shard_of_a_large_sweep_costs_no_more_than_one_of_a_small_one(bench: MakeBench) -> None:
+    """Counted in look-ups of its model."""
+
+    def per_shard(subjects: int) -> float:
+        made = bench(subjects=[f"lab/{n}" for n in range(subjects)])
+        with patch.object(Work, "model", autospec=True, side_effect=Work.model) as model:
+            made.driver.reconcile(detach=False)
+        return model.call_count / len(made.shards.all)
+
+    assert per_shard(20) <= per_shard(2)

@@ -67,11 +67,12 @@ def drift(summary: Summary) -> Sequence[Drift]:
     ]
 
 
-def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Sequence[Rejudged]) -> Drift:
-    read = [row for row in rows if row.state is State.OK and row.score is not None and row.test_id in calls]
+def _of(calls: Mapping[tuple[str, str], str], judge: str, repeat: int, rows: Sequence[Rejudged]) -> Drift:
+    scored = [row for row in rows if row.state is State.OK and row.score is not None]
+    read = [row for row in scored if (row.dimension, row.test_id) in calls]
     pairs = [(row.before / SCORE_START, (row.score or 0) / SCORE_START) for row in read]
     differences = [after - before for before, after in pairs]
-    groups = [calls[row.test_id] for row in read]
+    groups = [(row.dimension, calls[row.dimension, row.test_id]) for row in read]
     shift, low, high = ends(interval(differences, groups, -1.0, 1.0) if read else None)
     sd = stdev(differences) if len(read) > 1 else None
     return Drift(
@@ -93,10 +94,11 @@ def _of(calls: Mapping[str, tuple[str, str]], judge: str, repeat: int, rows: Seq
     )
 
 
-def _calls(summary: Summary) -> Mapping[str, tuple[str, str]]:
+def _calls(summary: Summary) -> Mapping[tuple[str, str], str]:
+    """Return the generation call of each test by dimension and id: given tests of two dimensions may share an id."""
     settings = summary.settings
     return {
-        test: (dimension, call)
+        (dimension, test): call
         for dimension, tests in settings.tests.items()
         for test, call in zip(tests, settings.calls_of(dimension), strict=True)
     }

@@ -53,7 +53,7 @@ class BatchEngine:
         policy: BatchPolicy,
         context: EngineContext,
     ) -> None:
-        self._provider, self._api, self._models = provider, api, models
+        self._provider, self._api, self._models, self._ledger = provider, api, models, ledger
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
         self._codes = FenceCodes(fence_secret(store.folder))
         self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget, clock=context.clock)
@@ -90,6 +90,9 @@ class BatchEngine:
         try:
             await self._running
             await self._budget.__aexit__()
+        except Exception as error:
+            self._note_late(error)
+            raise
         finally:
             await self._close_connections()
 
@@ -114,10 +117,21 @@ class BatchEngine:
         try:
             await work
         except Exception as error:
-            if isinstance(error, Interrupted) and self._stopping.is_set():
-                return
+            if self._stopping.is_set():
+                if isinstance(error, Interrupted):
+                    return
+                self._note_late(error)
             self.broken = self.broken or error
             raise
+
+    def _note_late(self, error: Exception) -> None:
+        """Note the first error that no stream may wait for any more, because the run is ending."""
+        if self.broken is None:
+            self.broken = error
+            self._counters.notes.append(
+                f"the batches of {self._ledger.provider} could not be left in order: {error}; run the same command "
+                "again: it continues from the ledger, and searches for a batch whose creation was not recorded"
+            )
 
     def stop(self, drain_s: float) -> None:
         """Begin no further request; an open create request has `drain_s` seconds to end.

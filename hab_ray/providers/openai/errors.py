@@ -103,7 +103,7 @@ _RULES = Rules(
             means.unknown_model,
         ),
         (re.compile(r"^request too large", re.I), means.too_long),
-        (re.compile(r"maximum context length|exceeds the available context size", re.I), means.context_full),
+        (re.compile(r"maximum (context|prompt) length|exceeds the available context size", re.I), means.context_full),
         (
             re.compile(
                 r"^unrecognized request argument|tokens'? is too large: |max_(completion_)?tokens`? must be less"

@@ -227,16 +227,31 @@ async def test_connections_are_closed_where_the_ledger_cannot_be_read(tmp_path: 
     assert vendor.asked[-1] == "close"
 
 
-async def test_connections_are_closed_where_the_budget_cannot_be_left(tmp_path: Path) -> None:
+async def test_what_fails_while_the_run_ends_is_told_and_connections_are_closed(tmp_path: Path) -> None:
+    """First the answer to a create request cannot be recorded, then the money that is held cannot be returned."""
+
     @dataclass
     class Unwritable:
         async def grant(self, request: BudgetRequest) -> BudgetGrant:
             raise OSError(28, "No space left on device")
 
-    vendor = Vendor()
+    gate = asyncio.Event()
+    vendor = Vendor(gate=gate)
+    async with engine_of(tmp_path, vendor) as recording:
+        stream = asyncio.create_task(recording.complete("m", rows(1)))
+        await until(lambda: bool(vendor.submitted))
+        recording.stop(5.0)
+        (tmp_path / "ledger/acme/000001/002-submitted.json").write_text("{}")
+        gate.set()
+        with pytest.raises(LeaseLost):
+            await stream
+    returning = engine_of(tmp_path / "other", vendor, context_of(budget=Unwritable()))
     with pytest.raises(OSError, match="No space left"):
-        async with engine_of(tmp_path, vendor, context_of(budget=Unwritable())):
+        async with returning:
             pass
+    for engine, error in ((recording, "ledger"), (returning, "No space left")):
+        (note,) = engine.snapshot().notes
+        assert error in note and "run the same command again" in note
     assert vendor.asked[-1] == "close"
 
 
