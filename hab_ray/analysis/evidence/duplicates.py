@@ -50,6 +50,6 @@ def _first_similar(shared: csr_array, sizes: NDArray[np.int64], start: int) -> N
     return first
 
 
-def _trigrams(text: str) -> set[tuple[str, ...]]:
+def _trigrams(text: str) -> set[str]:
     words = _WORD.findall(text.casefold())
-    return {tuple(words[at : at + _WORDS]) for at in range(max(1, len(words) - _WORDS + 1))} if words else set()
+    return {" ".join(words[at : at + _WORDS]) for at in range(max(1, len(words) - _WORDS + 1))} if words else set()
