@@ -87,7 +87,7 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
 
     By Fisher's exact test with Holm's correction.
     """
-    if any(status.state is MissingReason.OPEN for status in statuses):
+    if any(status.state is MissingReason.OPEN for status in statuses) or not any(cell.count for cell in cells):
         return
     groups = [("subject", name) for name in dict.fromkeys(cell.subject for cell in cells)]
     groups += [("dimension", name) for name in dict.fromkeys(cell.dimension for cell in cells)]
