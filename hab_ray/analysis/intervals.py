@@ -19,8 +19,8 @@ from math import hypot, isfinite, sqrt
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import betaincinv, ndtri, stdtrit
 
 LEVEL = 0.95
@@ -179,7 +179,9 @@ def _upper(counted: tuple[tuple[float, int], ...], tail: float) -> float:
         if abs(end - last) <= _TOLERANCE or now == last_error:
             return end
         last, end, last_error = end, end - now * (end - last) / (now - last_error), now
-    return float(brentq(lambda end: _tail_probability(values - end, counts) - tail, low, high, xtol=_TOLERANCE))
+    return float(
+        scipy.optimize.brentq(lambda end: _tail_probability(values - end, counts) - tail, low, high, xtol=_TOLERANCE)
+    )
 
 
 def _tail_probability(steps: _Array, counts: _Array) -> float:

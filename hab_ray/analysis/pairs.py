@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control
 
 from hab_ray.analysis.intervals import Interval, combined, interval, sums_by
 from hab_ray.analysis.marks import ItemScores
@@ -68,6 +67,14 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return the p-values with Benjamini and Hochberg's correction."""
+    adjusted, lowest, count = [0.0] * len(p_values), 1.0, len(p_values)
+    for at, rank in zip(np.argsort(p_values)[::-1], range(count, 0, -1), strict=True):
+        lowest = adjusted[at] = min(lowest, count / rank * p_values[at])
+    return adjusted
+
+
 def adjusted(p_values: Sequence[float], correction: Correction) -> Sequence[float]:
     """Return the p-values of a family with the given correction."""
     match correction:
@@ -76,7 +83,7 @@ def adjusted(p_values: Sequence[float], correction: Correction) -> Sequence[floa
         case Correction.BONFERRONI:
             return [min(1.0, len(p_values) * p) for p in p_values]
         case Correction.BENJAMINI_HOCHBERG:
-            return [float(q) for q in false_discovery_control(p_values)]
+            return benjamini_hochberg(p_values)
         case Correction.NONE:
             return p_values
 

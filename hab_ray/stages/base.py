@@ -10,12 +10,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog.models import Model
-from hab_ray.rows import Candidate, Embedded, R, Response, Row, State, Validation, Verdict
+from hab_ray.rows import Candidate, Embedded, R, Row, State, Validation
 from hab_ray.stages.replies.reading import Unreadable
 
 Task = TypeVar("Task")
 Out = TypeVar("Out", bound=Row)
-Asked = TypeVar("Asked", Response, Verdict)
 Read = TypeVar("Read", Candidate, Validation, Embedded)
 
 
@@ -196,19 +195,17 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
     return outcome
 
 
-def with_bill(row: Asked, outcome: Outcome) -> Asked:
-    """Add a call's key and cost to its row, and for a reply also the model, tokens and seconds."""
+def bill(outcome: Outcome) -> dict[str, Any]:
+    """Return the fields that a row has of its call: key and cost, and of a reply also the model, tokens and seconds."""
+    paid = {"reply_key": outcome.key, "cost_nanousd": outcome.cost_nanousd}
     if isinstance(outcome, Failure):
-        return replace(row, reply_key=outcome.key, cost_nanousd=outcome.cost_nanousd)
-    return replace(
-        row,
-        reply_key=outcome.key,
-        model_reported=outcome.model_reported,
-        input_tokens=outcome.usage.input,
-        output_tokens=outcome.usage.output,
-        cost_nanousd=outcome.cost_nanousd,
-        latency_s=outcome.latency_s,
-    )
+        return paid
+    return paid | {
+        "model_reported": outcome.model_reported,
+        "input_tokens": outcome.usage.input,
+        "output_tokens": outcome.usage.output,
+        "latency_s": outcome.latency_s,
+    }
 
 
 def seeded_order(count: int, *seed: str | int) -> list[int]:

@@ -10,6 +10,7 @@ from hab_ray.calls import Outcome, Reply
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
+from hab_ray.stages.base import bill
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class BlankVerdicts:
         return self.judge.sha256
 
     def of(self, task: VerdictTask, outcome: Outcome) -> Verdict:
-        """Return a task's row, without the cost and usage of its call."""
+        """Return a task's row, with the cost and usage of its call."""
         literal = self.rubric.literal
         return Verdict(
             test_id=task.test.id,
@@ -72,7 +73,6 @@ class BlankVerdicts:
             score=None,
             asks=task.ask + 1,
             reason="",
-            reply_key=outcome.key,
             rubric_sha256=self.rubric.sha256,
             prompts_sha256=self.prompts_sha256,
             settings_sha256=self._settings_sha256,
@@ -80,4 +80,5 @@ class BlankVerdicts:
             reading=literal.reading.value if literal and literal.judging else "",
             other_score=task.other_score,
             at=outcome.at.isoformat(timespec="seconds") if isinstance(outcome, Reply) else None,
+            **bill(outcome),
         )

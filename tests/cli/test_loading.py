@@ -22,7 +22,7 @@ DATA = ("hab_ray.stages.wiring", "pyarrow", "numpy", "aiohttp")
         (main, ("pydantic", "hab_ray.rubric", *DATA, *HEAVY)),
         (status, (*DATA, *HEAVY)),
         (plan, ("aiohttp", "hab_ray.sweep", *HEAVY)),
-        (run, ("ray", *HEAVY)),
+        (run, ("ray", "scipy.stats", "scipy.optimize", *HEAVY)),
     ],
 )
 def test_a_command_loads_nothing_that_it_does_not_need(module: ModuleType, without: tuple[str, ...]) -> None:

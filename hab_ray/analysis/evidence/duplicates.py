@@ -22,10 +22,10 @@ def near_duplicates(texts: Sequence[str]) -> dict[int, int]:
     Memory grows with the number of texts, also where all of them share words: `_TEXTS_AT_ONCE` are compared at a time.
     """
     trigrams = [_trigrams(text) for text in texts]
-    columns = {each: at for at, each in enumerate(dict.fromkeys(chain.from_iterable(trigrams)))}
+    columns: dict[str, int] = {}
+    indices = [columns.setdefault(each, len(columns)) for each in chain.from_iterable(trigrams)]
     if not columns:
         return {}
-    indices = [columns[each] for each in chain.from_iterable(trigrams)]
     starts = np.cumsum([0, *map(len, trigrams)])
     contains = csr_array((np.ones(len(indices), dtype=np.int32), indices, starts), shape=(len(texts), len(columns)))
     contained, sizes = contains.T.tocsr(), np.diff(starts)
@@ -50,6 +50,6 @@ def _first_similar(shared: csr_array, sizes: NDArray[np.int64], start: int) -> N
     return first
 
 
-def _trigrams(text: str) -> set[tuple[str, ...]]:
+def _trigrams(text: str) -> set[str]:
     words = _WORD.findall(text.casefold())
-    return {tuple(words[at : at + _WORDS]) for at in range(max(1, len(words) - _WORDS + 1))} if words else set()
+    return {" ".join(words[at : at + _WORDS]) for at in range(max(1, len(words) - _WORDS + 1))} if words else set()

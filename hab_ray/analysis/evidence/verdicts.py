@@ -100,7 +100,8 @@ def denied_letters(assessment: str, listed: Iterable[str]) -> tuple[str, ...]:
     the assessment is a denial, which then does not distinguish listed issues from others.
     """
     parts = _LETTER.split(assessment)
-    lines = dict(zip(parts[1::2], map(_words, parts[2::2]), strict=True))
-    if not _DENIALS.issuperset(lines.values()):
-        lines = {letter: line for letter, line in lines.items() if line in _PLAIN_DENIALS}
-    return tuple(letter for letter in dict.fromkeys(listed) if letter in lines)
+    lines = dict(zip(parts[1::2], parts[2::2], strict=True))
+    denied = {letter: words for letter in listed if (words := _words(lines.get(letter, ""))) in _DENIALS}
+    if denied and not _DENIALS.issuperset(map(_words, lines.values())):
+        return tuple(letter for letter, words in denied.items() if words in _PLAIN_DENIALS)
+    return tuple(denied)

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from scipy.stats import fisher_exact
+import scipy
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import holm
@@ -87,13 +87,13 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
 
     By Fisher's exact test with Holm's correction.
     """
-    if any(status.state is MissingReason.OPEN for status in statuses):
+    if any(status.state is MissingReason.OPEN for status in statuses) or not any(cell.count for cell in cells):
         return
     groups = [("subject", name) for name in dict.fromkeys(cell.subject for cell in cells)]
     groups += [("dimension", name) for name in dict.fromkeys(cell.dimension for cell in cells)]
     tables = [_table(cells, *group) for group in groups]
     tested = [(group, table) for group, table in zip(groups, tables, strict=True) if all(map(sum, table))]
-    adjusted = holm([float(fisher_exact(table).pvalue) for _, table in tested])
+    adjusted = holm([float(scipy.stats.fisher_exact(table).pvalue) for _, table in tested])
     found = [(p, group, table) for p, (group, table) in zip(adjusted, tested, strict=True) if p <= LEVEL]
     if found:
         listed = [

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
-from scipy.stats import ttest_ind
+import scipy
 
 from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, sums_by
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
@@ -168,7 +168,7 @@ def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterato
                 continue
             found = apart(*(interval(*side) for side in sides))
             means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
-            p = float(ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
+            p = float(scipy.stats.ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
             known = None if p is None or np.isnan(p) else p
             yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, known), plan.margin)
 

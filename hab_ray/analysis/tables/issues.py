@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import false_discovery_control
 
 from hab_ray.analysis.intervals import ends, interval, mean_of_known, numbered
 from hab_ray.analysis.marks import PANEL
-from hab_ray.analysis.pairs import of_known
+from hab_ray.analysis.pairs import benjamini_hochberg, of_known
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.signflips import p_among
 from hab_ray.analysis.summary import Summary
@@ -129,7 +128,7 @@ def _is_named(row: IssueRate, answer: Answer, panel: Sequence[str]) -> bool:
 def issues(summary: Summary) -> Sequence[IssueRate]:
     """Return the rate of every issue by dimension, judge and subject; the panel's come first."""
     rows = [row for dimension in summary.settings.tests for row in _rates(summary, dimension)]
-    corrected = of_known(false_discovery_control, [row.p for row in rows])
+    corrected = of_known(benjamini_hochberg, [row.p for row in rows])
     return [replace(row, q=q) for row, q in zip(rows, corrected, strict=True)]
 
 

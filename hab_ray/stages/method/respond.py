@@ -21,7 +21,7 @@ from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
 from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Subject
 from hab_ray.rows import ChosenTest, Response, State
-from hab_ray.stages.base import Rows, Unusable, usable, with_bill
+from hab_ray.stages.base import Rows, Unusable, bill, usable
 from hab_ray.stages.forecasts import ResponseForecasts
 from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.verdict_rows import response_id
@@ -88,11 +88,11 @@ class RespondStage(ResponseForecasts[ResponseTask]):
 
     @override
     def parse(self, task: ResponseTask, outcome: Outcome) -> Response:
-        blank = with_bill(self.empty(task), outcome)
+        blank, billed = self.empty(task), bill(outcome)
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable):
-            return replace(blank, state=reply.state, reason=reply.reason)
-        return replace(blank, text=reply.text, finish=str(reply.finish), served_by=reply.served_by)
+            return replace(blank, state=reply.state, reason=reply.reason, **billed)
+        return replace(blank, **billed, text=reply.text, finish=str(reply.finish), served_by=reply.served_by)
 
 
 def whole_system(own: str, test: ChosenTest) -> str:
