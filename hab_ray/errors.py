@@ -186,8 +186,8 @@ def file_problem(error: OSError) -> HabError | None:
     place = error.filename2 or error.filename or "a file that this command writes"
     if error.errno in _NO_SPACE:
         return EngineBroke(
-            f"{place}: cannot be written: {error.strerror}. Free space on that disk and run the same command again; "
-            "what a run has stored by now is kept and not paid for again"
+            f"{place}: cannot be written: {error.strerror}. Free space (or inodes: `df -i`) on that disk and run the "
+            "same command again; what a run has stored by now is kept and not paid for again"
         )
     for numbers, problem in _WRONG_FILES:
         if error.errno in numbers:

@@ -104,5 +104,6 @@ def say_error(error: Exception, with_traceback: bool) -> Exit:
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
         "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
-    errors.print(str(known) if isinstance(known, HabError) else bug, markup=False, soft_wrap=True, style="red")
+    told = [str(known) if isinstance(known, HabError) else bug, *getattr(error, "__notes__", ())]
+    errors.print("\n".join(told), markup=False, soft_wrap=True, style="red")
     return exit_of(error)

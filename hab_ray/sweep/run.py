@@ -65,6 +65,8 @@ class _Run:
                 self._drain()
                 parts.reporter.report_last(exit_of(error))
                 self._raise_if_lease_lost()
+                for who, why in parts.counters.stops.items():
+                    error.add_note(f"{who} was stopped: {why}")
                 raise
             self._drain()
         if stop.requested:

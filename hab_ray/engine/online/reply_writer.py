@@ -146,6 +146,11 @@ class ReplyWriter:
             if len(self._unwritten) >= len(self._waiting) > 0:
                 return
 
+    @property
+    def unwritten_nanousd(self) -> int:
+        """The cost of the outcomes not written yet."""
+        return sum(outcome.cost_nanousd for outcome in self._unwritten)
+
     def why_lost(self, error: OSError) -> str:
         """Say what it means that the outcomes still queued cannot be written."""
         lost = counted(len(self._unwritten), "reply", "replies")

@@ -253,3 +253,4 @@ async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
         counted = b.engine.snapshot()
         assert (await b.meter())["billed"] == 3 and not b.stored("a")
         assert counted.stops[""].startswith("3 replies could not be written ([Errno 28] No space left on device)")
+        assert counted.lost_nanousd == counted.spent_nanousd > 0
