@@ -1,4 +1,4 @@
-"""Disk space and inodes reserved for paid replies in case the disk fills up."""
+"""Disk space, inodes and file descriptors reserved for paid replies in case they run out."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from hab_ray.storage.modes import make_folder, open_new
 
 BALLAST_BYTES = 8 << 20
 SPARE_FILES = 64
+SPARE_DESCRIPTORS = 8
 
 
 class Ballast:
-    """Files that occupy `BALLAST_BYTES` and `SPARE_FILES` inodes until `release`; none for a store in a bucket.
+    """Occupies `BALLAST_BYTES`, `SPARE_FILES` inodes (both not for a bucket) and `SPARE_DESCRIPTORS` until `release`.
 
     Raises:
-        OSError: the disk lacks that room, so no call that costs money should be sent.
+        OSError: there is not that much left, so no call that costs money should be sent.
     """
 
     def __init__(self, store: Location, name: str) -> None:
         names = [name, *(f"{name}~{n}" for n in range(SPARE_FILES))] if store.is_local else []
         self._files = [(store / f"ballast/{each}").path for each in names]
+        self._descriptors: list[int] = []
         try:
+            self._descriptors += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_DESCRIPTORS))
             for file in self._files:
                 make_folder(file.parent, store.path)
                 handle = open_new(file, store.path, os.O_WRONLY | os.O_TRUNC)
@@ -30,8 +33,10 @@ class Ballast:
                         os.posix_fallocate(handle, 0, BALLAST_BYTES)
         except OSError as error:
             self.release()
-            raise OSError(error.errno, error.strerror, str(self._files[0])) from None
+            raise OSError(error.errno, error.strerror, str(store / f"ballast/{name}")) from None
 
     def release(self) -> None:
+        while self._descriptors:
+            os.close(self._descriptors.pop())
         for file in self._files:
             file.unlink(missing_ok=True)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import resource
 from pathlib import Path
 
 import pytest
 
 from hab_ray.location import Location
-from hab_ray.storage.ballast import BALLAST_BYTES, SPARE_FILES, Ballast
+from hab_ray.storage.ballast import BALLAST_BYTES, SPARE_DESCRIPTORS, SPARE_FILES, Ballast
 from tests.storage.conftest import full
 
 
@@ -19,6 +21,23 @@ def test_the_space_is_taken_up_until_it_is_released(tmp_path: Path) -> None:
     ballast.release()
     ballast.release()
     assert not list((tmp_path / "ballast").iterdir())
+
+
+def test_descriptors_are_kept_open_until_it_is_released(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    ballast = Ballast(Location.of(tmp_path), "lab")
+    taken = os.open(os.devnull, os.O_RDONLY)
+    os.close(taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken, limits[1]))
+    try:
+        with pytest.raises(OSError, match="Too many open files"):
+            os.open(os.devnull, os.O_RDONLY)
+        ballast.release()
+        spare = [os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_DESCRIPTORS)]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    for descriptor in spare:
+        os.close(descriptor)
 
 
 def test_without_the_space_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
