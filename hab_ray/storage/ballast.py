@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from hab_ray.location import Location
 from hab_ray.storage.modes import make_folder, open_new
@@ -36,7 +37,9 @@ class Ballast:
             raise OSError(error.errno, error.strerror, str(store / f"ballast/{name}")) from None
 
     def release(self) -> None:
+        """Free what can be freed; a file that cannot be removed must not keep replies from being written."""
         while self._descriptors:
             os.close(self._descriptors.pop())
         for file in self._files:
-            file.unlink(missing_ok=True)
+            with suppress(OSError):
+                file.unlink()
