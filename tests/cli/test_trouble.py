@@ -131,6 +131,12 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     assert ("Traceback" in said) == verbose
 
 
+def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ending.say_error(MemoryError(), with_traceback=False) is Exit.ENGINE
+    said = capsys.readouterr().err
+    assert "no more memory" in said and "`ulimit -v`" in said and "bug" not in said
+
+
 def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk) -> None:
     sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", store="loop")
     (desk.folder / "loop").symlink_to("loop")

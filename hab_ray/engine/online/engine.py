@@ -97,7 +97,7 @@ class OnlineEngine:
         self._free_disk_space()
         try:
             await self._replies.flush()
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self.counters.stops[WHOLE_PROVIDER] = self._replies.why_lost(error)
             self._budget.lost += self._replies.unwritten_nanousd
         await self._limits.__aexit__()
