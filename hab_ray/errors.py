@@ -167,6 +167,7 @@ class EngineBroke(HabError):
 
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 _KERNEL = ("/proc/", "/sys/")
 _WRONG_FILES = (
@@ -186,8 +187,13 @@ def file_problem(error: OSError) -> HabError | None:
     place = error.filename2 or error.filename or "a file that this command writes"
     if error.errno in _NO_SPACE:
         return EngineBroke(
-            f"{place}: cannot be written: {error.strerror}. Free space on that disk and run the same command again; "
-            "what a run has stored by now is kept and not paid for again"
+            f"{place}: cannot be written: {error.strerror}. Free space (or inodes: `df -i`) on that disk and run the "
+            "same command again; what a run has stored by now is kept and not paid for again"
+        )
+    if error.errno in _NO_DESCRIPTOR:
+        return EngineBroke(
+            f"{place}: cannot be opened: {error.strerror}. Raise the limit of open files (`ulimit -n`) or lower "
+            "`limits: {concurrent: ...}` of the providers, and run the same command again"
         )
     for numbers, problem in _WRONG_FILES:
         if error.errno in numbers:

@@ -19,6 +19,7 @@ from hab_ray.errors import (
     RateLimited,
     TransientError,
     exit_of,
+    file_problem,
     sendable,
 )
 from tests.odd_errors import OddError
@@ -54,3 +55,8 @@ def test_an_error_that_cannot_be_sent_is_quoted() -> None:
 def test_an_error_of_the_disk_that_cannot_be_sent_keeps_its_remedy() -> None:
     sent = sendable(OddFileError("/runs/demo/a.parquet"))
     assert "/runs/demo/a.parquet: cannot be written" in str(sent) and "Free space" in str(sent)
+
+
+def test_too_many_open_files_is_told_with_its_remedy() -> None:
+    error = OSError(errno.EMFILE, "Too many open files", "/store/lease")
+    assert exit_of(error) is Exit.ENGINE and "`ulimit -n`" in str(file_problem(error))

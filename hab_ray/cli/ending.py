@@ -18,7 +18,7 @@ from typing import ParamSpec
 import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
-from hab_ray.errors import ConfigError, Exit, HabError, Interrupted, exit_of, file_problem
+from hab_ray.errors import ConfigError, EngineBroke, Exit, HabError, Interrupted, exit_of, file_problem
 from hab_ray.visible import one_line
 
 P = ParamSpec("P")
@@ -99,10 +99,16 @@ def say_error(error: Exception, with_traceback: bool) -> Exit:
     if with_traceback:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
     known = file_problem(error) if isinstance(error, OSError) else error
+    if isinstance(error, MemoryError):
+        known = EngineBroke(
+            "this process gets no more memory: end other programs or raise the limit (`ulimit -v`, or that of your "
+            "container or job), and run the same command again; what was paid for is kept"
+        )
     first_line = (str(error).strip().splitlines() or [""])[0]
     bug = (
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
         "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
-    errors.print(str(known) if isinstance(known, HabError) else bug, markup=False, soft_wrap=True, style="red")
+    told = [str(known) if isinstance(known, HabError) else bug, *getattr(error, "__notes__", ())]
+    errors.print("\n".join(told), markup=False, soft_wrap=True, style="red")
     return exit_of(error)

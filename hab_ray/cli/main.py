@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -21,6 +22,7 @@ from hab_ray.inputs.env_text import env_file, env_keys
 from hab_ray.inputs.files import BadInput
 
 _DEFAULT_ENV_FILE = Path(".env")
+MAX_OPEN_FILES = 10240  # what macOS allows
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -72,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `hab` as the console script does. SIGTERM ends a command as Ctrl-C does."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator keeps 40 MB unused
     os.umask(0o077)  # only this user may read what is written
+    _allow_open_files()
     escape_unencodable()
     stop.listen()
     try:
@@ -84,6 +87,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 os._exit(end.code)  # Ray's threads may crash the interpreter's shutdown if Ray was still starting
             stop.finish(end.code)
         raise
+
+
+def _allow_open_files() -> None:
+    """Raise the soft limit of open files, which each call in flight needs one of; 256 on some systems."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _print_last_line(status: int) -> None:

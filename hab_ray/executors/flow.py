@@ -14,6 +14,7 @@ from typing import Any
 
 from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Job
+from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Dependent, Feed, Spool
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.stages.base import Again, Rows
@@ -69,9 +70,17 @@ class _Source:
     def _tasks(self) -> Sequence[Any]:
         return self._work.tasks(self._shard)
 
+    def _task(self, position: int) -> Any:
+        if position >= len(self._tasks):
+            raise EngineBroke(
+                f"{self._work.run_path}: files of the run are gone that this process has read before: it was moved, "
+                "deleted or unmounted. Put it back and run the same command again; what was paid for is in the store"
+            )
+        return self._tasks[position]
+
     def rows(self, outcomes: Iterable[tuple[int, Outcome]]) -> list[Any]:
         """Return the rows of tasks, given by position; tasks that need a re-ask have none."""
-        parsed = (self._stage.parse(self._tasks[task], outcome) for task, outcome in outcomes)
+        parsed = (self._stage.parse(self._task(task), outcome) for task, outcome in outcomes)
         return [row for row in parsed if not isinstance(row, Again)]
 
 

@@ -5,6 +5,9 @@ Only this package imports SDKs. The table of vendors is hab_ray/catalog/vendors.
 
 from __future__ import annotations
 
+import os
+import ssl
+
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import Endpoint, Provider
@@ -22,10 +25,25 @@ def load_vendor(kind: str) -> Vendor:
 
 
 def connect(endpoint: Endpoint) -> Provider:
-    """Return a client of an endpoint; raises ConfigError like `load_vendor`."""
+    """Return a client of an endpoint.
+
+    Raises:
+        ConfigError: as `load_vendor`, or the environment names certificates that cannot be read.
+    """
     vendor = load_vendor(endpoint.kind)
+    _refuse_unreadable_certificates()
     with VENDORS.blamed(VENDORS.find(endpoint.kind)):
         return vendor.connect(endpoint)
+
+
+def _refuse_unreadable_certificates() -> None:
+    if file := os.environ.get("SSL_CERT_FILE"):
+        try:
+            ssl.create_default_context(cafile=file)
+        except OSError as error:
+            raise ConfigError(
+                f"SSL_CERT_FILE={file}: no certificates can be read there ({error.strerror}). Correct or unset it"
+            ) from None
 
 
 def connect_batch(endpoint: Endpoint) -> BatchApi:
@@ -40,5 +58,6 @@ def connect_batch(endpoint: Endpoint) -> BatchApi:
             f"providers.{endpoint.name}: providers of kind {endpoint.kind!r} take no batches; remove `batch:` from the "
             "provider and its models"
         )
+    _refuse_unreadable_certificates()
     with VENDORS.blamed(VENDORS.find(endpoint.kind)):
         return vendor.connect_batch(endpoint)

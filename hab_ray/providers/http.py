@@ -97,6 +97,11 @@ def connection_failure(error: BaseException) -> TransientError:
 
 
 def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError) -> str:
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return (
+            f"cannot connect to the proxy at {error.host}:{error.port}, which HTTPS_PROXY, HTTP_PROXY or ALL_PROXY "
+            "names: correct the variable, or put the endpoint's host into NO_PROXY"
+        )
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
         return f"cannot connect: connection refused at {error.host}:{error.port}"
     return f"cannot connect: {error}"

@@ -1,36 +1,45 @@
-"""Disk space reserved for paid replies in case the disk fills up."""
+"""Disk space, inodes and file descriptors reserved for paid replies in case they run out."""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from hab_ray.location import Location
 from hab_ray.storage.modes import make_folder, open_new
 
 BALLAST_BYTES = 8 << 20
+SPARE_FILES = 64
+SPARE_DESCRIPTORS = 8
 
 
 class Ballast:
-    """A file of `BALLAST_BYTES` that occupies disk space until `release`; no file for a store in a bucket.
+    """Occupies `BALLAST_BYTES`, `SPARE_FILES` inodes (both not for a bucket) and `SPARE_DESCRIPTORS` until `release`.
 
     Raises:
-        OSError: the disk lacks that space, so no call that costs money should be sent.
+        OSError: there is not that much left, so no call that costs money should be sent.
     """
 
     def __init__(self, store: Location, name: str) -> None:
-        self._file = store / f"ballast/{name}" if store.is_local else None
-        if self._file is None:
-            return
-        make_folder((store / "ballast").path, store.path)
-        handle = open_new(self._file.path, store.path, os.O_WRONLY | os.O_TRUNC)
+        names = [name, *(f"{name}~{n}" for n in range(SPARE_FILES))] if store.is_local else []
+        self._files = [(store / f"ballast/{each}").path for each in names]
+        self._descriptors: list[int] = []
         try:
-            os.posix_fallocate(handle, 0, BALLAST_BYTES)
+            self._descriptors += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_DESCRIPTORS))
+            for file in self._files:
+                make_folder(file.parent, store.path)
+                handle = open_new(file, store.path, os.O_WRONLY | os.O_TRUNC)
+                with open(handle, "wb"):
+                    if file is self._files[0]:
+                        os.posix_fallocate(handle, 0, BALLAST_BYTES)
         except OSError as error:
             self.release()
-            raise OSError(error.errno, error.strerror, str(self._file.path)) from None
-        finally:
-            os.close(handle)
+            raise OSError(error.errno, error.strerror, str(store / f"ballast/{name}")) from None
 
     def release(self) -> None:
-        if self._file:
-            self._file.path.unlink(missing_ok=True)
+        """Free what can be freed; a file that cannot be removed must not keep replies from being written."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+        for file in self._files:
+            with suppress(OSError):
+                file.unlink()

@@ -15,6 +15,7 @@ from pathlib import Path
 from hab_ray.storage.modes import make_folder, open_new
 
 _ASIDE = ".aside-"
+_NEW = os.O_WRONLY | os.O_EXCL
 MAX_BYTES = 1 << 36
 
 
@@ -78,8 +79,7 @@ class LocalFolder:
         make_folder(parent, self.root)
         aside = parent / f"{_ASIDE}{secrets.token_hex(8)}"
         try:
-            handle = open_new(aside, self.root, os.O_WRONLY | os.O_EXCL)
-            with _errors_naming(self.root / name), open(handle, "wb") as file:
+            with _errors_naming(self.root / name), open(open_new(aside, self.root, _NEW), "wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
@@ -113,7 +113,7 @@ def _error_number(found: os.stat_result) -> int | None:
 
 @contextmanager
 def _errors_naming(path: Path) -> Iterator[None]:
-    """Name the target file in errors of writes, which name no file themselves."""
+    """Name the target file in errors of writes, which name no file or the one written aside."""
     try:
         yield
     except OSError as error:

@@ -62,8 +62,12 @@ class _Run:
                 self._drain()
                 return parts.reporter.end(Exit.INTERRUPTED)
             except Exception as error:
-                self._drain()
-                parts.reporter.report_last(exit_of(error))
+                with suppress(OSError):  # the first error says more
+                    self._drain()
+                for who, why in parts.counters.stops.items():
+                    error.add_note(f"{who} was stopped: {why}")
+                with suppress(OSError):
+                    parts.reporter.report_last(exit_of(error))
                 self._raise_if_lease_lost()
                 raise
             self._drain()

@@ -80,6 +80,43 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(de
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
+def test_too_few_open_files_end_the_run_with_7_and_every_paid_reply_is_kept(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
+    limits = {"concurrent": 300, "patience_s": 4, "timeout_s": 20}
+    account = {"kind": "openai", "url": f"{sim.url}/x/sim/v1", "limits": limits, "price": {"input": 1, "output": 2}}
+    few = {"dimensions": ["encourage_learning"], "tests": desk.tests(100), "executor": "local"}
+    sweep = desk.sweep("few", sim.url, **few, providers={"sim": account})
+    done = subprocess.run(
+        [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
+        cwd=desk.folder,
+        env=desk.whole_environment,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 7 and "Too many open files. Raise the limit" in said, said
+    assert "Traceback" not in said and "could not be written" not in said
+    desk.says("run", sweep, "--yes")
+    assert sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_the_limit_of_open_files_is_raised() -> None:
+    code = (
+        "import resource; from hab_ray.cli.main import main\n"
+        "try: main(['--version'])\n"
+        "finally: print(resource.getrlimit(resource.RLIMIT_NOFILE))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512)),
+    )
+    assert "(512, 512)" in done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("verbose", [False, True])
 def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_asked_for(
     verbose: bool, capsys: pytest.CaptureFixture[str]
@@ -92,6 +129,12 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     said = capsys.readouterr().err
     assert ended.value.exit_code == 7 and "ZeroDivisionError: a [/red] bug" in said and "This is a bug" in said
     assert ("Traceback" in said) == verbose
+
+
+def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert ending.say_error(MemoryError(), with_traceback=False) is Exit.ENGINE
+    said = capsys.readouterr().err
+    assert "no more memory" in said and "`ulimit -v`" in said and "bug" not in said
 
 
 def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from hab_ray.calls import Failure, Outcome
 from hab_ray.engine.jobs import Job
-from hab_ray.errors import FailureKind
+from hab_ray.errors import EngineBroke, FailureKind
 from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import Dependent, Feed, Settle
 from hab_ray.executors.settling import WorkerContext, settle_shard
@@ -51,6 +53,15 @@ def test_a_row_that_says_nothing_gives_no_call(site: WorkerContext) -> None:
     flow = DependentCalls(site, "lane")
     flow.follow([FEED])
     assert flow.take_in([(jobs[0], failed)]) == []
+
+
+def test_a_run_folder_that_has_gone_is_named(site: WorkerContext) -> None:
+    durable = answered(jobs_of(site, SOURCE, 0, 1))
+    site.work.run.remove()
+    flow = DependentCalls(site, "lane")
+    flow.follow([FEED])
+    with pytest.raises(EngineBroke, match="moved, deleted or unmounted"):
+        flow.take_in(durable)
 
 
 def test_rows_of_other_shards_and_asked_again_do_not_flow(site: WorkerContext) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
-from hab_ray.errors import CallError, FailureKind, ProviderError, TransientError, Unreachable
+from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable
 from tests.providers.conftest import KINDS, Connect, Script, send
 from tests.simulator.conftest import Start
 
@@ -40,6 +41,28 @@ async def test_a_closed_port_is_unreachable_at_once(kind: str, failure: Fail) ->
         error = await failure(kind, f"http://{address}")
     assert isinstance(error, Unreachable)
     assert str(error) == f"cannot connect: connection refused at {address}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_proxy_that_is_down_is_named(kind: str, failure: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    error = await failure(kind, "http://vendor.invalid")
+    assert isinstance(error, Unreachable)
+    assert "the proxy at 127.0.0.1:9" in str(error) and "NO_PROXY" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("content", [None, "no certificate"])
+async def test_certificates_that_cannot_be_read_are_named(
+    kind: str, content: str | None, failure: Fail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content:
+        (tmp_path / "ca.pem").write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+    with pytest.raises(ConfigError, match=r"SSL_CERT_FILE=.*ca.pem: no certificates can be read there .*unset"):
+        await failure(kind, "https://vendor.invalid")
 
 
 @pytest.mark.parametrize("kind", KINDS)

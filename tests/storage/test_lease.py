@@ -143,6 +143,6 @@ def test_a_watch_ends_spending_once_a_later_epoch_is_there(store: Location) -> N
 def test_a_watch_ends_spending_once_the_lease_is_released_or_gone(store: Location, tmp_path: Path) -> None:
     lease = LocalLease.acquire(store, Location("runs/first"), NOW)
     lease.release()
-    for folder in (open_folder(store), LocalFolder(tmp_path / "empty")):
-        with pytest.raises(LeaseLost):
+    for folder, why in ((open_folder(store), "has ended"), (LocalFolder(tmp_path / "empty"), "put the store back")):
+        with pytest.raises(LeaseLost, match=why):
             LeaseWatch(folder, lease.epoch, Clock()).check()

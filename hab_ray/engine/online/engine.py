@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from math import inf
 from typing import Any, Self
@@ -84,7 +85,7 @@ class OnlineEngine:
     async def __aexit__(self, *_: object) -> None:
         """Wait for calls in flight, after `stop` no longer than its drain, and write their outcomes.
 
-        Outcomes that cannot be written are counted in `counters.stops`, because they are paid for again.
+        Outcomes that cannot be written are counted in `counters.stops` and as lost, because they are paid for again.
         """
         self._limits.close("the engine has ended")
         for feeder in self._feeders:
@@ -96,10 +97,12 @@ class OnlineEngine:
         self._free_disk_space()
         try:
             await self._replies.flush()
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             self.counters.stops[WHOLE_PROVIDER] = self._replies.why_lost(error)
+            self._budget.lost += self._replies.unwritten_nanousd
         await self._limits.__aexit__()
-        await self._budget.__aexit__()
+        with suppress(OSError):  # a mark that cannot be lowered still covers what was spent
+            await self._budget.__aexit__()
 
     async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> None:
         """Work until each of these jobs is finished or open. Several streams may run at once.

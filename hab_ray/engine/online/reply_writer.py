@@ -146,7 +146,12 @@ class ReplyWriter:
             if len(self._unwritten) >= len(self._waiting) > 0:
                 return
 
-    def why_lost(self, error: OSError) -> str:
+    @property
+    def unwritten_nanousd(self) -> int:
+        """The cost of the outcomes not written yet."""
+        return sum(outcome.cost_nanousd for outcome in self._unwritten)
+
+    def why_lost(self, error: Exception) -> str:
         """Say what it means that the outcomes still queued cannot be written."""
         lost = counted(len(self._unwritten), "reply", "replies")
         return f"{lost} could not be written ({error}): the next run sends the calls again and pays for them again"
@@ -163,7 +168,7 @@ class ReplyWriter:
         written, all outcomes stay queued for the next attempt.
 
         Raises:
-            OSError: the store cannot be written.
+            OSError, MemoryError: the store cannot be written.
         """
         taken, outcomes = self._writer.take(), self._unwritten
         self._unwritten = []
@@ -171,7 +176,7 @@ class ReplyWriter:
             return
         try:
             unstorable = await asyncio.to_thread(self._writer.write, taken)
-        except OSError:
+        except (OSError, MemoryError):
             self._writer.take_back(taken)
             self._unwritten = outcomes + self._unwritten
             raise

@@ -305,7 +305,12 @@ class LeaseWatch:
         if now - self._checked_at < WATCH_EVERY_S:
             return
         holder = last_holder(self._folder)
-        if holder is None or holder.epoch != self._epoch or holder.released:
+        if holder is None:
+            raise LeaseLost(
+                f"the store's {record_name(self._epoch)} is gone: the store was moved, deleted or unmounted. Nothing "
+                "more is spent; put the store back and run the same command again"
+            )
+        if holder.epoch != self._epoch or holder.released:
             raise LeaseLost(f"the lease of epoch {self._epoch} has ended: nothing more is spent under it")
         self._checked_at = now
 

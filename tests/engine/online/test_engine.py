@@ -211,14 +211,15 @@ async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 15 and (await b.meter())["received"] == 0
 
 
-async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies paid for when the disk fills up are written to the space kept in reserve."""
+@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError("No space left")])
+async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replies paid for when disk or memory fills up are written once there is room again."""
     full = True
     write = StoreWriter.write
 
     def written(writer: StoreWriter, taken: Any) -> Any:
         if full:
-            raise OSError(28, "No space left on device")
+            raise error
         return write(writer, taken)
 
     def make_room() -> None:
@@ -230,7 +231,7 @@ async def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         simulator(Profile.model_validate({"latency": {"kind": "fixed", "value_s": 0.05}})) as url,
         engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room) as b,
     ):
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(type(error), match="No space left"):
             await b.complete([chat("a", f"{n}") for n in range(1000)])
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
 
@@ -253,3 +254,4 @@ async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
         counted = b.engine.snapshot()
         assert (await b.meter())["billed"] == 3 and not b.stored("a")
         assert counted.stops[""].startswith("3 replies could not be written ([Errno 28] No space left on device)")
+        assert counted.lost_nanousd == counted.spent_nanousd > 0
