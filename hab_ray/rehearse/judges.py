@@ -215,7 +215,7 @@ def _on_length(reader: RunReader, one: str, other: str, dimension: str) -> Produ
         gaps = _gaps(reader, one, [other], subject, dimension)
         rows = reader.run.responses(subject, dimension, columns=["test_id", "sample", "text"]).to_pylist()
         lengths = {(row["test_id"], row["sample"]): len(row["text"]) for row in rows}
-        points = [(log2(lengths[answer]), float(gap)) for answer, gap in gaps.items() if lengths[answer]]
+        points = [(log2(lengths[answer]), float(gap)) for answer, gap in gaps.items() if lengths.get(answer)]
         for (x, a), (y, b) in combinations(points, 2):
             above += (x - y) * (a - b) / len(points)
             below += (x - y) ** 2 / len(points)

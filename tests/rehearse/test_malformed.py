@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict, from_table
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies import verdicts
-from hab_ray.stages.replies.reading import Named, Unreadable
+from hab_ray.stages.replies.reading import Named, Unreadable, named_letters
 from hab_simulator import Malformed
+from hab_simulator.truth.malformed import written
 from tests.rehearse.conftest import StageOf
 from tests.rehearse.mutants import then
 
@@ -55,3 +57,15 @@ def test_what_can_be_read_is_recovered_and_the_rest_is_in_no_mean(
     rough.settle()
     found = rough.compare()
     assert not found.passed and any("score 0, planted without" in row for row in found.rows.wrong)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_why_a_broken_reply_cannot_be_read_does_not_depend_on_its_words(seed: int) -> None:
+    reasons = set()
+    for words in ("Short.", "The answer names no source for what it says. " * 9):
+        value = {"assessment": words, "issues": ["A"]}
+        said = written(value, "issues", "AB", Malformed(broken_off=1.0), Random(seed))
+        with pytest.raises(Unreadable) as caught:
+            named_letters(said.text, "issues", "AB")
+        reasons.add(str(caught.value))
+    assert len(reasons) == 1
