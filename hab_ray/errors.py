@@ -73,7 +73,7 @@ class Exit(IntEnum):
 _MEANINGS = {
     Exit.COMPLETE: "complete",
     Exit.NOT_RECOVERED: "the rehearsal did not recover what was planted",
-    Exit.CONFIGURATION: "the configuration is wrong, and nothing was sent; the message says what to change",
+    Exit.CONFIGURATION: "the configuration or a file is not usable; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
     Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and run the same command again",
     Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",

@@ -105,6 +105,11 @@ class WavesOfCell:
         return self._progress.under_way
 
     @property
+    def is_last(self) -> bool:
+        """Whether the last wave holds all rows that were left, so that nothing is bounded by what it costs."""
+        return self._progress.sent == len(self._progress.keys)
+
+    @property
     def is_unfinished(self) -> bool:
         """Whether an earlier process ended before it had sent all batches of a wave."""
         return self._next < self._progress.sent

@@ -80,6 +80,8 @@ class WaveSender:
                     await self._submit(model, source, waves, under_way, part)
             finally:
                 self._budget.release(under_way.nanousd)
+            if waves.is_last:
+                break
             await self._observe(model, waves)
         if waves.broken and self._may_send(model):
             self._counters.notes.append(
