@@ -183,7 +183,9 @@ def _await_ready(process: Process, log: Path, timeout_s: float) -> str:
     """Return the server's URL, which it prints as its only line of output once it answers requests."""
     assert process.stdout is not None
     with process.stdout:
-        readable, _, _ = select.select([process.stdout], [], [], timeout_s)
+        output = select.poll()  # unlike select(), also of descriptors from 1024 on
+        output.register(process.stdout, select.POLLIN)
+        readable = output.poll(timeout_s * 1000)
         line = process.stdout.readline() if readable else b""
     if line:
         return line.decode().strip()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -205,8 +207,12 @@ def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
     assert not (tmp_path / "pid").exists()
 
 
-def test_a_slow_start_is_given_up(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"not ready after 0\.01 s"):
+def test_a_slow_start_is_given_up_also_while_over_1024_files_are_open(tmp_path: Path) -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with ExitStack() as files, pytest.raises(LocalError, match=r"not ready after 0\.01 s"):
+        for _ in range(1024):
+            files.enter_context(open(os.devnull))
         LocalServer.start({}, ["wordllama"], log=tmp_path / "log", pid_file=tmp_path / "pid", timeout_s=0.01)
     assert not (tmp_path / "pid").exists()
 
