@@ -15,7 +15,7 @@
 | DamagedFile       | derived again         | -               | -               | continues if the file can be rebuilt,|
 |                   |                       |                 |                 | else ends; exit 7                    |
 | EngineBroke       | open                  | -               | -               | keeps calls in flight; exit 7        |
-| ConfigError       | -                     | -               | -               | never starts; exit 2                 |
+| ConfigError       | -                     | -               | -               | never starts, or ends; exit 2        |
 | StoreHeld         | -                     | -               | -               | never starts; exit 6                 |
 | AccountBusy       | open                  | -               | -               | ends; exit 6                         |
 | Interrupted       | open                  | -               | -               | ends; exit 130                       |
@@ -121,7 +121,7 @@ def _restored(kind: type[HabError], args: tuple[Any, ...], state: dict[str, Any]
 
 
 class ConfigError(HabError):
-    """An invalid sweep file, rubric, catalogue or command line; the message names file, key and remedy."""
+    """An invalid sweep file, rubric, catalogue or command line, or an unusable file; the message has the remedy."""
 
     exit = Exit.CONFIGURATION
 

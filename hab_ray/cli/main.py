@@ -90,7 +90,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _allow_open_files() -> None:
-    """Raise the soft limit of open files, which each call in flight needs one of; 256 on some systems."""
+    """Raise the soft limit of open files, 256 on some systems, because each call in flight needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
