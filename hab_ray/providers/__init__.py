@@ -5,11 +5,9 @@ Only this package imports SDKs. The table of vendors is hab_ray/catalog/vendors.
 
 from __future__ import annotations
 
-import os
-import ssl
-
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.errors import ConfigError
+from hab_ray.providers.access import refuse_unreadable_certificates
 from hab_ray.providers.base import Endpoint, Provider
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.vendor import Vendor
@@ -31,26 +29,16 @@ def connect(endpoint: Endpoint) -> Provider:
         ConfigError: as `load_vendor`, or the environment names certificates that cannot be read.
     """
     vendor = load_vendor(endpoint.kind)
-    _refuse_unreadable_certificates()
+    refuse_unreadable_certificates()
     with VENDORS.blamed(VENDORS.find(endpoint.kind)):
         return vendor.connect(endpoint)
-
-
-def _refuse_unreadable_certificates() -> None:
-    if file := os.environ.get("SSL_CERT_FILE"):
-        try:
-            ssl.create_default_context(cafile=file)
-        except OSError as error:
-            raise ConfigError(
-                f"SSL_CERT_FILE={file}: no certificates can be read there ({error.strerror}). Correct or unset it"
-            ) from None
 
 
 def connect_batch(endpoint: Endpoint) -> BatchApi:
     """Return a client of an endpoint's batch API, with its own connections.
 
     Raises:
-        ConfigError: as `load_vendor`, or the vendor has no batch API.
+        ConfigError: as `connect`, or the vendor has no batch API.
     """
     vendor = load_vendor(endpoint.kind)
     if vendor.connect_batch is None:
@@ -58,6 +46,6 @@ def connect_batch(endpoint: Endpoint) -> BatchApi:
             f"providers.{endpoint.name}: providers of kind {endpoint.kind!r} take no batches; remove `batch:` from the "
             "provider and its models"
         )
-    _refuse_unreadable_certificates()
+    refuse_unreadable_certificates()
     with VENDORS.blamed(VENDORS.find(endpoint.kind)):
         return vendor.connect_batch(endpoint)

@@ -1,4 +1,4 @@
-"""Reads an account's secrets from the environment of the process that calls the vendor.
+"""Reads an account's secrets, and checks the certificates, from the environment of the process that calls the vendor.
 
 A secret named VARIABLE in a sweep or the catalogue is the value of VARIABLE, else the content of the file that
 VARIABLE_FILE names, the convention of Docker and Kubernetes. Messages give only the names of variables, never their
@@ -8,6 +8,7 @@ values: a user may have put the key itself into VARIABLE_FILE.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +17,17 @@ from hab_ray.errors import ConfigError
 from hab_ray.providers.base import NO_KEY, Endpoint
 
 _MAX_BYTES = 1 << 16
+
+
+def refuse_unreadable_certificates() -> None:
+    """Raise ConfigError if SSL_CERT_FILE, from which all HTTP clients read certificates, cannot be read."""
+    if file := os.environ.get("SSL_CERT_FILE"):
+        try:
+            ssl.create_default_context(cafile=file)
+        except OSError as error:
+            raise ConfigError(
+                f"SSL_CERT_FILE={file}: no certificates can be read there ({error.strerror}). Correct or unset it"
+            ) from None
 
 
 def variables_of(entry: ProviderEntry) -> list[str]:

@@ -20,6 +20,7 @@ import aiohttp
 import httpx2
 
 from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable
+from hab_ray.providers.access import refuse_unreadable_certificates
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 from hab_ray.providers.write_check import current
 
@@ -75,7 +76,12 @@ def _has_body(request: httpx2.Request) -> bool:
 
 
 def new_session(**options: Any) -> aiohttp.ClientSession:
-    """Return a session without cookies, with the same certificates and proxies as the SDKs' clients."""
+    """Return a session without cookies, with the same certificates and proxies as the SDKs' clients.
+
+    Raises:
+        ConfigError: the certificates cannot be read.
+    """
+    refuse_unreadable_certificates()
     connector = aiohttp.TCPConnector(limit=0, ssl=httpx2.create_ssl_context())
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True, **options)
 

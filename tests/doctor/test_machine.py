@@ -13,6 +13,7 @@ from aiohttp import web
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, Purpose
 from hab_ray.doctor import endpoints, machine
 from hab_ray.doctor.findings import Level
+from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_simulator.sending import serving
 
@@ -128,6 +129,12 @@ async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
         entry = ProviderEntry(kind="openai", url=f"{url}/v1")
         (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
     assert endpoints.reachable(answered, entry).level is Level.OK
+
+
+async def test_certificates_that_cannot_be_read_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/certificates.pem")
+    with pytest.raises(ConfigError, match=r"SSL_CERT_FILE=/no/certificates.pem: .*Correct or unset it"):
+        await endpoints.ask_all({})
 
 
 def test_keys_are_shown_by_name_only(monkeypatch: pytest.MonkeyPatch) -> None:
