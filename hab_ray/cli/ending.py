@@ -101,14 +101,14 @@ def say_error(error: Exception, with_traceback: bool) -> Exit:
     known = file_problem(error) if isinstance(error, OSError) else error
     if isinstance(error, MemoryError):
         known = EngineBroke(
-            "this process gets no more memory: end other programs or raise the limit (`ulimit -v`, or that of your "
-            "container or job), and run the same command again; what was paid for is kept"
+            "there is no more memory for this process: end other programs or raise the limit (`ulimit -v`, or that of "
+            "your container or job), and run the same command again; what a run has stored by now is kept"
         )
     first_line = (str(error).strip().splitlines() or [""])[0]
     bug = (
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
         "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
-    told = [str(known) if isinstance(known, HabError) else bug, *getattr(error, "__notes__", ())]
-    errors.print("\n".join(told), markup=False, soft_wrap=True, style="red")
+    lines = [str(known) if isinstance(known, HabError) else bug, *getattr(error, "__notes__", ())]
+    errors.print("\n".join(lines), markup=False, soft_wrap=True, style="red")
     return exit_of(error)

@@ -94,7 +94,7 @@ def account(name: str) -> Any:
 class SharedLimiterClient:
     """A lane's client of its account's actor. An actor that does not answer within `ANSWER_S` is replaced.
 
-    Each replacement has twice as long, because a new actor can take longer than that to start on a busy cluster.
+    Each replacement gets twice as long as the one before, because it can start slowly on a busy cluster.
 
     Raises:
         RayError, TimeoutError: no actor answered for `PATIENCE_S`.

@@ -11,7 +11,7 @@ import yaml
 
 from hab_ray.analysis.standing import standing_of
 from hab_ray.exchange.sharing import Sharing
-from hab_ray.given.sample import sample_told
+from hab_ray.given.sample import describe_sample
 from hab_ray.resources import OWN_VERSION
 from hab_ray.results import Run
 from hab_ray.rows import State
@@ -43,7 +43,7 @@ def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> s
         *([f"- further raters, in no score: {_names(others)}"] if others else []),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
         f"- {standing_of(run.record).summary}",
-        *(f"- {_text(note)}" for note in [sample_told(run.record.sweep.responses, run.record.drawn)] if note),
+        *(f"- {_text(note)}" for note in [describe_sample(run.record.sweep.responses, run.record.drawn)] if note),
         *_origins(sharing),
         "\n## What its results depend on\n",
         *(f"- {_text(name)}: sha256 {digest}" for name, digest in sorted(run.record.hashes.items())),

@@ -73,7 +73,7 @@ class _Source:
     def _task(self, position: int) -> Any:
         if position >= len(self._tasks):
             raise EngineBroke(
-                f"{self._work.run_path}: files of the run are gone that this process has read before: it was moved, "
+                f"{self._work.run_path}: files of the run that this process has read are gone: the run was moved, "
                 "deleted or unmounted. Put it back and run the same command again; what was paid for is in the store"
             )
         return self._tasks[position]

@@ -66,7 +66,7 @@ def changed_draw(before: GivenAnswers | None, now: GivenAnswers | None) -> Itera
         yield "responses.only: differs"
 
 
-def sample_told(given: GivenAnswers | None, drawn: Mapping[str, Drawn]) -> str | None:
+def describe_sample(given: GivenAnswers | None, drawn: Mapping[str, Drawn]) -> str | None:
     """Describe the selection of given responses for plan, status and report; None if all are read."""
     if given is None or not drawn:
         return None

@@ -13,7 +13,7 @@ from hab_ray.analysis.sources import Source, sources_of
 from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.sweep import spending_limit
-from hab_ray.given.sample import sample_told
+from hab_ray.given.sample import describe_sample
 from hab_ray.storage.simulated import simulated_notice
 
 
@@ -58,7 +58,7 @@ def page(summary: Summary, shown: Sequence[Section[Any]], notice: str | None) ->
         notice=notice,
         is_simulated=simulated_notice(summary.run.location) is not None,
         standing=standing_of(record),
-        drawn=sample_told(record.sweep.responses, record.drawn),
+        drawn=describe_sample(record.sweep.responses, record.drawn),
         assumption=limit.assumption if (limit := spending_limit(record.sweep)) else None,
         sources=tuple(sources_of(summary.run)),
         settings=settings,

@@ -196,7 +196,7 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
 
 
 def bill(outcome: Outcome) -> dict[str, Any]:
-    """Return the fields that a row has of its call: key and cost, and of a reply also the model, tokens and seconds."""
+    """Return a row's fields about its call: key and cost, and for a reply also the model, tokens and seconds."""
     paid = {"reply_key": outcome.key, "cost_nanousd": outcome.cost_nanousd}
     if isinstance(outcome, Failure):
         return paid

@@ -1,4 +1,4 @@
-"""Tasks of judges, and verdict rows without the fields that come from the reply."""
+"""Tasks of judges, and verdict rows without the fields that come from the reply's text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ SPARE_DESCRIPTORS = 8
 
 
 class Ballast:
-    """Occupies `BALLAST_BYTES`, `SPARE_FILES` inodes (both not for a bucket) and `SPARE_DESCRIPTORS` until `release`.
+    """Occupies `SPARE_DESCRIPTORS`, and on a local disk `BALLAST_BYTES` and `SPARE_FILES` inodes, until `release`.
 
     Raises:
         OSError: there is not that much left, so no call that costs money should be sent.

@@ -10,7 +10,7 @@ from functools import partial
 from hab_ray.catalog.prices import NANO
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.cells import CELLS
-from hab_ray.given.sample import sample_told
+from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
@@ -119,7 +119,7 @@ class _Run:
         place_raters(self._work, self._options.with_names)
         self._work.given.forget()
         record = read_record(self._work.run_path)
-        if note := sample_told(self._work.sweep.responses, record.drawn if record else {}):
+        if note := describe_sample(self._work.sweep.responses, record.drawn if record else {}):
             self._parts.counters.notes.append(note)
 
     def _open_books(self) -> None:

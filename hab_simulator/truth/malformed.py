@@ -76,5 +76,5 @@ def _in_form(form: str, text: str, other: str, rng: Random) -> WrittenReply:
             first, second = rng.sample((text, other), 2)
             return WrittenReply(f"{first}\nOn second thoughts:\n{second}", is_readable=False, in_braces=False)
         case _:
-            # Near an end: elsewhere the words of a re-ask would depend on how long the text is, which varies by run.
+            # Cut near an end: elsewhere, the re-ask would depend on the length of the text, which varies between runs.
             return WrittenReply(text[: rng.choice((1, -1)) * rng.randint(1, 12)], is_readable=False, in_braces=False)

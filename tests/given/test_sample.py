@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from hab_ray.config.sections import Drawn, GivenAnswers
 from hab_ray.given.ratings import Rating, response_digest
 from hab_ray.given.responses import GivenResponses
-from hab_ray.given.sample import chosen_answers, sample_told
+from hab_ray.given.sample import chosen_answers, describe_sample
 from hab_ray.rows import ChosenTest, Rater, Response, State
 
 DIMENSION, OTHER = "encourage_learning", "ask_clarifying_questions"
@@ -110,7 +110,7 @@ def test_all_tests_are_taken_where_fewer_are_there_and_dimensions_are_apart() ->
     few = [query(n, OTHER) for n in range(3)]
     chosen, drawn = chosen_answers(found(map(answer, [*TESTS, *few]), [*TESTS, *few]), sampled(7), ())
     assert len(ids(chosen)) == 7 and len(ids(chosen, dimension=OTHER)) == 3
-    told = sample_told(sampled(7), drawn)
+    told = describe_sample(sampled(7), drawn)
     sizes = "3 of 3 tests of ask_clarifying_questions; 7 of 40 tests of encourage_learning"
     assert told == f"responses: {sizes}, drawn by test, seed 0"
 
@@ -130,7 +130,7 @@ def test_only_rated_answers_are_read_that_a_person_has_rated() -> None:
     chosen, drawn = chosen_answers(WHOLE, given(only="rated"), ratings)
     assert ids(chosen) == [TESTS[0].id, TESTS[1].id] and ids(chosen, "new") == []
     assert [test.id for test in chosen.tests[DIMENSION]] == ids(chosen)
-    assert sample_told(given(only="rated"), drawn) == (
+    assert describe_sample(given(only="rated"), drawn) == (
         "responses: 2 of 40 tests a dimension, only answers that people rated"
     )
     more, other_draw = chosen_answers(WHOLE, given(only="rated"), [*ratings, rating(TESTS[0].id, subject="new")])
@@ -142,7 +142,7 @@ def test_a_sample_of_the_rated_answers_is_drawn_among_their_tests() -> None:
     both = given(only="rated", sample={"per_dimension": 4})
     chosen, drawn = chosen_answers(WHOLE, both, ratings)
     assert len(ids(chosen)) == 4 and set(ids(chosen)) < {test.id for test in TESTS[:10]}
-    told = sample_told(both, drawn)
+    told = describe_sample(both, drawn)
     assert told == "responses: 4 of 40 tests a dimension, drawn by test, seed 0, only answers that people rated"
 
 

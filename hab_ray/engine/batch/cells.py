@@ -106,7 +106,7 @@ class WavesOfCell:
 
     @property
     def is_last(self) -> bool:
-        """Whether the last wave holds all rows that were left, so that nothing is bounded by what it costs."""
+        """Whether the latest wave holds the last rows, so that no later wave needs a bound from its costs."""
         return self._progress.sent == len(self._progress.keys)
 
     @property

@@ -125,12 +125,12 @@ class BatchEngine:
             raise
 
     def _note_late(self, error: Exception) -> None:
-        """Note the first error that no stream may wait for any more, because the run is ending."""
+        """Note the first error while the run is ending, when no stream may still be waiting for it."""
         if self.broken is None:
             self.broken = error
             self._counters.notes.append(
-                f"the batches of {self._ledger.provider} could not be left in order: {error}; run the same command "
-                "again: it continues from the ledger, and searches for a batch whose creation was not recorded"
+                f"an error occurred while the batches of {self._ledger.provider} were left: {error}; run the same "
+                "command again: it continues from the ledger, and searches for a batch whose creation was not recorded"
             )
 
     def stop(self, drain_s: float) -> None:

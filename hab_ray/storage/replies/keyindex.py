@@ -151,7 +151,7 @@ class KeyIndex:
         return [keys[i] for i in self.hits(Keys.of(keys))]
 
     def hits(self, wanted: Keys) -> list[int]:
-        """Return the positions in `wanted` of the keys that are in the index; one that was added twice may be twice."""
+        """Return the positions in `wanted` of the keys that are in the index; one added twice may appear twice."""
         return [i for run in self._runs for i in run.find(wanted)[0].tolist()]
 
     def sorted_keys(self) -> list[Keys]:

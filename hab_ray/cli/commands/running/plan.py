@@ -18,7 +18,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
 from hab_ray.executors.choice import choose_executor, online_calls
-from hab_ray.given.sample import sample_told
+from hab_ray.given.sample import describe_sample
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
@@ -39,10 +39,10 @@ def _detectable_effects(work: Work) -> Iterator[str]:
     if subjects > 1:
         for (tests, calls), named in sizes.items():
             if tests:
-                yield _told(Design(subjects, calls), ", ".join(named), tests)
+                yield _describe(Design(subjects, calls), ", ".join(named), tests)
         designs = [Design(subjects, calls) for (_, calls), named in sizes.items() for _ in named]
         if len(designs) > 1 and all(design.calls for design in designs):
-            yield _told(Design.together(designs), "overall", all_tests)
+            yield _describe(Design.together(designs), "overall", all_tests)
     yield _detectable_drift(min(work.sweep.sentinels, subjects * all_tests))
 
 
@@ -52,7 +52,7 @@ def _generation_calls(work: Work, tests: int) -> int:
     return distinct_groups(generate.candidates, generate.per_call, tests) if generate else tests
 
 
-def _told(design: Design, what: str, tests: int) -> str:
+def _describe(design: Design, what: str, tests: int) -> str:
     return design.describe(what) if design.calls == tests else design.describe(what, "generation calls", tests=tests)
 
 
@@ -120,6 +120,6 @@ def command(
         print_plan(work, plan, problems, console)
     if not as_json and (held := held_notice(work.sweep.store, work.run_path)):
         warn(f"now: {held}")
-    if not as_json and (sampled := sample_told(work.sweep.responses, drawn_tests(work))):
+    if not as_json and (sampled := describe_sample(work.sweep.responses, drawn_tests(work))):
         say(sampled)
     return Exit.CONFIGURATION if any(p.severity is Severity.ERROR for p in problems) else status
