@@ -78,6 +78,13 @@ def test_sound_analyses_are_made_anew(tmp_path: Path, tests: int) -> None:
     assert not any(wrong(sound, analysis) for analysis in CHECKS)
 
 
+def test_an_answer_that_was_lost_is_noticed(tmp_path: Path) -> None:
+    work = write_run(tmp_path / "run", Shape(subjects=SUBJECTS, judges=JUDGES))
+    file, *_ = answer_files(work)
+    work.run.write(Response, file, work.run.read(Response, file)[1:])
+    assert "preference of itself, acme/large" in wrong(summary_of(work), preferences)
+
+
 def first_of_others(sound: Any) -> Any:
     """One of the others stands for all of them."""
     return lambda summary, judge, others, *rest: sound(summary, judge, others[:1], *rest)
