@@ -117,10 +117,12 @@ async def test_refusals(
     assert (meter["refused"], meter["billed"], meter["nanousd"]) == (1, 0, 0)
 
 
-async def test_over_long(start: Start) -> None:
+async def test_over_long_and_unknown(start: Start) -> None:
     line = await start(accounts={"openai": {"models": {"small": {"context_tokens": 20}}}})
     status, _, reply = await line.post(CHAT, chat("small", messages=[{"role": "user", "content": "a" * 99}]))
     assert (status, reply["error"]["code"]) == (400, "context_length_exceeded")
+    status, _, reply = await line.post(CHAT, chat("other"))
+    assert (status, reply["error"]["code"]) == (404, "model_not_found")
 
 
 async def test_refusals_empties_cuts_and_substitutes(start: Start) -> None:
