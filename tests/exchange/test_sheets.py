@@ -7,6 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections import Counter
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 from itertools import pairwise
@@ -22,11 +23,12 @@ from hab_ray.given.ratings import read_given_ratings, response_digest
 from hab_ray.given.sheets import SheetItem, key_of_run
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import Response, State
+from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.rubric import load_rubrics
+from hab_ray.stages import views
 from hab_ray.stages.views import responses_file
 from hab_ray.storage.run import MARKER
-from tests.small_runs import HOSTILE, Shape, write_run
+from tests.small_runs import HOSTILE, Shape, answer_files, revise, write_run
 
 SUBJECTS = ("lab/alpha-7b", "beta-9b", "gamma")
 TEXT = f"{HOSTILE} I am alpha-7b, made by lab; not Gamma-2."
@@ -127,6 +129,17 @@ def test_a_form_shows_hostile_text_as_text_and_names_nobody(run: Run, tmp_path: 
     assert all(bool(each["context"]) == (each["dimension"] == DIMENSIONS[1]) for each in data["items"])
     with pytest.raises(ConfigError, match="is not an empty folder"):
         write_sheet(run, items, tmp_path / "out")
+
+
+def test_tests_of_two_dimensions_may_share_an_id(tmp_path: Path) -> None:
+    work = write_run(tmp_path / "run", Shape(dimensions=DIMENSIONS))
+    revise(work, ChosenTest, lambda row: replace(row, id=row.id[-3:]), *map(views.tests_file, DIMENSIONS))
+    revise(work, Response, lambda row: replace(row, test_id=row.test_id[-3:]), *answer_files(work))
+    run = open_run(tmp_path / "run")
+    written = write_sheet(run, draw_sheet(run, SheetPlan(4, None, 1)), tmp_path / "out")
+    rows = list(csv.DictReader(written.files[1].open(encoding="utf-8", newline="")))
+    assert len(rows) == 8
+    assert all(bool(row["context"]) == (row["dimension"] == DIMENSIONS[1]) for row in rows)
 
 
 def test_a_sheet_of_simulated_answers_does_not_show_what_was_planted(tmp_path: Path) -> None:

@@ -65,10 +65,10 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
 
 
 def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
-    tests: dict[str, ChosenTest] = {}
+    tests: dict[tuple[str, str], ChosenTest] = {}  # those of two dimensions may share an id
     texts: dict[tuple[str, str, str, int], str] = {}
     for dimension in dict.fromkeys(item.dimension for item in items):
-        tests |= {test.id: test for test in from_table(ChosenTest, run.tests(dimension))}
+        tests |= {(dimension, test.id): test for test in from_table(ChosenTest, run.tests(dimension))}
         for subject in dict.fromkeys(item.subject for item in items if item.dimension == dimension):
             table = run.responses(subject, dimension, columns=["test_id", "sample", "text"])
             for test_id, sample, text in rows_in(table):
@@ -82,8 +82,8 @@ def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:
         item.item: Question(
             item=item.item,
             dimension=item.dimension,
-            prompt=shown(tests[item.test_id].prompt),
-            context=shown(tests[item.test_id].context),
+            prompt=shown(tests[item.dimension, item.test_id].prompt),
+            context=shown(tests[item.dimension, item.test_id].context),
             answer=shown(texts[item.dimension, item.subject, item.test_id, item.sample]),
         )
         for item in items
