@@ -193,6 +193,8 @@ class Run:
     def transcript(self, test_id: str, subject: str | None = None) -> Transcript:
         """Return a test with all answers and verdicts, or those of one subject; `print` it to read it.
 
+        If tests of several dimensions share the id, it is the first one; `transcripts` takes the dimension.
+
         Raises:
             ConfigError: the run has no such test or subject.
         """
