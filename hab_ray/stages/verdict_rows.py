@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from hab_ray.calls import Outcome, Reply
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import bill
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class BlankVerdicts:
     def _settings_sha256(self) -> str:
         return self.judge.sha256
 
-    def of(self, task: VerdictTask, outcome: Outcome) -> Verdict:
-        """Return a task's row, with the cost and usage of its call."""
+    def of(self, task: VerdictTask, outcome: Outcome, bill: Mapping[str, Any]) -> Verdict:
+        """Return a task's row, with the cost and usage of its call, which are `bill`."""
         literal = self.rubric.literal
         return Verdict(
             test_id=task.test.id,
@@ -80,5 +80,5 @@ class BlankVerdicts:
             reading=literal.reading.value if literal and literal.judging else "",
             other_score=task.other_score,
             at=outcome.at.isoformat(timespec="seconds") if isinstance(outcome, Reply) else None,
-            **bill(outcome),
+            **bill,
         )

@@ -437,7 +437,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the issue of kind, "),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
-    "rates that are not corrected": (put(issues, "false_discovery_control", lambda given: given), "q of issue"),
+    "rates that are not corrected": (put(issues, "benjamini_hochberg", lambda given: given), "q of issue"),
     "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
     "another judge left out": (
         then(robustness, "_alternatives", other_judge_left_out),

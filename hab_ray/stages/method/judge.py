@@ -30,7 +30,7 @@ from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Again, Rows, Unusable, usable
+from hab_ray.stages.base import Again, Rows, Unusable, bill, usable
 from hab_ray.stages.forecasts import VerdictForecasts
 from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.prompts.schemas import letters_schema
@@ -82,7 +82,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
 
     @override
     def parse(self, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
-        blank = self._blanks.of(task, outcome)
+        blank = self._blanks.of(task, outcome, bill(outcome))
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
