@@ -152,7 +152,9 @@ class ReplyWriter:
         return sum(outcome.cost_nanousd for outcome in self._unwritten)
 
     def why_lost(self, error: Exception) -> str:
-        """Say what it means that the outcomes still queued cannot be written."""
+        """Say what it means that the outcomes still queued cannot be written; "" if all are written."""
+        if not self._unwritten:
+            return ""
         lost = counted(len(self._unwritten), "reply", "replies")
         return f"{lost} could not be written ({error}): the next run sends the calls again and pays for them again"
 

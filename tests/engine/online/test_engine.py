@@ -213,7 +213,10 @@ async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError("No space left")])
 async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies paid for when disk or memory fills up are written once there is room again."""
+    """Replies paid for when disk or memory fills up are written once there is room again.
+
+    That calls which follow from them cannot be written then loses no reply.
+    """
     full = True
     write = StoreWriter.write
 
@@ -226,14 +229,19 @@ async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.M
         nonlocal full
         full = False
 
+    def follow(_: object) -> None:
+        raise error
+
     monkeypatch.setattr(StoreWriter, "write", written)
     async with (
         simulator(Profile.model_validate({"latency": {"kind": "fixed", "value_s": 0.05}})) as url,
-        engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room) as b,
+        engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room, on_durable=follow) as b,
     ):
         with pytest.raises(type(error), match="No space left"):
             await b.complete([chat("a", f"{n}") for n in range(1000)])
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
+        counted = b.engine.snapshot()
+        assert not counted.stops and not counted.lost_nanousd
 
 
 async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
