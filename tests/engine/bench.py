@@ -22,6 +22,7 @@ from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.jobs import stream as stream
 from hab_ray.engine.limits.shared import LocalLimiterClient
 from hab_ray.engine.online.engine import OnlineEngine
+from hab_ray.engine.online.reply_writer import OnDurable
 from hab_ray.engine.online.sender import SharedServices
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
@@ -117,6 +118,7 @@ async def engine_at(
     kind: str = "openai",
     list_size: int = 8,
     make_room: Callable[[], None] = lambda: None,
+    on_durable: OnDurable | None = None,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -140,6 +142,7 @@ async def engine_at(
         SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), lease or HeldLease()),
         limits.patience_s,
         make_room,
+        on_durable,
     )
     yield Bench(engine, tmp_path, url)
     await provider.close()

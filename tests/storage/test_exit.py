@@ -45,3 +45,12 @@ def test_files_are_read_without_threads(folder: Path, read: str) -> None:
     script = READS.replace("READ", read)
     done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+def test_a_part_whose_schema_is_damaged_is_named_instead_of_an_abort(folder: Path) -> None:
+    """One byte of the footer says that a column is neither required nor optional."""
+    part = folder / "part.parquet"
+    part.write_bytes(part.read_bytes().replace(b"\x25\x02\x18\x02c0", b"\x25\x21\x18\x02c0"))
+    script = READS.replace("READ", 'part_columns(folder, "part.parquet", names)')
+    done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, text=True)
+    assert done.returncode == 1 and "DamagedFile: part.parquet: cannot be read" in done.stderr

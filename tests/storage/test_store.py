@@ -327,6 +327,19 @@ def test_a_damaged_file_is_named(ending: str, folder: Folder) -> None:
             refreshed(folder).read(MODEL, keys("09"))
 
 
+def test_a_part_that_no_file_descriptor_is_left_for_is_not_called_damaged(folder: Folder) -> None:
+    """The message for a damaged file says to delete it, and its replies are paid for."""
+    write_files(folder, [reply(f"{n:02d}") for n in range(10)])
+    refreshed(folder).compact(MODEL, 1)
+
+    class Exhausted(Through):
+        def get_range(self, name: str, start: int, length: int) -> bytes:
+            raise OSError(24, "Too many open files")
+
+    with pytest.raises(OSError, match="Too many open files"):
+        refreshed(Exhausted(folder)).read(MODEL, keys("09"))
+
+
 def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: Folder) -> None:
     """Reading such a file without a check ended the process with a segmentation fault."""
     write(folder, *(reply(f"{n:02d}") for n in range(10)))

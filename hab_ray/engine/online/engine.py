@@ -98,8 +98,9 @@ class OnlineEngine:
         try:
             await self._replies.flush()
         except (OSError, MemoryError) as error:
-            self.counters.stops[WHOLE_PROVIDER] = self._replies.why_lost(error)
-            self._budget.lost += self._replies.unwritten_nanousd
+            if lost := self._replies.why_lost(error):
+                self.counters.stops[WHOLE_PROVIDER] = lost
+                self._budget.lost += self._replies.unwritten_nanousd
         await self._limits.__aexit__()
         with suppress(OSError):  # a mark that cannot be lowered still covers what was spent
             await self._budget.__aexit__()

@@ -149,11 +149,13 @@ class ReplyWriter:
     @property
     def unwritten_nanousd(self) -> int:
         """The cost of the outcomes not written yet."""
-        return sum(outcome.cost_nanousd for outcome in self._unwritten)
+        return self._writer.waiting_nanousd
 
     def why_lost(self, error: Exception) -> str:
-        """Say what it means that the outcomes still queued cannot be written."""
-        lost = counted(len(self._unwritten), "reply", "replies")
+        """Say what it means that the outcomes still queued cannot be written; "" if all are written."""
+        if not self._writer.waiting:
+            return ""
+        lost = counted(self._writer.waiting, "reply", "replies")
         return f"{lost} could not be written ({error}): the next run sends the calls again and pays for them again"
 
     def close(self) -> None:

@@ -16,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import in_one, is_part, read_table, whole_file
@@ -24,6 +25,7 @@ GROUP_BYTES = 1 << 20
 FOOTER_BYTES = 1 << 16
 HOLE_BYTES = 1 << 13
 KEPT_BYTES = 1 << 26
+SPARSE_BYTES = (1 << 25) + 1
 
 
 def part_of(table: pa.Table) -> bytes:
@@ -53,7 +55,28 @@ def _footer(folder: Folder, name: str) -> pq.FileMetaData:
     length = min(size, int.from_bytes(tail[-8:-4], "little") + 8)
     if length > len(tail):
         tail = folder.get_range(name, size - length, length)
-    return pq.read_metadata(pa.BufferReader(tail))
+    metadata = pq.read_metadata(pa.BufferReader(tail))
+    _refuse_wrong_chunks(metadata, size)
+    return metadata
+
+
+def _refuse_wrong_chunks(metadata: pq.FileMetaData, size: int) -> None:
+    """Let Arrow's reader check the column chunks: if it is `column` that finds one wrong, the process aborts.
+
+    Raises:
+        OSError: a chunk's metadata is wrong.
+    """
+    unread = pq.ParquetFile(pa.BufferReader(_sparse(size)), metadata=metadata, pre_buffer=True)
+    try:
+        unread.read(use_threads=False)
+    except OSError as error:
+        if "mismatch" in str(error):  # any other may be due to the zeros in place of pages
+            raise
+
+
+def _sparse(size: int) -> NDArray[np.uint8]:
+    """Return zeros that take no memory until written: glibc requests `SPARSE_BYTES` or more from the system anew."""
+    return np.zeros(max(size, SPARSE_BYTES), np.uint8)[:size]
 
 
 def _read(
@@ -64,7 +87,7 @@ def _read(
     Arrow reads from memory that is as long as the file; what is not needed is not fetched and takes no memory. If it
     read through a Python file, its threads could hold that file while the interpreter exits, which aborts the process.
     """
-    data = np.zeros(folder.size(name), np.uint8)
+    data = _sparse(folder.size(name))
     for start, end in _ranges(metadata, groups, columns):
         data[start:end] = np.frombuffer(folder.get_range(name, start, end - start), np.uint8)
     part = pq.ParquetFile(pa.BufferReader(data), metadata=metadata)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -53,6 +54,7 @@ FAILURE_SCHEMA = pa.schema(
 )
 _REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 _FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
+_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"
 
@@ -126,6 +128,8 @@ def whole_file(name: str) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
+        if getattr(error, "errno", None) in _NO_DESCRIPTOR:
+            raise
         raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
 
 

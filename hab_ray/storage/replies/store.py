@@ -134,29 +134,35 @@ class StoreWriter:
         """Number of outcomes added since the last flush began."""
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def waiting_nanousd(self) -> int:
+        """Cost of the outcomes added since the last flush began."""
+        return sum(outcome.cost_nanousd for outcomes in self._waiting.values() for outcome in outcomes)
+
     def add(self, model: str, outcome: Outcome) -> None:
         """Queue a reply or a permanent failure of a model."""
         self._waiting[kind_of(outcome), model].append(outcome)
 
-    def take(self) -> Mapping[tuple[RecordKind, str], list[Outcome]]:
+    def take(self) -> dict[tuple[RecordKind, str], list[Outcome]]:
         """Remove all waiting outcomes from the queue and return them for `write`."""
         taken, self._waiting = self._waiting, defaultdict(list)
         return taken
 
     def take_back(self, taken: Mapping[tuple[RecordKind, str], list[Outcome]]) -> None:
-        """Queue outcomes again after a failed write; writing some of them twice is harmless."""
+        """Queue what a failed `write` has left; writing some of it twice is harmless."""
         for file, outcomes in taken.items():
             self._waiting[file] = outcomes + self._waiting[file]
 
-    def write(self, taken: Mapping[tuple[RecordKind, str], list[Outcome]]) -> list[Failure]:
-        """Write outcomes to the store; they are durable when this returns.
+    def write(self, taken: dict[tuple[RecordKind, str], list[Outcome]]) -> list[Failure]:
+        """Write outcomes to the store and remove them from `taken`; they are durable when this returns.
 
         Outcomes that cannot be stored are replaced by permanent failures, which are written and returned.
         """
         replaced: list[Failure] = []
-        for (kind, model), outcomes in taken.items():
+        for (kind, model), outcomes in list(taken.items()):
             try:
                 self._put(kind, model, outcomes)
+                del taken[kind, model]
             except _UNSTORABLE:
                 storable, failures = _split(kind, outcomes)
                 if storable:

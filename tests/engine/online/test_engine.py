@@ -14,6 +14,7 @@ from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.online import retries
 from hab_ray.errors import Interrupted, LeaseLost, LeaseStale
+from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
@@ -213,7 +214,10 @@ async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError("No space left")])
 async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies paid for when disk or memory fills up are written once there is room again."""
+    """Replies paid for when disk or memory fills up are written once there is room again.
+
+    That calls which follow from them cannot be written then loses no reply.
+    """
     full = True
     write = StoreWriter.write
 
@@ -226,32 +230,44 @@ async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.M
         nonlocal full
         full = False
 
+    def follow(_: object) -> None:
+        raise error
+
     monkeypatch.setattr(StoreWriter, "write", written)
     async with (
         simulator(Profile.model_validate({"latency": {"kind": "fixed", "value_s": 0.05}})) as url,
-        engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room) as b,
+        engine_at(url, tmp_path, "a", limits=Limits(concurrent=20), make_room=make_room, on_durable=follow) as b,
     ):
         with pytest.raises(type(error), match="No space left"):
             await b.complete([chat("a", f"{n}") for n in range(1000)])
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
+        counted = b.engine.snapshot()
+        assert not counted.stops and not counted.lost_nanousd
 
 
 async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(writer: StoreWriter, taken: Any) -> Any:
-        raise OSError(28, "No space left on device")
+    """Those of another model, which it could take, are not."""
+    put_new = LocalFolder.put_new
 
-    monkeypatch.setattr(StoreWriter, "write", fails)
-    async with bench(tmp_path, "a", latency={"kind": "fixed", "value_s": 0.3}) as b:
+    def put(folder: LocalFolder, name: str, data: bytes) -> None:
+        if "/a" in name:
+            raise OSError(28, "No space left on device")
+        put_new(folder, name, data)
+
+    monkeypatch.setattr(LocalFolder, "put_new", put)
+    async with bench(tmp_path, "b", "a", latency={"kind": "fixed", "value_s": 0.3}) as b:
         async with b.engine:
-            work = asyncio.create_task(b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(3)]))))
-            while b.engine.in_flight < 3:
+            calls = [chat("b", "first"), *(chat("a", f"{n}") for n in range(3))]
+            work = asyncio.create_task(b.engine.complete(stream(jobs(calls))))
+            while b.engine.in_flight < 4:
                 await asyncio.sleep(0.01)
             await b.engine.stop(20)
             with pytest.raises(Interrupted):
                 await work
         counted = b.engine.snapshot()
-        assert (await b.meter())["billed"] == 3 and not b.stored("a")
+        assert (await b.meter())["billed"] == 4 and not b.stored("a")
         assert counted.stops[""].startswith("3 replies could not be written ([Errno 28] No space left on device)")
-        assert counted.lost_nanousd == counted.spent_nanousd > 0
+        (stored,) = b.stored("b").values()
+        assert counted.lost_nanousd == counted.spent_nanousd - stored.cost_nanousd > 0 < stored.cost_nanousd
