@@ -167,7 +167,7 @@ class EngineBroke(HabError):
 
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
+NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
 _KERNEL = ("/proc/", "/sys/")
 _WRONG_FILES = (
@@ -190,7 +190,7 @@ def file_problem(error: OSError) -> HabError | None:
             f"{place}: cannot be written: {error.strerror}. Free space (or inodes: `df -i`) on that disk and run the "
             "same command again; what a run has stored by now is kept and not paid for again"
         )
-    if error.errno in _NO_DESCRIPTOR:
+    if error.errno in NO_DESCRIPTOR:
         return EngineBroke(
             f"{place}: cannot be opened: {error.strerror}. Raise the limit of open files (`ulimit -n`) or lower "
             "`limits: {concurrent: ...}` of the providers, and run the same command again"
@@ -208,10 +208,26 @@ def file_problem(error: OSError) -> HabError | None:
     return None
 
 
+def problem_of(error: Exception) -> HabError | None:
+    """Return an exception as an error of ours with its remedy; None for a bug."""
+    match error:
+        case HabError():
+            return error
+        case OSError():
+            return file_problem(error)
+        case MemoryError():
+            return EngineBroke(
+                "there is no more memory for this process: end other programs or raise the limit (`ulimit -v`, or that "
+                "of your container or job), and run the same command again; what a run has stored by now is kept"
+            )
+        case _:
+            return None
+
+
 def exit_of(error: Exception) -> Exit:
-    """Return the exit status for an exception; `Exit.ENGINE` for a bug, which neither we nor the file system raise."""
-    ours = file_problem(error) if isinstance(error, OSError) else error
-    return ours.exit if isinstance(ours, HabError) else Exit.ENGINE
+    """Return the exit status for an exception; `Exit.ENGINE` for a bug."""
+    known = problem_of(error)
+    return known.exit if known else Exit.ENGINE
 
 
 def sendable(error: Exception) -> Exception:

@@ -18,7 +18,7 @@ from typing import ParamSpec
 import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
-from hab_ray.errors import ConfigError, EngineBroke, Exit, HabError, Interrupted, exit_of, file_problem
+from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
 from hab_ray.visible import one_line
 
 P = ParamSpec("P")
@@ -98,17 +98,11 @@ def say_error(error: Exception, with_traceback: bool) -> Exit:
     """Print an exception as one message; return its exit status."""
     if with_traceback:
         errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
-    known = file_problem(error) if isinstance(error, OSError) else error
-    if isinstance(error, MemoryError):
-        known = EngineBroke(
-            "there is no more memory for this process: end other programs or raise the limit (`ulimit -v`, or that of "
-            "your container or job), and run the same command again; what a run has stored by now is kept"
-        )
     first_line = (str(error).strip().splitlines() or [""])[0]
     bug = (
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
         "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
-    lines = [str(known) if isinstance(known, HabError) else bug, *getattr(error, "__notes__", ())]
+    lines = [str(problem_of(error) or bug), *getattr(error, "__notes__", ())]
     errors.print("\n".join(lines), markup=False, soft_wrap=True, style="red")
     return exit_of(error)

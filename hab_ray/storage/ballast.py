@@ -26,8 +26,9 @@ class Ballast:
         self._descriptors: list[int] = []
         try:
             self._descriptors += (os.open(os.devnull, os.O_RDONLY) for _ in range(SPARE_DESCRIPTORS))
+            if self._files:
+                make_folder(self._files[0].parent, store.path)
             for file in self._files:
-                make_folder(file.parent, store.path)
                 handle = open_new(file, store.path, os.O_WRONLY | os.O_TRUNC)
                 with open(handle, "wb"):
                     if file is self._files[0]:

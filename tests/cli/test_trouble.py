@@ -59,11 +59,8 @@ def test_a_damaged_file_is_named_with_its_remedy_and_the_remedy_helps(desk: Desk
     assert sim.billed_once(2 * TESTS)
 
 
-def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(desk: Desk, vendor: Vendors) -> None:
-    """A limit on the size of files stands for the full disk."""
-    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
-    sweep = sweep_file(desk.folder, "openai", sim.url, "full", tests="seeds")
-    limit = 6000
+def broken_by_limit(desk: Desk, sweep: Path, which: int, limit: int) -> str:
+    """What a run says that a limit of its process ends with status 7."""
     done = subprocess.run(
         [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
         cwd=desk.folder,
@@ -71,10 +68,18 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(de
         capture_output=True,
         text=True,
         timeout=100,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+        preexec_fn=lambda: resource.setrlimit(which, (limit, limit)),
     )
     said = done.stdout + done.stderr
     assert done.returncode == 7 and "Traceback" not in said, said
+    return said
+
+
+def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(desk: Desk, vendor: Vendors) -> None:
+    """A limit on the size of files stands for the full disk."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "full", tests="seeds")
+    said = broken_by_limit(desk, sweep, resource.RLIMIT_FSIZE, 6000)
     assert "run/tests/encourage_learning.parquet: cannot be written: File too large. Free space" in said, said
     desk.says("run", sweep, "--yes")
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
@@ -86,18 +91,8 @@ def test_too_few_open_files_end_the_run_with_7_and_every_paid_reply_is_kept(desk
     account = {"kind": "openai", "url": f"{sim.url}/x/sim/v1", "limits": limits, "price": {"input": 1, "output": 2}}
     few = {"dimensions": ["encourage_learning"], "tests": desk.tests(100), "executor": "local"}
     sweep = desk.sweep("few", sim.url, **few, providers={"sim": account})
-    done = subprocess.run(
-        [sys.executable, "-m", "hab_ray.cli", "run", str(sweep), "--yes"],
-        cwd=desk.folder,
-        env=desk.whole_environment,
-        capture_output=True,
-        text=True,
-        timeout=100,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64)),
-    )
-    said = done.stdout + done.stderr
-    assert done.returncode == 7 and "Too many open files. Raise the limit" in said, said
-    assert "Traceback" not in said and "could not be written" not in said
+    said = broken_by_limit(desk, sweep, resource.RLIMIT_NOFILE, 64)
+    assert "Too many open files. Raise the limit" in said and "could not be written" not in said, said
     desk.says("run", sweep, "--yes")
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 

@@ -102,12 +102,14 @@ class RowsInFlight:
 
     def sent(self, keys: Sequence[str]) -> set[str]:
         """Return those of these keys that are or were in a batch."""
-        return {*self.find(keys), *(key for batch in self._unanswered for key in batch.common(keys))}
+        wanted = Keys.of(keys)
+        return {*self.find(keys), *(keys[i] for batch in self._unanswered for i in batch.hits(wanted))}
 
     def holds(self, keys: Iterable[str]) -> bool:
         """Return whether any of these calls is in an open batch or being packed into one. Thread-safe."""
         wanted, opened = list(keys), list(self._open.values())
-        return any(key in self._packed for key in wanted) or any(sent.common(wanted) for sent, _ in opened)
+        parsed = Keys.of(wanted)
+        return any(key in self._packed for key in wanted) or any(sent.hits(parsed) for sent, _ in opened)
 
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.

@@ -55,18 +55,16 @@ def _footer(folder: Folder, name: str) -> pq.FileMetaData:
     length = min(size, int.from_bytes(tail[-8:-4], "little") + 8)
     if length > len(tail):
         tail = folder.get_range(name, size - length, length)
-    metadata = pq.read_metadata(pa.BufferReader(tail))
-    _refuse_wrong_chunks(metadata, size)
-    return metadata
+    return pq.read_metadata(pa.BufferReader(tail))
 
 
-def _refuse_wrong_chunks(metadata: pq.FileMetaData, size: int) -> None:
+def _refuse_wrong_chunks(metadata: pq.FileMetaData, unfetched: NDArray[np.uint8]) -> None:
     """Let Arrow's reader check the column chunks: if it is `column` that finds one wrong, the process aborts.
 
     Raises:
         OSError: a chunk's metadata is wrong.
     """
-    unread = pq.ParquetFile(pa.BufferReader(_sparse(size)), metadata=metadata, pre_buffer=True)
+    unread = pq.ParquetFile(pa.BufferReader(unfetched), metadata=metadata, pre_buffer=True)
     try:
         unread.read(use_threads=False)
     except OSError as error:
@@ -88,6 +86,7 @@ def _read(
     read through a Python file, its threads could hold that file while the interpreter exits, which aborts the process.
     """
     data = _sparse(folder.size(name))
+    _refuse_wrong_chunks(metadata, data)
     for start, end in _ranges(metadata, groups, columns):
         data[start:end] = np.frombuffer(folder.get_range(name, start, end - start), np.uint8)
     part = pq.ParquetFile(pa.BufferReader(data), metadata=metadata)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ import pyarrow.parquet as pq
 from hab_ray.calls import Failure, Finish, Outcome, Reply, Usage, clean_text
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
-from hab_ray.errors import DamagedFile, FailureKind
+from hab_ray.errors import NO_DESCRIPTOR, DamagedFile, FailureKind
 
 T = TypeVar("T")
 
@@ -54,7 +53,6 @@ FAILURE_SCHEMA = pa.schema(
 )
 _REPLY_OWN = [name for name in REPLY_SCHEMA.names if name not in (*_USAGE, *_ADDED)]
 _FAILURE_OWN = [name for name in FAILURE_SCHEMA.names if name not in _ADDED]
-_NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _EPOCH_OF_FILE = re.compile(r"/(?:wal|part)-(\d+)")
 _PART = ".parquet"
 
@@ -127,8 +125,8 @@ def whole_file(name: str) -> Iterator[None]:
         yield
     except FileNotFoundError:
         raise
-    except (pa.ArrowException, KeyError, ValueError, OSError) as error:
-        if getattr(error, "errno", None) in _NO_DESCRIPTOR:
+    except (pa.ArrowException, LookupError, ValueError, OSError) as error:
+        if getattr(error, "errno", None) in NO_DESCRIPTOR:
             raise
         raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
 

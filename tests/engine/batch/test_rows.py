@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.packing import PackedRow
 from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
 from hab_ray.engine.batch.states import AtVendor, Polls
 from hab_ray.engine.ledger import Batch
-from hab_ray.storage.replies.keyindex import KeySet
+from hab_ray.storage.replies.keyindex import Keys, KeySet
 from tests.engine.batch.fakes import KEYS, intent, submitted
 
 SENT = Batch("acme", 1, (intent(), submitted()))
@@ -27,9 +25,9 @@ def test_a_batch_may_open_while_another_thread_asks() -> None:
     rows = RowsInFlight(BatchCounters())
 
     class Meanwhile(KeySet):
-        def common(self, keys: Sequence[str]) -> list[str]:
+        def hits(self, wanted: Keys) -> list[int]:
             rows.open(batch(), SENT, KeySet(KEYS[:1]))
-            return super().common(keys)
+            return super().hits(wanted)
 
     rows.open(batch(), SENT, Meanwhile(KEYS[:1]))
     rows.open(batch(), SENT, KeySet(KEYS[:1]))
