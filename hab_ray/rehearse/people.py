@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.agreement import MIN_NAMED
-from hab_ray.analysis.tables.people import people
-from hab_ray.analysis.tables.raters import raters
+from hab_ray.analysis.tables.trust.agreement import MIN_NAMED
+from hab_ray.analysis.tables.trust.people import people
+from hab_ray.analysis.tables.trust.raters import raters
 from hab_ray.rehearse.figures import Checked, all_same, same
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People

@@ -11,8 +11,8 @@ import pytest
 from hab_ray.analysis.rating.reading import RatedDimension, people_of
 from hab_ray.analysis.rating.statistics import Estimate, Rated, difference
 from hab_ray.analysis.summary import Summary, summarise
-from hab_ray.analysis.tables import people as table_of_people
-from hab_ray.analysis.tables import raters as table
+from hab_ray.analysis.tables.trust import people as table_of_people
+from hab_ray.analysis.tables.trust import raters as table
 from hab_ray.given.ratings import Rating
 from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.people import PlantedRatings, compare_people, plant, with_ratings
