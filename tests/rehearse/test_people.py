@@ -136,7 +136,7 @@ def test_a_table_that_is_made_in_another_way(
 ) -> None:
     monkeypatch.setattr(table, attribute, mutant)
     wrong = rated().wrong
-    assert wrong and all(problem.startswith("the table of raters has for person-") for problem in wrong)
+    assert wrong and all(problem.startswith("the line of person-") for problem in wrong)
 
 
 def swapped_judges(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
@@ -158,7 +158,7 @@ def test_a_table_of_people_that_is_made_in_another_way(
 ) -> None:
     monkeypatch.setattr(table_of_people, attribute, mutant)
     wrong = rated().wrong
-    assert wrong and all(problem.startswith("the table of people has for ") for problem in wrong)
+    assert wrong and all(problem.startswith("the difference from people of ") for problem in wrong)
 
 
 def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehearsed_stage: Stage) -> None:
