@@ -45,8 +45,9 @@ def verdict(
     judge: str = "j",
     reason: str = "",
     replicate: int = 0,
+    state: State | None = None,
 ) -> Judged:
-    """A verdict; without a score it could not be read."""
-    state = State.UNREADABLE if score is None else State.OK
+    """A verdict; without a score it could not be read, unless its state is another."""
+    state = state or (State.UNREADABLE if score is None else State.OK)
     dimension = test.split("-")[0]
     return Judged(test, dimension, subject, sample, state, judge, score, reason, "key", replicate)

@@ -148,7 +148,7 @@ def test_panel_counts_only_what_every_judge_scored() -> None:
 @pytest.mark.parametrize("state", [s for s in State if s is not State.OK])
 def test_no_other_state_than_ok_enters_a_mean(state: State) -> None:
     rows = [answer("d1-0"), answer("d1-1", state=state)]
-    spoilt = verdict("d1-0", 0)._replace(state=state)
+    spoilt = verdict("d1-0", 0, state=state)
     scores = scores_from(rows, [verdict("d1-0", 7), verdict("d1-1", 0)], settings())
     assert (pick(scores, "d1").mean, pick(scores, "d1").n, pick(scores, "d1").excluded) == (0.7, 1, 1)
     scores = scores_from(rows, [spoilt], settings())
