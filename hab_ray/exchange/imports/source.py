@@ -25,7 +25,7 @@ from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
 from hab_ray.given.origins import source_record
 from hab_ray.given.ratings import Scale
-from hab_ray.inputs.files import BadInput
+from hab_ray.inputs.files import BadInput, refusing
 from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.visible import hides_something, one_line
@@ -111,7 +111,7 @@ class OpenSource:
         return found[0]
 
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
-        with bad_input(frame.path):
+        with refusing(frame.path):
             found = mapping(frame.names, known, self.source.columns)
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
@@ -134,7 +134,7 @@ class OpenSource:
         """
         for frame in self.frames:
             values = self._values(frame)
-            with bad_input(frame.path):
+            with refusing(frame.path):
                 for number, row in frame.cells(columns):
                     for name in _TEXTS & row.keys():
                         text_in(row[name], number, columns[name])
@@ -237,18 +237,9 @@ def open_source(source: TableSource, published: DataSet, out: Path, rubrics: Pat
     got = download(data_set, source.revision) if data_set else Downloaded(tuple(map(Path, names)), ", ".join(names))
     frames = []
     for path in got.paths:
-        with bad_input(path):
+        with refusing(path):
             frames.append(open_frame(path, source.columns))
     return OpenSource(source, tuple(frames), got, data_set, by_id, out)
-
-
-@contextmanager
-def bad_input(path: Path) -> Iterator[None]:
-    """Turn BadInput into a ConfigError that names the file."""
-    try:
-        yield
-    except BadInput as error:
-        raise ConfigError(one_line(f"{path}: {error}")) from None
 
 
 def sample_in(value: object, where: str) -> int:
