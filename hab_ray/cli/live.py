@@ -18,8 +18,8 @@ from hab_ray.cli.interrupts import stop
 from hab_ray.cli.machine import check_sweep, print_findings
 from hab_ray.cli.options import LiveOptions
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
-from hab_ray.doctor.examination import Visit
+from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, compare
+from hab_ray.doctor.examination import Examined, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
@@ -68,9 +68,9 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
         reference = asyncio.run(at_simulator(work, options.batch, now))
         stop.check()
         found = run_live_check(visit, options.max_usd, stop, warn)
-        found = replace(found, exchanges=[*version_exchanges, *found.exchanges])
+        found.exchanges[:0] = version_exchanges
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
-    for left in found.examined.left_open:
+    for left in found.left_open:
         say(f"note: {left}", "yellow")
     stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
@@ -127,8 +127,7 @@ def _confirm_cost(nanousd: int, visit: Visit, options: LiveOptions) -> None:
         ask_to_spend("a live check")
 
 
-def _print_result(compared: ComparedProtocols, found: Recording) -> None:
-    examined = found.examined
+def _print_result(compared: ComparedProtocols, examined: Examined) -> None:
     cosmetic = [one for one in compared.differences if one not in compared.serious]
     _print_some("note: ", compared.notes)
     _print_some("cosmetic: ", cosmetic)

@@ -10,8 +10,7 @@ from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.config.sections import SpendingLimit
-from hab_ray.doctor.comparison import Recording
-from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Examination, Visit
+from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Examination, Examined, Visit
 from hab_ray.doctor.questions import Question
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import tapping
@@ -70,7 +69,7 @@ async def detect_api_versions(work: Work) -> tuple[Mapping[str, str], Sequence[E
         return versions, tap.exchanges
 
 
-def run_live_check(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Recording:
+def run_live_check(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Examined:
     """Ask every question once for at most `max_usd` dollars.
 
     The cost is booked in the store as that of a separate run and does not count towards the sweep's budget.
@@ -86,8 +85,7 @@ def run_live_check(visit: Visit, max_usd: float, stop: Stop, say: Say) -> Record
         return asyncio.run(_examine(visit, session, max_usd))
 
 
-async def _examine(visit: Visit, session: Session, max_usd: float) -> Recording:
+async def _examine(visit: Visit, session: Session, max_usd: float) -> Examined:
     budget = session.budget(SpendingLimit(usd=max_usd))
     async with tapping() as tap:
-        examined = await session.ask(Examination(visit, session, budget, tap))
-        return Recording(tap.exchanges, examined)
+        return await session.ask(Examination(visit, session, budget, tap))
