@@ -72,15 +72,14 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     them as that dataclass.
     """
     declared = inspect.signature(command, eval_str=True).parameters
-    groups = {name: each.annotation for name, each in declared.items() if is_dataclass(each.annotation)}
-    members = {name: _options_of(kind) for name, kind in groups.items()}
-    parameters = [one for name, each in declared.items() for one in members.get(name, [each])]
+    groups = {name: _options_of(each.annotation) for name, each in declared.items() if is_dataclass(each.annotation)}
+    parameters = [one for name, each in declared.items() for one in groups.get(name, [each])]
 
     @wraps(command)
     def run(**given: Any) -> None:
         try:
-            for name, kind in groups.items():
-                given[name] = kind(**{member.name: given.pop(member.name) for member in members[name]})
+            for name, members in groups.items():
+                given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
             status = command(**given)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED

@@ -183,9 +183,9 @@ def _inserted(insert: Insert, values: LiteralValues, seed: str | None) -> str:
             if insert.at >= len(values.seeds):
                 raise ValueError(f"wants seed {insert.at + 1} of a request, but {len(values.seeds)} are shown")
             return values.seeds[insert.at]
-        case Value.SEED if seed is None:
-            raise ValueError(f"`value: {insert.value}` is outside of `each`, or needs `at`")
         case Value.SEED:
+            if seed is None:
+                raise ValueError("`value: seed` is outside of `each`, or needs `at`")
             return seed
     return str(getattr(values, insert.value.value))
 
