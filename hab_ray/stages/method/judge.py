@@ -36,7 +36,7 @@ from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions
-from hab_ray.stages.replies.reading import Unreadable, whole_text
+from hab_ray.stages.replies.reading import Unreadable
 from hab_ray.stages.replies.verdicts import VerdictReaders, score, verdict_readers
 from hab_ray.stages.verdict_rows import BlankVerdicts, VerdictTask
 
@@ -91,7 +91,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            verdict = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
+            verdict = self._readers.own.read(reply)
         except Unreadable as problem:
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))
