@@ -37,8 +37,8 @@ def _not_blank(text: str) -> str:
 
 
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
-"""Called now and then with the number of rows of a file read so far."""
-_REPORTED_ROWS = 10_000
+"""Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
+REPORTED_ROWS = 10_000
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -220,6 +220,6 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows, and report their number to `ROWS_READ` now and then."""
     report = ROWS_READ.get()
     for number, row in enumerate(rows, 1):
-        if number % _REPORTED_ROWS == 0:
+        if number % REPORTED_ROWS == 0:
             report(number)
         yield row

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import file_digest
@@ -25,6 +25,7 @@ from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
 from hab_ray.given.origins import source_record
 from hab_ray.given.ratings import Scale
+from hab_ray.given.rows import REPORTED_ROWS, ROWS_READ
 from hab_ray.inputs.files import BadInput, refusing
 from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric, load_rubrics
@@ -32,7 +33,6 @@ from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
 _MAX_NAME = 180
-_REPORT_EVERY_ROWS = 10_000
 _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
@@ -46,7 +46,7 @@ class TableSource:
     """Source of rows: a file and `more` like it, `published`, or the name of a published data set, at a revision.
 
     `columns` maps our column names to the file's; `values` fills our columns in all rows where the file has no value.
-    Scores are on `scale`. `on_rows` is called with the number of rows read every `_REPORT_EVERY_ROWS`.
+    Scores are on `scale`.
     """
 
     name: str
@@ -54,7 +54,6 @@ class TableSource:
     licence: str = ""
     revision: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
-    on_rows: Callable[[int], None] = lambda rows: None
     more: tuple[str, ...] = ()
     scale: Scale | None = None
 
@@ -141,8 +140,8 @@ class OpenSource:
                     self.rows_read += 1
                     if row.get("canary"):
                         self.canaries.update(canaries_in(f"canary {row['canary']}"))
-                    if self.rows_read % _REPORT_EVERY_ROWS == 0:
-                        self.source.on_rows(self.rows_read)
+                    if self.rows_read % REPORTED_ROWS == 0:
+                        ROWS_READ.get()(self.rows_read)
                     lacking = {name: value for name, value in values.items() if row.get(name) is None}
                     yield f"{frame.path}, row {number}", {**row, **lacking}
 

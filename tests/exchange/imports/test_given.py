@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import resource
 from pathlib import Path
@@ -15,7 +16,7 @@ from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource, new_file
 from hab_ray.given.origins import origins_of
-from hab_ray.given.rows import read_given_tests
+from hab_ray.given.rows import ROWS_READ, read_given_tests
 from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
@@ -179,8 +180,10 @@ def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     def stopped(rows: int) -> None:
         raise KeyboardInterrupt
 
+    context = contextvars.copy_context()
+    context.run(ROWS_READ.set, stopped)
     with pytest.raises(KeyboardInterrupt):
-        import_tests(given_table(tmp_path, ROWS * 1_000, on_rows=stopped), tmp_path / "t.parquet")
+        context.run(import_tests, given_table(tmp_path, ROWS * 1_000), tmp_path / "t.parquet")
     with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "t.parquet") as file:
         file.write(b"half")
         raise KeyboardInterrupt

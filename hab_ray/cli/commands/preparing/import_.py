@@ -102,14 +102,16 @@ class TableOptions:
         """Return the source of the rows; raise ConfigError if an option is malformed."""
         from hab_ray.exchange.imports.source import TableSource
         from hab_ray.given.ratings import Scale
+        from hab_ray.given.rows import ROWS_READ
 
         columns, values = _pairs("--column", self.column or ()), _pairs("--value", self.value or ())
         try:
             scale = Scale.of(self.scale) if self.scale else None
         except ValueError as error:
             raise ConfigError(f"--scale: {error}") from None
-        more, on_rows = tuple(self.source[1:]), RowsRead(errors)
-        return TableSource(self.source[0], columns, self.licence, self.revision, values, on_rows, more, scale)
+        ROWS_READ.set(RowsRead(errors))
+        more = tuple(self.source[1:])
+        return TableSource(self.source[0], columns, self.licence, self.revision, values, more, scale)
 
 
 @dataclass(frozen=True)
