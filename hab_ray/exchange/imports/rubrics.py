@@ -154,14 +154,11 @@ def _write(imported: ImportedRubrics, folder: Path) -> None:
         content = rubric.model_dump(mode="json", exclude_none=True)
         content["literal"]["origin"] = rubric.literal.origin.model_dump(mode="json")
         _dump(content, folder / f"{rubric.id}.yaml")
-    if imported.themes:
-        _dump({"lines": list(imported.themes)}, folder / "themes.yaml")
+    _dump({"lines": list(imported.themes)}, folder / "themes.yaml")
     (folder / PAGE).write_text(_page(imported), encoding="utf-8")
     library = read_library(folder)
     read = library.rubrics()
-    if any(read[rubric.id] != rubric for rubric in imported.rubrics) or (
-        imported.themes and library.shown_themes() != imported.themes
-    ):
+    if any(read[rubric.id] != rubric for rubric in imported.rubrics) or library.shown_themes() != imported.themes:
         raise ConfigError(f"{folder}: the wording changes when written to YAML and read back")
 
 
