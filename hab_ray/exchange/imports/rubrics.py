@@ -52,8 +52,8 @@ class ImportedRubrics:
     notes: tuple[str, ...]
 
 
-def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> ImportedRubrics:
-    """Execute a checkout's prompts in a separate process, and write their wording into a new folder of rubrics.
+def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> tuple[str, ...]:
+    """Execute a checkout's prompts in a separate process, write their wording as a new folder of rubrics; return notes.
 
     Raises:
         ConfigError: the checkout cannot be read, is not the published one, or its texts cannot be reproduced exactly;
@@ -71,7 +71,7 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
     imported = _import(checkout, wanted)
     with new_folder(folder, f".{folder.name}-") as unfinished:
         _write(imported, unfinished)
-    return imported
+    return imported.notes
 
 
 def _import(checkout: Checkout, wanted: ImportWishes) -> ImportedRubrics:

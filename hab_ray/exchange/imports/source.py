@@ -59,14 +59,6 @@ class TableSource:
 
 
 @dataclass(frozen=True)
-class Imported:
-    """The written file, and notes for the user."""
-
-    path: Path
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class NamedTest:
     """A test identified by its texts."""
 

@@ -59,7 +59,7 @@ ROWS: list[Row] = [
 )
 def test_the_distinct_queries_are_what_a_sweep_reads(name: str, write: Write, out: str, tmp_path: Path) -> None:
     write(tmp_path / name, ROWS)
-    notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out).notes
+    notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out)
     found = read_given_tests(Location.of(str(tmp_path / out)), load_rubrics())
     for dimension in ("ask_clarifying_questions", "correct_misinformation"):
         wanted = [(row["prompt"], row["misinformation"] or "") for row in ROWS[:6] if row["dimension"] == dimension]
@@ -74,7 +74,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
     ]
     source = given_table(tmp_path, rows, {"dimension": "Area", "prompt": "asked"}, licence="cc-by-4.0")
-    notes = import_tests(source, tmp_path / "t.jsonl").notes
+    notes = import_tests(source, tmp_path / "t.jsonl")
     assert json.loads((tmp_path / "t.jsonl").read_text()) == {
         "dimension": "encourage_learning",
         "prompt": "Why?",
@@ -134,7 +134,7 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_published(tmp_path / "hub", ROWS, monkeypatch)
-    notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet").notes
+    notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet")
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
     assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"
     assert (about["licence"], about["canaries"]) == ("mit", [GUID])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +14,7 @@ from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
-    from hab_ray.exchange.imports.source import Imported, TableSource
+    from hab_ray.exchange.imports.source import TableSource
 
 command = typer.Typer(
     help="Convert the published wording and data, or your own, into files that sweeps read.", no_args_is_help=True
@@ -54,8 +54,8 @@ def rubrics_command(
         raise ConfigError(f"--reading {reading}: give one of {', '.join(Reading)}")
     if execute_unknown:
         errors.print("Executing code other than the published one: its sandbox stops accidents, not malice")
-    found = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
-    for note in found.notes:
+    notes = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
+    for note in notes:
         say(note)
     say(f"{out}: written; compare the list above with the code, then name `rubrics: {out}` in a sweep file")
     return Exit.COMPLETE
@@ -152,8 +152,8 @@ def tests_command(
     """
     from hab_ray.exchange.imports.answers import import_tests
 
-    found = import_tests(options.table(), out, options.rubrics)
-    return _print_result(found, f"`tests: {out}`")
+    notes = import_tests(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`tests: {out}`")
 
 
 @command.command("responses")
@@ -173,8 +173,8 @@ def responses_command(
     """
     from hab_ray.exchange.imports.answers import import_responses
 
-    found = import_responses(options.table(), out, options.rubrics)
-    return _print_result(found, f"`responses: {out}`")
+    notes = import_responses(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`responses: {out}`")
 
 
 @command.command("verdicts")
@@ -195,8 +195,8 @@ def verdicts_command(
     """
     from hab_ray.exchange.imports.ratings import import_verdicts
 
-    found = import_verdicts(options.table(), out, options.rubrics)
-    return _print_result(found, f"`raters: [{out}]`")
+    notes = import_verdicts(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`raters: [{out}]`")
 
 
 @command.command("ratings")
@@ -218,12 +218,12 @@ def ratings_command(
     """
     from hab_ray.exchange.imports.ratings import import_ratings
 
-    found = import_ratings(options.table(), out, options.rubrics, with_comments=comments)
-    return _print_result(found, f"`raters: [{out}]`")
+    notes = import_ratings(options.table(), out, options.rubrics, with_comments=comments)
+    return _print_result(notes, out, f"`raters: [{out}]`")
 
 
-def _print_result(found: Imported, key: str) -> Exit:
-    for note in found.notes:
+def _print_result(notes: Iterable[str], out: Path, key: str) -> Exit:
+    for note in notes:
         say(note)
-    say(f"{found.path}: written; name {key} in a sweep file")
+    say(f"{out}: written; name {key} in a sweep file")
     return Exit.COMPLETE
