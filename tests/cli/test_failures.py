@@ -8,7 +8,7 @@ from pathlib import Path
 import hab_ray
 from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.scripted_vendor import Record, Said, answer, refusal, scripted
-from tests.conftest import Desk, Vendors
+from tests.conftest import Desk
 
 VERDICT = json.dumps({"assessment": "fine", "issues": []})
 
@@ -79,12 +79,3 @@ def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
     with scripted(lambda asked: answer("I would rather not.")) as vendor:
         done = desk.says("run", sweep_file(desk, vendor.url, tests=3), "--yes", status=5)
     assert "judge: none of the 6 rows" in done and "6 unreadable" in done
-
-
-def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor()
-    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], tests="seeds"), "--yes")
-    for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
-        assert done.returncode == 0, done.stdout
-        page = (desk.folder / "runs/simulated/report/index.html").read_text()
-        assert "Simulated answers (sim)" in page
