@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import hab_ray
-from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.scripted_vendor import Record, Said, answer, refusal, scripted
 from tests.conftest import Desk
 
@@ -32,15 +31,6 @@ def all_of_one_refused(asked: Record) -> Said:
     if asked["model"] == "bad":
         return refusal("messages: unexpected field")
     return answer(VERDICT if "response_format" in asked else "Try the first step yourself.")
-
-
-def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> None:
-    with scripted(all_of_one_refused) as vendor:
-        sweep = sweep_file(desk, vendor.url, tests=MIN_ALIKE + 2)
-        done = desk.says("run", sweep, "--yes", status=5)
-        assert "messages: unexpected field" in done and "--retry-failed" in done
-        assert vendor.calls == MIN_ALIKE + 2 * (MIN_ALIKE + 2)
-    assert json.loads((desk.folder / "run/log/progress.json").read_text())["end"]["status"] == 5
 
 
 def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(desk: Desk) -> None:
