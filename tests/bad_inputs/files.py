@@ -172,8 +172,14 @@ def place_cases() -> Iterator[BadInput]:
         yield BadInput(f"import to {out}", rows, ("import", "tests", "rows.csv", "--out", out), ("/proc", "disk"))
     new = ("rubric", "new", "admit_x", "--folder", "/proc/x")
     yield BadInput("a new rubric in /proc", lambda _: None, new, ("/proc/x", "disk"))
-    store = sweep_with(store="/proc/x", executor="local")
-    yield BadInput("a store in /proc", store, ("run", "sweep.yaml", "--yes"), ("/proc/x", "disk"))
+    run = ("run", "sweep.yaml", "--yes")
+    yield BadInput("a store in /proc", sweep_with(store="/proc/x", executor="local"), run, ("/proc/x", "disk"))
+    good = sweep_with(run="run", executor="local")
+    for name in ("run", "store", "store/lease", "run/log"):
+        said = (name, "a file is where a folder is needed")
+        yield BadInput(f"a file as {name}", both(good, writing(name, "in the way")), run, said)
+    loop = both(good, placing("store", NO_FILES["a loop of links"]))
+    yield BadInput("a loop as store", loop, run, ("levels of symbolic links", "`store:`"))
     for dimension in ([RUBRIC], {RUBRIC: 1}):
         row = json.dumps({"dimension": dimension, "prompt": "x", "subject": "s", "text": "t"})
         given = both(writing("given.jsonl", row), sweep_with(responses="given.jsonl"))

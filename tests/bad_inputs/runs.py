@@ -108,7 +108,7 @@ def record_cases() -> Iterator[BadInput]:
         says = "sweep.yaml" if what != "a terabyte of zeros" else RECORD
         yield BadInput(f"report: {RECORD}: {what}", placing(RECORD, make), REPORT, (says,))
     for key, value in (
-        ("id", "x"),
+        *(("id", id) for id in ("x", "../../elsewhere", ".", "''")),
         ("started", "2026-13-45"),
         ("started", "soon"),
         ("sweep.samples", "99999999999"),

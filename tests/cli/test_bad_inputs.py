@@ -16,7 +16,7 @@ from tests.bad_inputs.running import in_copies, problems
 from tests.bad_inputs.runs import run_cases
 
 ROOT = Path(__file__).parents[2]
-FAMILIES = {sweep_cases: 220, rubric_cases: 60, profile_cases: 40, file_cases: 35, place_cases: 6}
+FAMILIES = {sweep_cases: 220, rubric_cases: 60, profile_cases: 40, file_cases: 35, place_cases: 11}
 LEAST_OF_RUNS, LEAST_CRASHING = 60, 100
 
 

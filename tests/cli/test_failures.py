@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import hab_ray
-from hab_ray.engine.alike import MIN_ALIKE
 from tests.cli.scripted_vendor import Record, Said, answer, refusal, scripted
-from tests.conftest import Desk, Vendors
+from tests.conftest import Desk
 
 VERDICT = json.dumps({"assessment": "fine", "issues": []})
 
@@ -32,15 +31,6 @@ def all_of_one_refused(asked: Record) -> Said:
     if asked["model"] == "bad":
         return refusal("messages: unexpected field")
     return answer(VERDICT if "response_format" in asked else "Try the first step yourself.")
-
-
-def test_a_subject_whose_calls_are_all_refused_alike_is_stopped(desk: Desk) -> None:
-    with scripted(all_of_one_refused) as vendor:
-        sweep = sweep_file(desk, vendor.url, tests=MIN_ALIKE + 2)
-        done = desk.says("run", sweep, "--yes", status=5)
-        assert "messages: unexpected field" in done and "--retry-failed" in done
-        assert vendor.calls == MIN_ALIKE + 2 * (MIN_ALIKE + 2)
-    assert json.loads((desk.folder / "run/log/progress.json").read_text())["end"]["status"] == 5
 
 
 def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(desk: Desk) -> None:
@@ -79,12 +69,3 @@ def test_a_judge_that_never_says_a_verdict_is_not_complete(desk: Desk) -> None:
     with scripted(lambda asked: answer("I would rather not.")) as vendor:
         done = desk.says("run", sweep_file(desk, vendor.url, tests=3), "--yes", status=5)
     assert "judge: none of the 6 rows" in done and "6 unreadable" in done
-
-
-def test_a_run_answered_by_a_simulator_says_so_and_its_report_still_does(desk: Desk, vendor: Vendors) -> None:
-    sim = vendor()
-    desk.hab("run", desk.sweep("simulated", sim.url, dimensions=["encourage_learning"], tests="seeds"), "--yes")
-    for done in (desk.hab("run", "simulated.yaml", "--yes"), desk.hab("report", "runs/simulated")):
-        assert done.returncode == 0, done.stdout
-        page = (desk.folder / "runs/simulated/report/index.html").read_text()
-        assert "Simulated answers (sim)" in page

@@ -1,4 +1,4 @@
-"""Fences and shared prompts as a user meets them: `hab run` by batch, `hab plan`, `hab rubric check`. No Ray."""
+"""Fences and shared prompts as a user meets them: `hab run` by batch, `hab rubric check`. No Ray."""
 
 from __future__ import annotations
 
@@ -73,16 +73,6 @@ def change(folder: Path, stage: str, half: str, text: str) -> None:
     prompts = yaml.safe_load(file.read_text(encoding="utf-8"))
     prompts[stage][half] = text
     file.write_text(yaml.safe_dump(prompts), encoding="utf-8")
-
-
-def test_a_shared_folder_reads_nothing_when_a_sweep_is_planned(desk: Desk, shared: Path) -> None:
-    change(shared, "judge", "system", "{{ lipsum.__globals__['os'].environ['HAB_CANARY'] }}")
-    change(shared, "validate", "user", "{{ fence.__globals__.__builtins__.open('canary', 'w') }}")
-    desk.environment["HAB_CANARY"] = "canary-5f1c"
-    sweep = sweep_file(desk.folder, "openai", "http://localhost:1", "shared", rubrics=str(shared))
-    done = desk.says("plan", sweep, status=2)
-    assert "judge.system: line 1: Getitem is not allowed" in done
-    assert "canary-5f1c" not in done and not (desk.folder / "canary").exists()
 
 
 def test_rubric_check_tries_every_template_and_names_all_that_fail(desk: Desk, shared: Path) -> None:

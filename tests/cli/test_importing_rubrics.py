@@ -6,7 +6,7 @@ import json
 
 from hab_ray.results import open_run
 from tests.cli.scripted_vendor import Record, Said, answer, scripted
-from tests.conftest import Desk, Vendors
+from tests.conftest import Desk
 from tests.exchange.imports.checkouts import build_checkout
 
 ANSWER = "Look\nat it.\n   "
@@ -22,22 +22,12 @@ at it.
 """
 
 
-def test_an_imported_checkout_is_planned_and_asked_of_a_simulator(desk: Desk, vendor: Vendors) -> None:
+def test_models_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk) -> None:
     build_checkout(desk.folder / "checkout")
     assert "src/prompts/prompt_base.py" in desk.says("import", "rubrics", "checkout", status=2)
     assert not (desk.folder / "imported_rubrics").exists()
     done = desk.says("import", "rubrics", "checkout", "--execute-unknown")
     assert "other than the published one" in " ".join(done.split())
-    sim = vendor()
-    sweep = desk.sweep("small", sim.url, rubrics="imported_rubrics", executor="local")
-    desk.says("plan", sweep)
-    desk.hab("run", sweep, "--yes")
-    assert sim.received("gen") >= 12
-
-
-def test_judges_are_sent_what_the_code_says_and_scored_by_its_points(desk: Desk) -> None:
-    build_checkout(desk.folder / "checkout")
-    desk.says("import", "rubrics", "checkout", "--execute-unknown")
     judged: list[str] = []
 
     def say(asked: Record) -> Said:

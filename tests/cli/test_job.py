@@ -102,18 +102,10 @@ def test_a_job_without_yes_is_told_in_one_message(desk: Desk) -> None:
     assert ended.splitlines()[-1] == last_line(2)
 
 
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [
-        ("http://10.0.0.1:8265", "this is the address of a job server"),
-        ("https://ray.lab", "this is the address of a job server"),
-        ("ray://10.0.0.1:10001", "Ray Client is not supported"),
-    ],
-)
-def test_an_address_that_is_no_clusters_is_explained(address: str, words: str, desk: Desk) -> None:
-    desk.environment["RAY_ADDRESS"] = address
+def test_an_address_that_is_no_clusters_is_explained(desk: Desk) -> None:
+    desk.environment["RAY_ADDRESS"] = address = "ray://10.0.0.1:10001"
     ended = desk.says("run", desk.sweep("one", "http://127.0.0.1:9"), status=Exit.CONFIGURATION)
-    assert f"RAY_ADDRESS={address}: {words}" in ended
+    assert f"RAY_ADDRESS={address}: Ray Client is not supported" in ended
     assert "Traceback" not in ended and not (desk.folder / "store").exists()
 
 

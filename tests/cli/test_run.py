@@ -110,28 +110,6 @@ def test_killed_in_its_stages(either_desk: Desk, vendor: Vendors) -> None:
     assert sum(len(r) for name, r in found.items() if name.startswith("verdicts")) == 8
 
 
-def test_replicates_and_variants_are_added_to_a_run(desk: Desk, vendor: Vendors) -> None:
-    """What was asked before stays as it was, byte for byte, and only what is new is asked."""
-    sim = vendor(seed=5)
-    given = {**SEEDS, "dimensions": TWO[:1]}
-    desk.says("run", desk.sweep("more", sim.url, **given), "--yes")
-    before, judged = rows(desk.folder / "runs/more"), sim.received("judge")
-    variants = {
-        "subjects": [{"name": "terse", "system": "Be brief."}],
-        "judges": [{"name": "reversed", "issues": "reversed"}],
-    }
-    more = desk.sweep("more", sim.url, **given, replicates=2, variants=variants)
-    done = desk.says("run", more, "--yes")
-    after = rows(desk.folder / "runs/more")
-    answers = sum(len(found) for name, found in before.items() if name.startswith("responses/"))
-    first = {name: [row for row in found if not row.get("replicate")] for name, found in after.items()}
-    assert judged == answers and before.items() <= first.items()
-    assert sim.received("judge") - judged == answers + 2 * answers + 2 * answers  # again, reversed, of terse subjects
-    assert "(terse)" not in done.split("subject ")[-1]
-    page = (desk.folder / "runs/more/report/index.html").read_text()
-    assert "Variants</h2>" in page and "Replicates</h2>" in page
-
-
 def test_server_dies(desk: Desk, vendor: Vendors) -> None:
     """A server that dies half-way leaves rows that are named; the same command asks for the rest."""
     sim = vendor(latency={"kind": "fixed", "value_s": 0.3})

@@ -16,27 +16,14 @@ from tests.conftest import Desk, Vendors
 from tests.sweep.crashing import TESTS, sweep_file
 
 
-def a_file(folder: Path, name: str) -> None:
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text("in the way")
-
-
-@pytest.mark.parametrize("name", ["run", "store", "store/lease", "run/log"])
-def test_a_file_where_a_folder_is_needed_is_named(desk: Desk, name: str) -> None:
-    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "file")
-    a_file(desk.folder, name)
-    done = desk.says("run", sweep, "--yes", status=2)
-    assert "Traceback" not in done
-    assert str(desk.folder / name) in done and "a file is where a folder is needed" in done
-
-
 @pytest.mark.parametrize("name", ["replies", "ledger"])
 def test_a_store_whose_replies_cannot_be_listed_is_not_taken_for_an_empty_one(
     desk: Desk, vendor: Vendors, name: str
 ) -> None:
     sim = vendor()
     sweep = sweep_file(desk.folder, "openai", sim.url, "unreadable")
-    a_file(desk.folder, f"store/{name}")
+    (desk.folder / "store").mkdir()
+    (desk.folder / "store" / name).write_text("in the way")
     done = desk.says("run", sweep, "--yes", status=2)
     assert f"store/{name}" in done and "Traceback" not in done
     assert sim.requests() == []
@@ -130,10 +117,3 @@ def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None
     assert ending.say_error(MemoryError(), with_traceback=False) is Exit.ENGINE
     said = capsys.readouterr().err
     assert "no more memory" in said and "`ulimit -v`" in said and "bug" not in said
-
-
-def test_a_path_that_is_none_is_the_sweeps_fault(desk: Desk) -> None:
-    sweep = sweep_file(desk.folder, "openai", "http://127.0.0.1:9", "path", store="loop")
-    (desk.folder / "loop").symlink_to("loop")
-    done = desk.says("run", sweep, "--yes", status=2)
-    assert "levels of symbolic links" in done and "`store:`" in done

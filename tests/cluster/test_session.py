@@ -24,9 +24,15 @@ def test_the_cluster_of_an_address(given: str, address: str | None) -> None:
     assert cluster_address({"RAY_ADDRESS": given}) == address and cluster_address({}) is None
 
 
-@pytest.mark.parametrize("given", ["http://h:8265", "https://h", "ray://h:10001"])
-def test_an_address_of_something_else_is_refused(given: str) -> None:
-    with pytest.raises(ConfigError, match=f"RAY_ADDRESS={given}: .*HEAD:6379"):
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        *((address, "this is the address of a job server") for address in ("http://h:8265", "https://h")),
+        ("ray://h:10001", "Ray Client is not supported"),
+    ],
+)
+def test_an_address_of_something_else_is_refused(given: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"RAY_ADDRESS={given}: {words}.*HEAD:6379"):
         cluster_address({"RAY_ADDRESS": given})
 
 

@@ -142,11 +142,6 @@ def sweep(desk: Desk, url: str, account: str = "lab") -> Path:
     return path
 
 
-def hab(desk: Desk, *arguments: object) -> tuple[int, str]:
-    done = desk.hab(*arguments)
-    return done.returncode, done.stdout
-
-
 @pytest.mark.integration
 def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, lab: SimulatorClient) -> None:
     """In a new interpreter, as a user's shell starts it; the others are forked."""
@@ -160,20 +155,17 @@ def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, lab: SimulatorClient) 
 
 @pytest.mark.integration
 def test_it_is_rehearsed_by_batch_and_the_bills_agree(desk: Desk, acme: Distributions) -> None:
-    status, output = hab(desk, "rehearse", sweep(desk, "http://127.0.0.1:9"), "--turnaround", 0.5)
-    assert status == 0, output
+    output = desk.says("rehearse", sweep(desk, "http://127.0.0.1:9"), "--turnaround", 0.5)
     assert "2 of 2 scores by dimension" in output and "the bills agree" in output, output
     assert re.search(r"1 batch with (\d+) calls, \1 billed", output), output
 
 
 @pytest.mark.integration
 def test_the_doctor_asks_its_own_questions(desk: Desk, lab: SimulatorClient) -> None:
-    status, output = hab(desk, "doctor", sweep(desk, lab.url), "--live", "--batch", "--yes")
-    assert status == 0 and "no difference" in output, output
-    assert f"${lab.meter().charged / 1e9:.6f} paid" in output
-    status, output = hab(desk, "doctor", sweep(desk, lab.url, "wrong"), "--live", "--yes")
-    told = " ".join(output.split())
-    assert status == Exit.DIFFERENT and "`prompt_units` is 1000000, more than `total_tokens`" in told, output
+    output = desk.says("doctor", sweep(desk, lab.url), "--live", "--batch", "--yes")
+    assert "no difference" in output and f"${lab.meter().charged / 1e9:.6f} paid" in output
+    told = desk.says("doctor", sweep(desk, lab.url, "wrong"), "--live", "--yes", status=Exit.DIFFERENT)
+    assert "`prompt_units` is 1000000, more than `total_tokens`" in " ".join(told.split())
 
 
 @pytest.mark.integration
@@ -181,20 +173,18 @@ def test_a_vendor_that_nobody_plays_cannot_be_rehearsed(desk: Desk, distribution
     only = {"hab_ray.providers": GROUPS["hab_ray.providers"]}
     distributions.install_modules("acme-hab", "0.3", {"acme_hab": WIRE}, only)
     desk.environment["PYTHONPATH"] = str(distributions.site)
-    status, output = hab(desk, "rehearse", sweep(desk, "http://127.0.0.1:9"))
-    told = " ".join(output.split())
-    assert status == 2 and "Traceback" not in told, output
-    assert "play 'acme'" in told and "hab_simulator.vendors" in told
+    told = " ".join(desk.says("rehearse", sweep(desk, "http://127.0.0.1:9"), status=2).split())
+    assert "Traceback" not in told and "play 'acme'" in told and "hab_simulator.vendors" in told
 
 
-def probed(desk: Desk, distributions: Distributions, url: str, code: str) -> tuple[int, str]:
+def probed(desk: Desk, distributions: Distributions, url: str, code: str, status: int = 0) -> str:
     """A sweep at a provider of kind `acme`, of a distribution with this code, planned with one call each."""
     distributions.install("acme-hab", "0.3", "acme_hab", code, acme="acme_hab:VENDOR")
     desk.environment["PYTHONPATH"] = str(distributions.site)
     providers = {"sim": {"kind": "acme", "url": url, "price": {"input": 1, "output": 1}}}
     made = {"tests": "seeds", "generate": None, "validate": None, "select": None}
     path = desk.sweep("s", url, dimensions=["encourage_learning"], providers=providers, **made)
-    return hab(desk, "plan", path, "--probe", 1, "--yes")
+    return desk.says("plan", path, "--probe", 1, "--yes", status=status)
 
 
 @pytest.mark.integration
@@ -202,8 +192,7 @@ def test_calls_of_the_documents_example_are_completed(
     desk: Desk, vendor: Vendors, distributions: Distributions
 ) -> None:
     sim = vendor(accounts={"x/sim": {"models": {"*": {}}}}, keep_bodies=True)
-    status, output = probed(desk, distributions, f"{sim.url}/x/sim/v1", DIALECT)
-    assert status == 0, output
+    probed(desk, distributions, f"{sim.url}/x/sim/v1", DIALECT)
     bodies = [json.loads(call["body"]) for call in sim.calls()]
     assert {body["model"] for body in bodies} == {"alpha", "beta", "judge"}
     assert {body["user"] for body in bodies} == {"acme"}
@@ -211,7 +200,6 @@ def test_calls_of_the_documents_example_are_completed(
 
 @pytest.mark.integration
 def test_a_broken_one_is_named_and_nothing_is_sent(desk: Desk, distributions: Distributions) -> None:
-    status, output = probed(desk, distributions, "http://127.0.0.1:9", "import no_such_sdk")
-    told = " ".join(output.split())
-    assert status == 2 and "Traceback" not in output
+    told = " ".join(probed(desk, distributions, "http://127.0.0.1:9", "import no_such_sdk", status=2).split())
+    assert "Traceback" not in told
     assert "providers.sim.kind" in told and "acme-hab 0.3" in told and "no_such_sdk" in told and "uninstall it" in told

@@ -70,6 +70,7 @@ def test_a_file_that_changes_leaves_its_earlier_text_behind() -> None:
     [
         (False, lambda r: r.pop("fidelity")),
         (False, lambda r: r["judging"]["notes"][0].update(why="For another reason.")),
+        (True, lambda r: r["judging"]["issues"][0].update(deduction=1)),
         (True, lambda r: r["judging"]["notes"][0].update(text="Another note.")),
         (True, lambda r: r["judging"]["notes"][0].pop("ours")),
         (True, lambda r: r["judging"].pop("notes")),

@@ -43,16 +43,6 @@ def test_filled_in_it_is_a_rubric(tmp_path: Path) -> None:
     assert load_rubrics(tmp_path)[NAME].issue_letters() == ("A", "B")
 
 
-def test_without_the_sections_for_making_tests_it_is_one_too(tmp_path: Path) -> None:
-    path = write_skeleton(NAME, tmp_path)
-    filled(path)
-    content = yaml.safe_load(path.read_text("utf-8"))
-    del content["generation"], content["validation"]
-    path.write_text(yaml.safe_dump(content), "utf-8")
-    assert check(tmp_path) == []
-    assert load_rubrics(tmp_path)[NAME].generation is None
-
-
 def test_every_field_is_there_or_spoken_of(tmp_path: Path) -> None:
     text = write_skeleton(NAME, tmp_path).read_text("utf-8")
     shipped = (part for part in RubricPart.__subclasses__() if part.__module__.startswith("hab_ray."))
