@@ -25,7 +25,7 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
     """Report judges whose agreement may be chance, or is low; `rated` is empty if no people have rated."""
     if not agreed or not agreed[0].is_low:
         return
-    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high
+    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high or 0.0
     measured = (
         f"Krippendorff's alpha is {value:z.2f}, its 95 % interval {low:z.2f} to {high:z.2f}: 0 is chance, 1 perfect "
         "agreement."
@@ -34,7 +34,12 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    if low <= 0:
+    if low <= 0 and high >= LOW_ALPHA:
+        detail = (
+            f"{measured} Too little was judged to tell whether scores by this panel say anything about the subjects."
+        )
+        title = "The judges may agree no better than chance"
+    elif low <= 0:
         detail = f"{measured} Scores by such a panel say nothing about the subjects."
         title = "The judges agree no better than chance"
     else:
