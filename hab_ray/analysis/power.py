@@ -77,7 +77,7 @@ class Design:
         if not self.can_show_any:
             return "too few generation calls for any difference to be significant"
         if not self.sd:
-            return "the subjects' scores are the same"
+            return "each pair's difference is the same in every call"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
 
     @classmethod

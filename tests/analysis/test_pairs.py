@@ -149,3 +149,12 @@ def test_a_plan_names_tests_beside_fewer_generation_calls() -> None:
     few, enough = Design(2, 4), Design(2, 421)
     assert "with 4 generation calls (of 6 tests) no pair" in few.describe("learning", "generation calls", tests=6)
     assert "421 generation calls (of 500 tests) show" in enough.describe("learning", "generation calls", tests=500)
+
+
+@pytest.mark.parametrize("lead", [0.7, 1.0])
+def test_a_difference_that_never_varies_is_not_called_equal_scores(lead: float) -> None:
+    """Differences of .7 are equal but for rounding."""
+    lower: list[float | None] = [at % 3 / 10 * (1 - lead) for at in range(20)]
+    found = ahead(marks("a", "d1", [lead + (mark or 0) for mark in lower]), marks("b", "d1", lower))
+    assert found is not None and found.sd == 0 and found.difference.mean == pytest.approx(lead)
+    assert Design(2, found.calls, found.sd).detectable == "each pair's difference is the same in every call"
