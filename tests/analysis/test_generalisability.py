@@ -233,3 +233,10 @@ def test_noise_is_not_shown_as_another_order(work: Work) -> None:
 def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:
     summary = summary_of(make_run(Shape(subjects=("alpha",))))
     assert not generalisability(summary) and not robustness(summary)
+
+
+def test_scores_that_do_not_vary_do_not_tell_what_more_tests_buy(work: Work) -> None:
+    assert "Twice the tests</b> would lower the error" in page_of(work)
+    revise(work, Verdict, lambda row: replace(row, issues=(), score=10), *verdict_files(work))
+    shown = page_of(work)
+    assert "These\nscores vary too little to tell." in shown and "would lower" not in shown
