@@ -12,7 +12,7 @@ from hab_ray.analysis.files import write_tables
 from hab_ray.analysis.summary import Summary
 from hab_ray.location import Location
 from hab_ray.report.page import analyses, page
-from hab_ray.report.visible import finalize, p_value, score, signed, thousands, words
+from hab_ray.report.visible import finalize, p_value, percent, score, signed, thousands, words
 from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
 from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
 
@@ -49,7 +49,9 @@ def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(matrix=_matrix, p=p_value, score=score, signed=signed, thousands=thousands, words=words)
+    environment.filters.update(
+        matrix=_matrix, p=p_value, percent=percent, score=score, signed=signed, thousands=thousands, words=words
+    )
     return environment
 
 
