@@ -486,6 +486,7 @@ def verdicts(judge: str, **counts: int) -> list[StatusCount]:
 def test_more_than_a_twentieth_of_a_judges_verdicts_lost_is_a_finding(lost: int, raised: bool) -> None:
     found = list(lost_verdicts([*verdicts("j", ok=100 - lost, unreadable=lost, open=900), *verdicts("other", ok=9)]))
     assert [finding.title for finding in found] == ["More than 5 % of j's verdicts are unreadable"] * raised
+    assert all("seldom lost at random" in finding.detail for finding in found)
     assert unreadable(verdicts("j", ok=100 - lost, unreadable=lost)) == [f"j {lost} of 100"] * (lost > 0)
 
 

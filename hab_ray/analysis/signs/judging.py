@@ -94,8 +94,8 @@ def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
                 "unreadable",
                 Severity.HIGH,
                 f"More than {percent(TOLERATED_UNREADABLE)} of {judge}'s verdicts are unreadable",
-                f"{lost} of {ended}. They are not lost at random, and a judge that does not keep to the format is "
-                "seldom a good one.",
+                f"{lost} of {ended}. Verdicts are seldom lost at random, and a judge that does not keep to the format "
+                "is seldom a good one.",
                 "Ask a model with an enforced schema, whose verdicts are always readable.",
                 lost / ended,
             )
