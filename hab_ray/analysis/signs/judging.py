@@ -167,19 +167,20 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
     overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == OVERALL]
     for row in overall:
         whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
-        if row.is_significant and row.value is not None and row.low is not None and row.high is not None:
+        is_shown = row.is_significant and row.reliable
+        if is_shown and row.value is not None and row.low is not None and row.high is not None:
             yield Finding(
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,
                 f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
-                f"{row.value:+.2f} on the scale of 0 to 1 (95 % interval {row.low:+.2f} to {row.high:+.2f}), beyond "
-                "what it gives to others.",
+                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}), "
+                "beyond what it gives to others.",
                 "Compare these subjects by the other judges' scores (Scores by judge).",
                 row.value,
             )
         elif row.kind == ITSELF:
             measured = (
-                "" if row.value is None else f"Its scores for them differ by {row.value:+z.2f}, which may be chance."
+                "" if row.value is None else f"Its scores for them differ by {row.value:+z.3f}, which may be chance."
             )
             yield Finding(
                 "judges_itself",
