@@ -230,6 +230,19 @@ def test_noise_is_not_shown_as_another_order(work: Work) -> None:
     assert "Detectable difference" in designs and "every answer was read once" in designs
 
 
+def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:
+    """The subject that is better on every shared test also has the hard ones, hence the lower mean."""
+    dimension = "ask_clarifying_questions"
+    work = make_run(Shape(subjects=("alpha", "beta"), dimensions=(dimension,), tests=20))
+    for subject, easy in (("alpha", ()), ("beta", ("D",))):
+        file = verdicts_file("strict", subject, dimension)
+        rows = [replace(row, issues=easy, score=8 if easy else 10) for row in work.run.read(Verdict, file)[:10]]
+        if subject == "alpha":
+            rows += [replace(row, issues=("A",), score=0) for row in work.run.read(Verdict, file)[10:]]
+        work.run.write(Verdict, file, rows)
+    assert "<b>2</b> ranks would leave" in page_of(work), "those without the floor"
+
+
 def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:
     summary = summary_of(make_run(Shape(subjects=("alpha",))))
     assert not generalisability(summary) and not robustness(summary)
