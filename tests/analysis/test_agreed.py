@@ -14,7 +14,7 @@ from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, un
 from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.signs.judging import chance
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.agreement import MIN_ANSWERS, Agreed, agreed
+from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict
