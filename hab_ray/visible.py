@@ -56,6 +56,13 @@ def counted(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Format a share (0..1) in percent; only none is shown as 0, and only all as 100."""
+    least = 10.0**-digits
+    shown = min(max(100 * share, least), 100 - least) if 0 < share < 1 else 100 * share
+    return f"{shown:.{digits}f} %"
+
+
 def usd(nano: int) -> str:
     """Format nano-dollars in dollars, with four decimals below one dollar and two above."""
     return f"${nano / 1e9:,.2f}" if nano >= 1e9 or not nano else f"${nano / 1e9:.4f}"

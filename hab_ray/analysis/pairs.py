@@ -14,6 +14,7 @@ from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.config.preregistration import Correction
 
+_DECIMALS = 12  # of a standard deviation, so that equal differences have one of 0
 _Array = NDArray[np.float64]
 
 
@@ -40,7 +41,7 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
     calls = [one.test_calls[at] for at in both]
     sums = sums_by(differences[both], calls)
     deviation = len(sums) / len(both) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
-    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, deviation)
+    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, round(deviation, _DECIMALS))
 
 
 def p_of(parts: Sequence[Ahead]) -> float:

@@ -77,7 +77,7 @@ class Design:
         if not self.can_show_any:
             return "too few generation calls for any difference to be significant"
         if not self.sd:
-            return "the subjects' scores are the same"
+            return "each pair's difference is the same in every call"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"
 
     @classmethod
@@ -85,7 +85,7 @@ class Design:
         """Return the design of the unweighted mean of several dimensions, whose calls are independent."""
         calls = sum(part.calls for part in parts)
         error = sqrt(sum(part.sd**2 / part.calls for part in parts)) / len(parts)
-        return cls(parts[0].subjects, calls, error * sqrt(calls))
+        return cls(min(part.subjects for part in parts), calls, error * sqrt(calls))
 
     def describe(self, what: str, of: str = "tests", tests: int | None = None) -> str:
         """Describe in a sentence what can be detected in `what`.

@@ -7,6 +7,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from hab_ray.visible import percent as percent_of
 from hab_ray.visible import visible
 
 UNKNOWN, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -31,6 +32,11 @@ def score(value: float | None, digits: int = 2) -> str:
 def signed(value: float | None, digits: int = 3) -> str:
     """Format a difference with its sign; a difference that rounds to zero has none."""
     return UNKNOWN if value is None else f"{'+' if round(value, digits) > 0 else ''}{score(value, digits)}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    """Format a share (0..1) in percent."""
+    return UNKNOWN if share is None else percent_of(share, digits)
 
 
 def thousands(count: int) -> str:

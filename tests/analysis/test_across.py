@@ -16,7 +16,7 @@ from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.summary import Summary
 from hab_ray.errors import ConfigError
 from hab_ray.results import open_run
-from hab_ray.rows import ChosenTest, Response, Verdict
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
@@ -129,3 +129,20 @@ def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:
     second = write_run(tmp_path / "two", replace(SHAPE, subjects=("gamma",)))
     with pytest.raises(ConfigError, match="share no subject: the one has alpha, beta, the other gamma"):
         compare_runs(*summaries((first, second)))
+
+
+def test_tests_are_grouped_by_their_calls_whichever_run_generated_them(pair: tuple[Work, Work]) -> None:
+    """The other run was given the tests, and does not know which of them were written together."""
+    for dimension in DIMENSIONS:
+        tests = pair[0].run.read(ChosenTest, views.tests_file(dimension))
+        candidates = [
+            Candidate(str(at), dimension, State.OK, test.prompt, test.context, "bees", "", f"call {at // 4}")
+            for at, test in enumerate(tests)
+        ]
+        pair[0].run.write(Candidate, views.candidates_file(dimension), candidates)
+    one, other = summaries(pair)
+    forth, back = compare_runs(one, other), compare_runs(other, one)
+    for found, turned in zip(forth, back, strict=True):
+        assert (found.low, found.high) == pytest.approx((-(turned.high or 0), -(turned.low or 0)))
+        assert found.p == pytest.approx(turned.p)
+    assert row(forth, DIMENSIONS[0]).p == pytest.approx(2 / 2**3), "three calls, not twelve tests"

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
+from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, unit_sums
 from hab_ray.analysis.intervals import sums_by
+from hab_ray.analysis.signs.judging import chance
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
@@ -81,7 +82,7 @@ def test_values_are_those_of_the_references(work: Work) -> None:
         rate = (a.mean() + b.mean()) / 2
         by_chance = 2 * rate * (1 - rate)
         assert ac1.value == pytest.approx(((a == b).mean() - by_chance) / (1 - by_chance), abs=1e-9)
-        assert ac1.named == min(np.nansum(first), np.nansum(second))
+        assert ac1.named == kappa.named == min(a.sum(), b.sum())
 
 
 def test_the_bootstrap_draws_generation_calls() -> None:
@@ -113,3 +114,17 @@ def test_a_panel_of_one_agrees_with_nobody(make_run: MakeRun) -> None:
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:
     rows = agreed(summarise(open_run(make_run(Shape(judges=JUDGES[:2], dimensions=(DIMENSION,))).run_path)))
     assert rows and not any(row.reliable for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("ends", "title"),
+    [
+        ((-0.1, 0.3), "The judges agree no better than chance"),
+        ((-0.17, 0.99), "The judges may agree no better than chance"),
+        ((0.1, 0.5), "The judges agree little"),
+    ],
+)
+def test_judges_are_at_chance_only_if_their_interval_leaves_no_more(ends: tuple[float, float], title: str) -> None:
+    row = Agreed("overall", None, "strict, mild", "alpha", 6, None, 0.2, *ends, False)
+    (found,) = chance([row], [])
+    assert found.title == title and ("say nothing" in found.detail) == (ends[1] < LOW_ALPHA and ends[0] <= 0)

@@ -136,3 +136,12 @@ def test_the_order_of_rows_changes_nothing(make_run: MakeRun) -> None:
             file = verdicts_file(rater, subject, PLAIN)
             work.run.write(Verdict, file, work.run.read(Verdict, file)[::-1])
     assert summary_of(work).bridge == before
+
+
+def test_a_kappa_of_an_issue_that_both_always_name_is_unknown_for_the_reason_given(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    judged(work, SUBJECTS[0], PLAIN, (1, 2, 3, 4, 0, 1))
+    published(work, SUBJECTS[0], PLAIN, (4, 3, 2, 1, 0, 1))
+    issues = {line.issue: (line.now, line.then, line.kappa) for line in summary_of(work).bridge.issues}
+    assert issues["A"] == (6, 6, None) and issues["B"] == (0, 0, None)
+    assert "both judges never name the issue, or always" in page_of(work)

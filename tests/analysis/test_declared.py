@@ -57,6 +57,13 @@ def test_the_primary_outcome_is_the_mean_that_was_named(work: Work) -> None:
     assert all(row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high for row in rows)
 
 
+@pytest.mark.parametrize("dimension", [OVERALL, DIMENSIONS[0]])
+def test_the_primary_outcome_counts_tests_and_not_answers(make_run: MakeRun, dimension: str) -> None:
+    work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, samples=3))
+    rows = family(declaring(work, primary={"dimension": dimension}), PRIMARY)
+    assert [row.tests for row in rows] == [TESTS * (len(DIMENSIONS) if dimension == OVERALL else 1)] * len(SUBJECTS)
+
+
 @pytest.mark.parametrize("correction", ["holm", "bonferroni", "benjamini_hochberg", "none"])
 def test_subjects_are_compared_as_everywhere_with_the_familys_own_correction(work: Work, correction: str) -> None:
     over = ["overall", DIMENSIONS[0]]

@@ -193,7 +193,8 @@ def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run:
     work = sound(make_run)
     all_good(work)
     found = finding(work, "separates_nobody")
-    assert "ask clarifying questions: the subjects' scores are the same" in found.detail and "0.00" not in found.detail
+    assert "ask clarifying questions: each pair's difference is the same in every call" in found.detail
+    assert "0.00" not in found.detail
 
 
 def test_what_would_be_needed_to_separate_subjects_is_said_if_anything_can() -> None:
@@ -485,6 +486,7 @@ def verdicts(judge: str, **counts: int) -> list[StatusCount]:
 def test_more_than_a_twentieth_of_a_judges_verdicts_lost_is_a_finding(lost: int, raised: bool) -> None:
     found = list(lost_verdicts([*verdicts("j", ok=100 - lost, unreadable=lost, open=900), *verdicts("other", ok=9)]))
     assert [finding.title for finding in found] == ["More than 5 % of j's verdicts are unreadable"] * raised
+    assert all("seldom lost at random" in finding.detail for finding in found)
     assert unreadable(verdicts("j", ok=100 - lost, unreadable=lost)) == [f"j {lost} of 100"] * (lost > 0)
 
 

@@ -230,6 +230,26 @@ def test_noise_is_not_shown_as_another_order(work: Work) -> None:
     assert "Detectable difference" in designs and "every answer was read once" in designs
 
 
+def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:
+    """The subject that is better on every shared test also has the hard ones, hence the lower mean."""
+    dimension = "ask_clarifying_questions"
+    work = make_run(Shape(subjects=("alpha", "beta"), dimensions=(dimension,), tests=20))
+    for subject, easy in (("alpha", ()), ("beta", ("D",))):
+        file = verdicts_file("strict", subject, dimension)
+        rows = [replace(row, issues=easy, score=8 if easy else 10) for row in work.run.read(Verdict, file)[:10]]
+        if subject == "alpha":
+            rows += [replace(row, issues=("A",), score=0) for row in work.run.read(Verdict, file)[10:]]
+        work.run.write(Verdict, file, rows)
+    assert "<b>2</b> ranks would leave" in page_of(work), "those without the floor"
+
+
 def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:
     summary = summary_of(make_run(Shape(subjects=("alpha",))))
     assert not generalisability(summary) and not robustness(summary)
+
+
+def test_scores_that_do_not_vary_do_not_tell_what_more_tests_buy(work: Work) -> None:
+    assert "Twice the tests</b> would lower the error" in page_of(work)
+    revise(work, Verdict, lambda row: replace(row, issues=(), score=10), *verdict_files(work))
+    shown = page_of(work)
+    assert "These\nscores vary too little to tell." in shown and "would lower" not in shown

@@ -177,3 +177,10 @@ def test_the_page_says_it_in_words_with_an_answer_to_open(work: Work) -> None:
     assert own and picked and not own & picked, "each transcript stands once on the page"
     assert section.index("<summary>") < section.index('class="text"')
     assert html.index('id="leaderboard"') < html.index('id="issues"') < html.index('id="judges"')
+
+
+def test_equal_shares_are_no_range(work: Work) -> None:
+    for subject, judge in NAMED:
+        file = verdicts_file(judge, subject, DIMENSION)
+        work.run.write(Verdict, file, [_naming(row, "A") for row in work.run.read(Verdict, file)])
+    assert "costliest for 2 of 2 subjects, 100 % of the points lost" in page_of(work)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from random import Random
 from statistics import mean
@@ -14,10 +15,14 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from hab_ray.analysis.intervals import gaffke
-from hab_ray.analysis.marks import ItemScores
+from hab_ray.analysis.marks import OVERALL, ItemScores
 from hab_ray.analysis.pairs import ahead, holm, over_dimensions, p_of, rank_ranges
 from hab_ray.analysis.power import Design, distinct_groups, sentinels
 from hab_ray.analysis.signflips import p_of_mean
+from hab_ray.analysis.tables.differences import designs_of, differences
+from hab_ray.rows import Verdict
+from hab_ray.stages.views import verdicts_file
+from tests.small_runs import MakeRun, Shape, summary_of
 
 
 def marks(subject: str, dimension: str, given: list[float | None], calls: tuple[str, ...] = ()) -> ItemScores:
@@ -149,3 +154,33 @@ def test_a_plan_names_tests_beside_fewer_generation_calls() -> None:
     few, enough = Design(2, 4), Design(2, 421)
     assert "with 4 generation calls (of 6 tests) no pair" in few.describe("learning", "generation calls", tests=6)
     assert "421 generation calls (of 500 tests) show" in enough.describe("learning", "generation calls", tests=500)
+
+
+@pytest.mark.parametrize("lead", [0.7, 1.0])
+def test_a_difference_that_never_varies_is_not_called_equal_scores(lead: float) -> None:
+    """Differences of .7 are equal but for rounding."""
+    lower: list[float | None] = [at % 3 / 10 * (1 - lead) for at in range(20)]
+    found = ahead(marks("a", "d1", [lead + (mark or 0) for mark in lower]), marks("b", "d1", lower))
+    assert found is not None and found.sd == 0 and found.difference.mean == pytest.approx(lead)
+    assert Design(2, found.calls, found.sd).detectable == "each pair's difference is the same in every call"
+
+
+def test_a_subject_without_scores_makes_no_difference_harder_to_detect(make_run: MakeRun) -> None:
+    """Seven calls: the smallest p, 2 / 2^7, is enough for the three known pairs, and not for six."""
+    names, dimensions = ("alpha", "beta", "gamma", "silent"), ("ask_clarifying_questions", "correct_misinformation")
+    work = make_run(Shape(names, dimensions=dimensions, tests=7))
+    work.run.write(Verdict, verdicts_file("strict", "silent", dimensions[1]), [])
+    for at, name in enumerate(names[:3]):
+        for dimension in dimensions:
+            file = verdicts_file("strict", name, dimension)
+            work.run.write(Verdict, file, [replace(row, score=9 - 3 * at) for row in work.run.read(Verdict, file)])
+    summary = summary_of(work)
+    rows = differences(summary)
+    assert sum(row.differs for row in rows if row.dimension == dimensions[1]) == 3
+    designs = designs_of(rows, summary.settings)
+    assert {name: design.subjects for name, design in designs.items()} == {
+        OVERALL: 3,
+        dimensions[0]: 4,
+        dimensions[1]: 3,
+    }
+    assert designs[dimensions[1]].can_show_any and not designs[dimensions[0]].can_show_any

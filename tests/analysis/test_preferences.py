@@ -13,7 +13,9 @@ from scipy.stats import t as student_t
 
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.slopes import slope
+from hab_ray.analysis.intervals import FEW_CALLS
 from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.signs.judging import partial_judges
 from hab_ray.analysis.tables.trust.preferences import (
     GENERATOR,
     ITSELF,
@@ -194,3 +196,16 @@ def test_the_slope_is_that_of_a_regression_with_dummies_and_its_sandwich() -> No
 )
 def test_a_refusal_turns_the_request_down_at_once(text: str, expected: bool) -> None:
     assert refuses(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("calls", "kind", "told"),
+    [
+        (FEW_CALLS, "prefers_itself", "+0.004 on the scale of 0 to 1 (95 % interval +0.001 to +0.007)"),
+        (FEW_CALLS - 1, "judges_itself", "+0.004, which may be chance"),
+    ],
+)
+def test_a_preference_is_reported_as_on_the_page_and_not_from_few_calls(calls: int, kind: str, told: str) -> None:
+    row = Preference(ITSELF, "j", "k", OVERALL, 500, calls, 0.5, 0.004, 0.001, 0.007, calls >= FEW_CALLS, "")
+    (found,) = partial_judges([row])
+    assert found.kind == kind and told in found.detail

@@ -14,7 +14,7 @@ from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import summarise
 from hab_ray.results import open_run
-from hab_ray.rows import ChosenTest
+from hab_ray.rows import ChosenTest, Verdict
 from hab_ray.stages import views
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
@@ -72,3 +72,12 @@ def test_runs_that_share_no_test_are_told_why(desk: Desk) -> None:
         )
     said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
     assert "The runs share no test: generated tests differ" in said and "sign-flip" not in said
+
+
+def test_scores_that_a_paired_comparison_leaves_out_are_counted_once(desk: Desk) -> None:
+    for name in ("one", "two"):
+        work = write_run(desk.folder / "runs" / name, Shape())
+    file = views.verdicts_file("strict", "alpha", "correct_misinformation")
+    work.run.write(Verdict, file, work.run.read(Verdict, file)[2:])
+    said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
+    assert "Paired comparisons leave out 2 scores of tests without a score in the other run." in said

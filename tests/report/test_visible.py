@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import MINUS, UNKNOWN, finalize, p_value, score, signed, thousands
+from hab_ray.report.visible import MINUS, UNKNOWN, finalize, p_value, percent, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -50,3 +50,20 @@ def test_p_values_keep_their_trailing_zeros() -> None:
 
 def test_counts_have_thousands_separators() -> None:
     assert [thousands(1200), thousands(50)] == ["1,200", "50"]
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "shown"),
+    [
+        (1.0, 0, "100 %"),
+        (299 / 300, 0, "99 %"),
+        (0.0, 0, "0 %"),
+        (1 / 300, 0, "1 %"),
+        (2000 / 2001, 1, "99.9 %"),
+        (1 / 3000, 1, "0.1 %"),
+        (0.256, 1, "25.6 %"),
+        (None, 1, UNKNOWN),
+    ],
+)
+def test_only_all_are_100_percent_and_only_none_are_0(share: float | None, digits: int, shown: str) -> None:
+    assert percent(share, digits) == shown

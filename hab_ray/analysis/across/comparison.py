@@ -185,7 +185,10 @@ def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Ma
     alone = int(marked.sum()) - len(both), int(other_marked.sum()) - len(both)
     if len(both) >= _MIN_SHARED:
         mine, theirs = _chosen(one, [a for a, _ in both]), _chosen(other, [b for _, b in both])
-        return SharedTests(len(both), alone, _means(mine, theirs), ahead(theirs, replace(mine, calls=theirs.calls)))
+        calls = min(mine.calls, theirs.calls, key=lambda each: len(set(each)))  # given tests have no calls of their own
+        return SharedTests(
+            len(both), alone, _means(mine, theirs), ahead(replace(theirs, calls=calls), replace(mine, calls=calls))
+        )
     return SharedTests(len(both), alone, _means(one, other) if not pairs else None, None)
 
 

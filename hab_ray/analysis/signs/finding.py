@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
+from hab_ray.visible import percent as percent_of
+
 MAX_SHOWN_FIRST, MAX_HEADLINE_WORDS = 3, 25
 
 
@@ -56,4 +58,4 @@ def spoken(dimension: str) -> str:
 
 def percent(share: float) -> str:
     """Format a share (0..1) in percent, with a decimal only below one percent."""
-    return f"{100 * share:.0f} %" if share >= 0.01 or share == 0 else f"{100 * share:.1f} %"
+    return percent_of(share, 1 if 0 < share < 0.01 else 0)

@@ -25,7 +25,7 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
     """Report judges whose agreement may be chance, or is low; `rated` is empty if no people have rated."""
     if not agreed or not agreed[0].is_low:
         return
-    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high
+    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high or 0.0
     measured = (
         f"Krippendorff's alpha is {value:z.2f}, its 95 % interval {low:z.2f} to {high:z.2f}: 0 is chance, 1 perfect "
         "agreement."
@@ -34,7 +34,12 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    if low <= 0:
+    if low <= 0 and high >= LOW_ALPHA:
+        detail = (
+            f"{measured} Too little was judged to tell whether scores by this panel say anything about the subjects."
+        )
+        title = "The judges may agree no better than chance"
+    elif low <= 0:
         detail = f"{measured} Scores by such a panel say nothing about the subjects."
         title = "The judges agree no better than chance"
     else:
@@ -89,8 +94,8 @@ def lost_verdicts(statuses: Iterable[StatusCount]) -> Iterator[Finding]:
                 "unreadable",
                 Severity.HIGH,
                 f"More than {percent(TOLERATED_UNREADABLE)} of {judge}'s verdicts are unreadable",
-                f"{lost} of {ended}. They are not lost at random, and a judge that does not keep to the format is "
-                "seldom a good one.",
+                f"{lost} of {ended}. Verdicts are seldom lost at random, and a judge that does not keep to the format "
+                "is seldom a good one.",
                 "Ask a model with an enforced schema, whose verdicts are always readable.",
                 lost / ended,
             )
@@ -162,19 +167,20 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
     overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == OVERALL]
     for row in overall:
         whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
-        if row.is_significant and row.value is not None and row.low is not None and row.high is not None:
+        is_shown = row.is_significant and row.reliable
+        if is_shown and row.value is not None and row.low is not None and row.high is not None:
             yield Finding(
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,
                 f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
-                f"{row.value:+.2f} on the scale of 0 to 1 (95 % interval {row.low:+.2f} to {row.high:+.2f}), beyond "
-                "what it gives to others.",
+                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}), "
+                "beyond what it gives to others.",
                 "Compare these subjects by the other judges' scores (Scores by judge).",
                 row.value,
             )
         elif row.kind == ITSELF:
             measured = (
-                "" if row.value is None else f"Its scores for them differ by {row.value:+z.2f}, which may be chance."
+                "" if row.value is None else f"Its scores for them differ by {row.value:+z.3f}, which may be chance."
             )
             yield Finding(
                 "judges_itself",

@@ -16,11 +16,12 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
     """Report people whose agreement among themselves is low."""
     for row in rows[:1]:
         value, low, high = row.agreement, row.low, row.high
-        if row.is_low and low is not None:
+        if row.is_low and low is not None and high is not None:
+            may = "may " if low <= 0 and high >= LOW_ALPHA else ""
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
-                f"People agree {'no better than chance' if low <= 0 else 'little'} with each other",
+                f"People {may}agree {'no better than chance' if low <= 0 else 'little'} with each other",
                 f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, its 95 % interval {low:z.2f} to "
                 f"{high:z.2f}: 0 is chance, 1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the "
                 "judges are right.",

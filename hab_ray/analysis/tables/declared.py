@@ -101,11 +101,12 @@ def _sentence(row: DeclaredResult) -> str:
 
 
 def _primary(summary: Summary, plan: AnalysisPlan) -> Iterator[DeclaredResult]:
-    wanted = plan.primary.dimension, plan.primary.judge
+    wanted, over = (plan.primary.dimension, plan.primary.judge), _within(summary, plan.primary.dimension)
     scores = [score for score in summary.scores if (score.dimension, score.judge) == wanted]
     for score in sorted(scores, key=lambda score: (-(score.mean if score.mean is not None else -1), score.subject)):
         mean = (score.mean, score.low, score.high)
-        yield DeclaredResult(PRIMARY, score.subject, "", "", *wanted, score.n, *mean, None, None, False, False)
+        tests = sum(len(summary.cells[score.subject, name, wanted[1]].known()[0]) for name in over)
+        yield DeclaredResult(PRIMARY, score.subject, "", "", *wanted, tests, *mean, None, None, False, False)
 
 
 def _chosen(family: Family, names: Sequence[str]) -> list[str]:

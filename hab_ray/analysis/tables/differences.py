@@ -75,14 +75,18 @@ def _turned(row: PairedDifference) -> PairedDifference:
 def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Mapping[str, Design]:
     """Return the design of each dimension with known pairs, after that of overall means if every dimension has one."""
     known = {name: [row for row in rows if row.dimension == name and row.sd is not None] for name in settings.tests}
-    designs = {name: _design_of(own, len(settings.subjects)) for name, own in known.items() if own}
+    designs = {name: _design_of(own) for name, own in known.items() if own}
     if not len(designs) == len(settings.tests) > 1:
         return designs
     return {OVERALL: Design.together(list(designs.values())), **designs}
 
 
-def _design_of(rows: Sequence[PairedDifference], subjects: int) -> Design:
-    """Return the design of a dimension's pairs: median calls and SD, ignoring an SD of 0 if most pairs have it."""
+def _design_of(rows: Sequence[PairedDifference]) -> Design:
+    """Return the design of a dimension's known pairs, for which Holm corrects.
+
+    It has their median calls and SD, ignoring an SD of 0 if most pairs have it.
+    """
+    subjects = len({name for row in rows for name in (row.subject, row.other)})
     deviations = [row.sd or 0.0 for row in rows]
     sd = median(deviations) or median([each for each in deviations if each] or [0.0])
     return Design(subjects, int(median(row.calls for row in rows)), sd)

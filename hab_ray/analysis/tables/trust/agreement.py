@@ -96,10 +96,10 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
     yield row(None, all_judges, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
     for at, letter in enumerate(summary.rubrics[dimension].issue_letters()):
         of_issue = named[..., at]
-        counts = [int(np.nansum(each)) for each in of_issue]
-        yield row(letter, all_judges, "alpha", alpha, unit_sums(of_issue), min(counts))
+        yield row(letter, all_judges, "alpha", alpha, unit_sums(of_issue), _least_named(of_issue))
         for first, second in combinations(range(len(panel)), 2):
-            sums, least = pair_sums(of_issue[[first, second]]), min(counts[first], counts[second])
+            pair = of_issue[[first, second]]
+            sums, least = pair_sums(pair), _least_named(pair)
             yield row(letter, f"{panel[first]}, {panel[second]}", "kappa", kappa, sums, least)
             yield row(letter, f"{panel[first]}, {panel[second]}", "ac1", ac1, sums, least)
 
@@ -110,6 +110,12 @@ def _named(summary: Summary, judge: str, dimension: str) -> _Array:
     joined = np.concatenate(shares, axis=1)
     named: _Array = np.where(np.isnan(joined), np.nan, joined >= 0.5)
     return named
+
+
+def _least_named(named: _Array) -> int:
+    """Return on how many of the answers read by at least two judges the judge who names an issue least does so."""
+    shared = (~np.isnan(named)).sum(axis=0) > 1
+    return int(min(np.nansum(each[shared]) for each in named))
 
 
 def _scores(summary: Summary, dimension: str) -> _Array:

@@ -23,7 +23,7 @@ from hab_ray.results import Run, open_run
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import SWEEP
 from hab_ray.storage.simulated import simulated_notice
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 UNIT = (
     "Scores are from 0 to 1. A difference is the second run's mean minus the first's, with a 95 % interval: over "
@@ -61,11 +61,12 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
             "compare in pairs, give both runs the same `tests:`."
         )
     yield from describe(same_replies(*runs), *runs)
-    matchings = Counter(row.matching for row in rows if row.dimension != OVERALL)
+    rows = [row for row in rows if row.dimension != OVERALL]
+    matchings = Counter(row.matching for row in rows)
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
         yield "Some dimensions share tests and some do not: each row says which, overall rows combine both."
     if left := sum(row.first_alone + row.second_alone for row in rows if row.matching is Matching.PAIRED):
-        yield f"Paired comparisons leave out {left:,} scores of tests that only one run has."
+        yield f"Paired comparisons leave out {counted(left, 'score')} of tests without a score in the other run."
 
 
 def _published_matches(summary: Summary) -> Iterator[str]:
