@@ -43,6 +43,7 @@ ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=l
 """Called now and then with the number of rows of a file read so far."""
 _REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
+_JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -232,7 +233,20 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
         elif path.name.lower().endswith(".csv"):
             yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
         else:
-            yield from _reported(record for _, record in json_lines(data))
+            with _read_as_lines(path):
+                yield from _reported(record for _, record in json_lines(data))
+
+
+@contextmanager
+def _read_as_lines(path: Location) -> Iterator[None]:
+    """Say in messages that a file is read as JSON lines, if its name does not."""
+    try:
+        yield
+    except BadInput as error:
+        if path.name.lower().endswith(_JSON_LINES):
+            raise
+        cause = f"is read as JSON lines, as its name ends in neither .csv nor .parquet ({error.cause})"
+        raise BadInput(cause, "save the table as .csv in UTF-8, .parquet or .jsonl") from None
 
 
 def _reported(rows: Iterable[Any]) -> Iterator[Any]:

@@ -67,6 +67,13 @@ def test_rows_of_dimensions_that_the_sweep_leaves_out_go_unsaid(write: Write, ca
     assert not caplog.text
 
 
+@pytest.mark.parametrize("name", ["tests.xlsx", "tests.tsv"])
+def test_a_table_of_another_kind_is_told_which_to_save(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(ConfigError, match=r"as its name ends in neither \.csv nor \.parquet .*save the table as \.csv"):
+        read(tmp_path / name)
+
+
 def test_an_id_comes_from_the_text_where_none_is_given(write: Write) -> None:
     found = read(write([record("a"), record("b")]))[PLAIN]
     again = read(write([record("b"), record("a")]))[PLAIN]
