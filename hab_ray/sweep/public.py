@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
 from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import Problem, prepare, refuse_errors
+from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
@@ -77,7 +77,9 @@ def _sweep(given: Given) -> Sweep:
     if not isinstance(given, str | Path):
         kind = type(given).__name__
         raise ConfigError(f"{_WHERE}: is of type {kind}; pass the path of a file, its keys as a dict, or a Sweep")
-    return load_sweep(Path(given))
+    sweep = load_sweep(Path(given))
+    refuse_second_run(sweep, Path(given))
+    return sweep
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:
