@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,7 @@ from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contr
 from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
+from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
@@ -35,6 +37,7 @@ def run(given: Given, options: Options) -> Run:
     work, problems = _prepared(given, now)
     refuse_errors(problems)
     _say_all(problems)
+    options = replace(options, watch=partial(_watch, options.watch, stop))
     try:
         end = _in_thread(partial(run_work, work, options, stop, _say, now), stop)
     except Interrupted:
@@ -51,6 +54,14 @@ def plan(given: Given) -> Plan:
     work, problems = _prepared(given, datetime.now(UTC))
     _say_all(problems)
     return make_plan(work)
+
+
+def _watch(watch: Callable[[Progress], None], stop: Stop, progress: Progress) -> None:
+    """Pass progress to `watch`, which may stop the run by KeyboardInterrupt, in whichever thread the run is."""
+    try:
+        watch(progress)
+    except KeyboardInterrupt:
+        stop.request()
 
 
 def _say(text: str) -> None:
