@@ -30,7 +30,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Rubric, RubricLibrary, read_library, unknown_dimensions
+from hab_ray.rubric import Rubric, RubricLibrary, check_folder_of, read_library, unknown_dimensions
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -421,6 +421,7 @@ def load_work(run: Location, now: datetime) -> Work:
     record = read_record(run)
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
+    check_folder_of(run, sweep.rubrics)
     return _pinned(sweep, read_library(sweep.rubrics), record, now, ReadOnce())
 
 
