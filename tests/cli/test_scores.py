@@ -15,6 +15,7 @@ from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.results import open_run
 from hab_ray.rows import Score, from_table
+from hab_ray.storage.record import RUBRIC, amend_record, read_record
 from hab_ray.storage.run import MARKER, SCORES
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.work import Work
@@ -87,3 +88,11 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     assert "of the 27 scores that were in the folder are others now, such as alpha, overall, by panel: 0.990" in found
     work.run.folder.put(SCORES, b"damaged")
     assert "in the folder" not in desk.says("report", "runs/example")
+
+
+def test_a_report_says_that_a_rubric_is_not_the_one_of_the_run(desk: Desk, work: Work) -> None:
+    record = read_record(work.run_path)
+    assert record is not None and "changed since the run" not in desk.says("report", "runs/example")
+    name = next(iter(record.rubric_hashes))
+    amend_record(work.run_path, hashes={**record.hashes, f"{RUBRIC}{name}": "0" * 64})
+    assert f"rubric {name}: changed since the run" in desk.says("report", "runs/example")

@@ -17,7 +17,7 @@ from hab_ray.resolve import refuse_other_store
 from hab_ray.results import open_run
 from hab_ray.rows import Score, from_table
 from hab_ray.stages.replies.reading import READER_VERSION
-from hab_ray.storage.record import amend_record
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.sweep.reread import needs_rereading, reread_verdicts
 from hab_ray.sweep.session import spending
 from hab_ray.sweep.start import write_results
@@ -43,11 +43,20 @@ def command(run: RunFolderArgument) -> Exit:
         with spending(work, stop, warn):
             reread_verdicts(work, warn)
             amend_record(work.run_path, reader_version=READER_VERSION)
+    if others := _changed_rubrics(work):
+        warn(f"rubric {', '.join(others)}: changed since the run; the report shows its present text beside old scores")
     before = _scores_in(work.run_path)
     show_results(work)
     if before:
         say(_compared(before, _scores_in(work.run_path)))
     return Exit.COMPLETE
+
+
+def _changed_rubrics(work: Work) -> list[str]:
+    """Return the dimensions whose rubric is not the one by which the run was judged."""
+    record = read_record(work.run_path)
+    recorded = record.rubric_hashes if record else {}
+    return [name for name, rubric in work.rubrics.items() if recorded.get(name, rubric.sha256) != rubric.sha256]
 
 
 def _scores_in(run: Location) -> dict[tuple[str, str, str], Score]:
