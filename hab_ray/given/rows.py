@@ -22,7 +22,7 @@ from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
-from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of
+from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of, refusing
 from hab_ray.inputs.json_text import json_lines
 from hab_ray.inputs.parquet import parquet_columns, parquet_rows
 from hab_ray.location import Location
@@ -40,8 +40,8 @@ def _not_blank(text: str) -> str:
 
 LOG = logging.getLogger("hab_ray.run")
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
-"""Called now and then with the number of rows of a file read so far."""
-_REPORTED_ROWS = 10_000
+"""Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
+REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
@@ -131,11 +131,10 @@ def given_file(place: Location, key: str = "tests", most: int = MAX_BYTES) -> by
         ConfigError: the file does not exist, cannot be read or has more than `most` bytes.
     """
     try:
-        return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
+        with refusing(f"{key}: {place}"):
+            return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
     except FileNotFoundError:
         raise ConfigError(f"{key}: there is no file {place}; name a .parquet, .csv or .jsonl file") from None
-    except BadInput as error:
-        raise ConfigError(one_line(f"{key}: {place}: {error}")) from None
 
 
 def _in_bucket(place: Location, most: int) -> bytes:
@@ -226,7 +225,7 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
         ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
     data = given_file(path, key)
-    with _named(path, key):
+    with refusing(f"{key}: {path}"):
         if path.name.lower().endswith(".parquet"):
             read = parquet_rows if columns.exclusive else parquet_columns
             yield from _reported(read(data, columns.texts, columns.numbers))
@@ -253,15 +252,6 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows, and report their number to `ROWS_READ` now and then."""
     report = ROWS_READ.get()
     for number, row in enumerate(rows, 1):
-        if number % _REPORTED_ROWS == 0:
+        if number % REPORTED_ROWS == 0:
             report(number)
         yield row
-
-
-@contextmanager
-def _named(path: Location, key: str) -> Iterator[None]:
-    """Add the file, and the key under which the sweep names it, to messages about bad input."""
-    try:
-        yield
-    except BadInput as error:
-        raise ConfigError(one_line(f"{key}: {path}: {error}")) from None
