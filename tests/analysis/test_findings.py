@@ -30,9 +30,9 @@ from hab_ray.analysis.signs.judging import (
     unreadable,
 )
 from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfinished, without_overall
-from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.differences import PairedDifference
+from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.catalog.models import Cutoff
 from hab_ray.results import Sent
