@@ -67,7 +67,7 @@ class Side:
 
 
 def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[str, Any] | None) -> Path:
-    """A sweep of so many calls, half of them subjects', half a judge's; the paper's 500 tests a dimension, if they do."""
+    """A sweep of so many calls, half subjects', half a judge's; the paper's 500 tests a dimension, if they do."""
     rows = calls // 2 // len(DIMENSIONS)
     (folder / "tests.jsonl").write_text("".join(test_lines(min(TESTS, rows))))
     path = folder / "pair.yaml"
