@@ -23,7 +23,7 @@ class Location:
 
     @classmethod
     def of(cls, given: Any) -> Self:
-        """Convert a string, path or location to a location.
+        """Convert a string, path or location to a location; `~` is the user's home, as in a shell.
 
         Raises:
             ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket.
@@ -41,7 +41,7 @@ class Location:
             raise ValueError("holds half of a character; write the path without it") from None
         if text.startswith(_S3):
             return cls(_normalise(text))
-        return cls(text if "://" in text else str(Path(text)))
+        return cls(text if "://" in text else str(Path(os.path.expanduser(text))))
 
     def __str__(self) -> str:
         return self.given

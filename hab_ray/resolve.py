@@ -30,7 +30,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Rubric, RubricLibrary, read_library, unknown_dimensions
+from hab_ray.rubric import Rubric, RubricLibrary, check_folder_of, read_library, unknown_dimensions
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -39,7 +39,7 @@ from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
 from hab_ray.storage.registry import Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests
 
 _MAY_CHANGE = ("catalogue", "prices")
@@ -338,11 +338,18 @@ def _has_all_tests(work: Work) -> bool:
     """Return whether the sweep's file of tests contains all tests of the run, and possibly more."""
     if not isinstance(work.sweep.tests, Location) or work.sweep.responses is not None:
         return False
-    given, before = given_tests(work), _chosen_before(work)
-    return bool(before) and all(
-        set(map(_test_content, tests)) <= set(map(_test_content, given.get(dimension, [])))
-        for dimension, tests in before.items()
-    )
+    return bool(_chosen_before(work)) and not _lost_tests(work)
+
+
+def _lost_tests(work: Work) -> list[str]:
+    """Return the ids of the run's tests that the sweep no longer gives, or gives with another text."""
+    given = {dimension: set(map(_test_content, tests)) for dimension, tests in given_tests(work).items()}
+    return [
+        test.id
+        for dimension, tests in _chosen_before(work).items()
+        for test in tests
+        if _test_content(test) not in given.get(dimension, ())
+    ]
 
 
 def _with_hint(work: Work, lines: Sequence[str]) -> Iterator[str]:
@@ -414,6 +421,7 @@ def load_work(run: Location, now: datetime) -> Work:
     record = read_record(run)
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
+    check_folder_of(run, sweep.rubrics)
     return _pinned(sweep, read_library(sweep.rubrics), record, now, ReadOnce())
 
 
@@ -448,7 +456,9 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for name, digest in hashes(work).items():
         may_change = name in _MAY_CHANGE or name.startswith(_RATERS) or (grows and name == "tests")
         if not may_change and earlier.hashes.get(name, digest) != digest:
-            yield f"{name}: its text has changed"
+            lost = _lost_tests(work) if name == "tests" else []
+            which = f": {counted(len(lost), 'test')} changed or missing, such as {lost[0]}" if lost else ""
+            yield one_line(f"{name}: its text has changed{which}")
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:
             yield f"model {name}: its weights have changed"

@@ -36,6 +36,13 @@ def test_a_location_is_shown_as_it_was_written() -> None:
         Location.of(7)
 
 
+def test_a_tilde_is_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Location.of("~/hab/store").path == tmp_path / "hab/store"
+    assert str(Location.of("s3://bucket/~/hab")) == "s3://bucket/~/hab"
+    assert str(Location.of("runs/~old")) == "runs/~old"
+
+
 def test_a_location_means_the_same_wherever_it_is_sent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     absolute = Location("store").absolute()

@@ -216,6 +216,13 @@ def test_a_comment_in_a_rubric_changes_nothing(resolved: Resolve, started: Work,
     resolved()
 
 
+def test_a_run_that_came_without_its_own_rubrics_says_what_to_get(started: Work, rubrics: Path) -> None:
+    shutil.rmtree(rubrics)
+    for read in (lambda: open_run(started.run_path).rubrics, lambda: load_work(started.run_path, NOW)):
+        with pytest.raises(ConfigError, match=f"{started.run_path}: needs the rubrics .* at {rubrics},"):
+            read()
+
+
 def test_given_tests_are_hashed_by_content(resolved: Resolve, tmp_path: Path) -> None:
     given = tmp_path / "given.jsonl"
     given.write_text('{"dimension": "encourage_learning", "prompt": "a"}')

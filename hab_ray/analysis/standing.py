@@ -25,6 +25,11 @@ def plan_of(record: Record) -> AnalysisPlan | None:
     return record.declarations[-1].plan if record.declarations else None
 
 
+def was_beforehand(record: Record) -> bool:
+    """Whether the analysis in force was declared, and last changed, before any model had been asked."""
+    return not any(declaration.existing.has_results for declaration in record.declarations)
+
+
 def margin_of(record: Record) -> float:
     """Return the declared margin within which two subjects count as equal, or the default."""
     return plan.margin if (plan := plan_of(record)) else MARGIN
@@ -59,6 +64,8 @@ def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterato
     if len(declarations) > 1 and last.plan is not None:
         times = "once" if len(declarations) == 2 else f"{len(declarations) - 1} times"
         yield f"It was changed {times} since, most recently when {last.existing} existed."
+    if last.plan is not None and last.plan.sha256 != last.sha256:
+        yield "Its digest is not the one recorded with it: the run's sweep.yaml was edited afterwards."
     if last.plan is not None:
         yield "What was declared is shown first; all else is exploratory."
 

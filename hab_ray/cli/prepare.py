@@ -82,6 +82,8 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     """
     ROWS_READ.set(RowsRead(errors))
     sweep = chosen_sweep(path, choices)
+    if not (choices.run or choices.store):
+        preflight.refuse_second_run(sweep, path)
     refuse_simulated(sweep)
     work, problems = preflight.prepare(sweep, now)
     if not choices.available_only:

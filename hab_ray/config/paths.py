@@ -40,15 +40,14 @@ def nearest_sweep(path: Path) -> str | None:
 
 
 def resolve_paths(given: Mapping[str, Any], file: Path) -> dict[str, Any]:
-    """Return a sweep file's keys with relative paths that work from the current folder.
+    """Return a sweep file's keys with relative paths that work from the current folder, and `~` replaced.
 
     Log a warning for each file that is found in the current folder only. Values that are not paths are left to the
     sweep's own checks.
     """
     resolved: Any = dict(given)
-    if file.parent != Path():
-        for key in _PATH_KEYS:
-            resolved = _resolve_below(resolved, key.split("."), key.replace(".*", ""), file)
+    for key in _PATH_KEYS:
+        resolved = _resolve_below(resolved, key.split("."), key.replace(".*", ""), file)
     return dict(resolved)
 
 
@@ -63,8 +62,10 @@ def _resolve_below(value: Any, steps: Sequence[str], key: str, file: Path) -> An
 
 
 def _resolve(path: Any, key: str, file: Path) -> Any:
-    is_relative = isinstance(path, str) and path and "://" not in path and not os.path.isabs(path)
-    if not is_relative or (key == "tests" and path == "seeds"):
+    if not isinstance(path, str) or not path or "://" in path or (key == "tests" and path == "seeds"):
+        return path
+    path = os.path.expanduser(path)
+    if os.path.isabs(path):
         return path
     beside = str(file.parent / path)
     if os.path.exists(beside) or not os.path.exists(path):

@@ -12,6 +12,7 @@ from typing import Any
 from hab_ray.calls import Answer, Call
 from hab_ray.catalog.prices import NANO, Price
 from hab_ray.engine.limits.protocol import Outage
+from hab_ray.visible import counted
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Traffic:
 
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
     `stated` answers came with the vendor's price; the sum of these prices is `vendors_nanousd`, that of our own prices
-    for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow.
+    for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more than reserved.
     """
 
     sent: int = 0
@@ -166,6 +167,7 @@ def billing_notes(engines: Iterable[Counters]) -> Iterator[str]:
             )
         if sums.beyond:
             yield (
-                f"{model}: {sums.beyond} answers report more tokens than their requests allow; they are booked as "
-                "reported: check the vendor's bill, thinking_reserve and max_tokens"
+                f"{model}: {counted(sums.beyond, 'answer')} cost more than was reserved, because of more tokens than "
+                "the requests allow, or a price that rose since their batch was sent; they are booked as reported, at "
+                "today's price: check the vendor's bill, thinking_reserve and max_tokens"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Self
@@ -11,7 +11,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from hab_ray.calls import Finish, has_visible_text
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import AnswerRow, Columns, Text, check_context, given_records, given_row
+from hab_ray.given.rows import AnswerRow, Columns, Text, check_context, given_records, given_row, warn_of_unknown
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
@@ -77,10 +77,14 @@ def read_given_responses(
             subject to one test.
     """
     reader = _GivenReader(path, rubrics, tests)
+    left_out: Counter[str] = Counter()
     for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
         row = given_row(GivenResponse, record, f"{path}, row {number}")
         if row.dimension in rubrics:
             reader.add(row, f"{path}, row {number}")
+        else:
+            left_out[row.dimension] += 1
+    warn_of_unknown(f"responses: {path}", left_out, rubrics)
     if not reader.responses:
         raise ConfigError(f"responses: {path} has no row of {', '.join(rubrics)}")
     return GivenResponses(

@@ -5,9 +5,11 @@ Imported tests also have `source`, `licence` and `canaries`, in case their sourc
 
 from __future__ import annotations
 
+import logging
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
@@ -20,14 +22,14 @@ from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
-from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, causes_of, refusing
+from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of, refusing
 from hab_ray.inputs.json_text import json_lines
 from hab_ray.inputs.parquet import parquet_columns, parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
-from hab_ray.rubric import Rubric
+from hab_ray.rubric import Rubric, rubric_names
 from hab_ray.storage.folder import open_folder
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 
 def _not_blank(text: str) -> str:
@@ -36,9 +38,12 @@ def _not_blank(text: str) -> str:
     return text
 
 
+LOG = logging.getLogger("hab_ray.run")
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
 """Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
 REPORTED_ROWS = 10_000
+_SHOWN_NAMES = 3
+_JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -159,9 +164,11 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
     """
     tests: dict[str, list[ChosenTest]] = defaultdict(list)
     seen: set[str] = set()
+    left_out: Counter[str] = Counter()
     for number, record in enumerate(given_records(path, "tests", _COLUMNS), 1):
         given = given_row(GivenTest, record, f"{path}, row {number}")
         if given.dimension not in rubrics:
+            left_out[given.dimension] += 1
             continue
         check_context(given.context, rubrics[given.dimension], f"{path}, row {number}")
         test = _as_test(given, rubrics[given.dimension])
@@ -169,7 +176,19 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
         seen.add(test.id)
         tests[given.dimension].append(test)
+    warn_of_unknown(f"tests: {path}", left_out, rubrics)
     return dict(tests)
+
+
+def warn_of_unknown(where: str, left_out: Mapping[str, int], rubrics: Collection[str]) -> None:
+    """Log how many rows are left out because nobody has a rubric for their dimension, which may be misspelt."""
+    unknown = sorted(left_out.keys() - rubric_names())
+    if unknown:
+        rows = counted(sum(left_out[name] for name in unknown), "row")
+        named = ", ".join(repr(name[:SHOWN]) for name in unknown[:_SHOWN_NAMES])
+        more = ", ..." if len(unknown) > _SHOWN_NAMES else ""
+        cause = f"{where}: left out {rows} of dimensions that neither this sweep nor hab has: {named}{more}"
+        LOG.warning("%s", one_line(f"{cause}; correct them if they belong to {', '.join(rubrics)}"))
 
 
 def check_context(context: str, rubric: Rubric, where: str) -> None:
@@ -213,7 +232,20 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
         elif path.name.lower().endswith(".csv"):
             yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
         else:
-            yield from _reported(record for _, record in json_lines(data))
+            with _read_as_lines(path):
+                yield from _reported(record for _, record in json_lines(data))
+
+
+@contextmanager
+def _read_as_lines(path: Location) -> Iterator[None]:
+    """Say in messages that a file is read as JSON lines, if its name does not."""
+    try:
+        yield
+    except BadInput as error:
+        if path.name.lower().endswith(_JSON_LINES):
+            raise
+        cause = f"is read as JSON lines, as its name ends in neither .csv nor .parquet ({error.cause})"
+        raise BadInput(cause, "save the table as .csv in UTF-8, .parquet or .jsonl") from None
 
 
 def _reported(rows: Iterable[Any]) -> Iterator[Any]:

@@ -29,6 +29,7 @@ MAX_COLUMNS = 2_000
 MAX_COLUMN = 1_000
 SHOWN = 40
 _SHOWN_CAUSES = 5
+_PLAIN = {"missing": "is missing", "extra_forbidden": "is not known; correct its name, or remove it"}
 
 
 class BadInput(ValueError):
@@ -51,7 +52,8 @@ def refusing(where: object) -> Iterator[None]:
 def causes_of(error: ValidationError) -> str:
     """Return the first causes of a validation error, each with its location."""
     found = error.errors(include_url=False)[:_SHOWN_CAUSES]
-    places = [(".".join(map(str, detail["loc"])), detail["msg"].removeprefix("Value error, ")) for detail in found]
+    causes = (_PLAIN.get(detail["type"], detail["msg"].removeprefix("Value error, ")) for detail in found)
+    places = [(".".join(map(str, detail["loc"])), cause) for detail, cause in zip(found, causes, strict=True)]
     return "; ".join(": ".join(filter(None, place)) for place in places)
 
 

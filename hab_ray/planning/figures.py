@@ -87,7 +87,7 @@ class Plan:
 
     `as_sent` is the estimate with each call online or by batch as the sweep's modes have it, `online_seconds` the time
     of those that go online; `outlook` says what smaller budgets mean for such a run. `times` are those of all calls
-    online.
+    online. `at_vendors` is the most that the run's open batches can cost, whose calls are counted among those to pay.
 
     Nothing waits: what is spent by then, as estimated, plus all that may be reserved at one moment stays below the
     budget. Online that is the calls in flight, in a batch every call of the model.
@@ -100,6 +100,7 @@ class Plan:
     as_sent: int
     online_seconds: float
     outlook: BudgetOutlook
+    at_vendors: int
 
     @property
     def total(self) -> Figures:

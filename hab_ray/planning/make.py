@@ -11,6 +11,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import opening_balance
+from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
 from hab_ray.planning.likely import likely_rounds
@@ -44,17 +45,18 @@ def make_plan(work: Work, latencies: Latencies | None = None) -> Plan:
     online_seconds = sum(time.seconds for time in _times(work, online, latencies or {}))
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
+    opening = _opening(work, store)
     outlook = budget_outlook(
         stages,
         likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
         max((line.largest for line in lines), default=0),
         unhindered,
-        _spent(work, store),
+        opening.spent + opening.out_of_reach,
         None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
     budgets = _online_budget(work, lines), _batch_budget(work, lines)
-    return Plan(lines, times, *budgets, as_sent, online_seconds, outlook)
+    return Plan(lines, times, *budgets, as_sent, online_seconds, outlook, opening.committed)
 
 
 def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
@@ -83,12 +85,11 @@ def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
     return BatchedCalls(sums.to_pay, sums.batch, sums.most_batch, at_once)
 
 
-def _spent(work: Work, store: Store) -> int:
-    """Return what the run has spent, plus reservations of batches that it no longer waits for."""
+def _opening(work: Work, store: Store) -> OpeningBalance:
+    """Return what the run has spent, and what its open batches reserve, also those that it no longer waits for."""
     registry = Registry(work.sweep.store)
     epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
-    opening = opening_balance(store.folder, epochs, released, work.models)
-    return opening.spent + opening.out_of_reach
+    return opening_balance(store.folder, epochs, released, work.models)
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

@@ -29,6 +29,7 @@ from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.modes import refuse_unwritable
 from hab_ray.storage.reach import reach
 from hab_ray.storage.record import read_record
+from hab_ray.storage.run import RunFolder
 from hab_ray.work import Work
 
 NOTICE = timedelta(days=30)
@@ -81,6 +82,23 @@ def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
     refuse_newer(reach(sweep.store), f"store at {sweep.store}")
     work = resolve(sweep, now)
     return work, preflight(work, os.environ, now.date())
+
+
+def refuse_second_run(sweep: Sweep, file: Path) -> None:
+    """Check that a sweep file whose run is in the file's folder is not started in another folder by mistake.
+
+    `run` and `store` are relative to the current folder, so that there every call would be paid for again.
+
+    Raises:
+        ConfigError: both are relative, and the run is beside the file but not here.
+    """
+    folder, run = file.parent.resolve(), sweep.run_folder
+    is_relative = not any("://" in str(place) or Path(str(place)).is_absolute() for place in (run, sweep.store))
+    if is_relative and RunFolder(Location.of(folder) / str(run)).exists() and not RunFolder(run).exists():
+        raise ConfigError(
+            f"{file}: its run is in {folder / str(run)}, but you are in {Path.cwd()}, where a new run would pay for "
+            f"every call again; work in {folder}, or, if you mean a new run, name its folders by --run and --store"
+        )
 
 
 def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:

@@ -85,10 +85,11 @@ class Run:
         files.
 
         Raises:
-            ConfigError: the sweep names a dimension whose rubric no longer exists.
+            ConfigError: the sweep names a dimension whose rubric, or its folder, no longer exists.
         """
-        from hab_ray.rubric import load_rubrics
+        from hab_ray.rubric import check_folder_of, load_rubrics
 
+        check_folder_of(self.location, self.record.sweep.rubrics)
         known = load_rubrics(self.record.sweep.rubrics, self.record.rubric_hashes)
         lacking = [dimension for dimension in self.dimensions if dimension not in known]
         if lacking and self.record.sweep.dimensions != "all":

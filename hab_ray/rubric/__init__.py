@@ -8,6 +8,7 @@ from hab_ray.rubric.base import RubricPart
 from hab_ray.rubric.files import (
     RubricLibrary,
     check,
+    check_folder_of,
     load_rewordings,
     load_rubrics,
     read_library,
@@ -43,6 +44,7 @@ __all__ = [
     "RubricProblem",
     "Themes",
     "check",
+    "check_folder_of",
     "imported_note",
     "load_rewordings",
     "load_rubrics",

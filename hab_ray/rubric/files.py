@@ -29,6 +29,20 @@ def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NO_D
     return read_library(folder).rubrics(recorded)
 
 
+def check_folder_of(run: object, folder: Path | None) -> None:
+    """Check that the `folder` of a run's own rubrics, which is not part of the run's folder, is there.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if folder is not None and not folder.is_dir():
+        raise ConfigError(
+            f"{run}: needs the rubrics that it was run with, from the folder {folder}, which is not here. The run's "
+            f"own folder does not hold them: put the one that its author used at {folder.absolute()}, and repeat the "
+            "command"
+        )
+
+
 def rubric_names(folder: Path | None = None) -> list[str]:
     """Return the sorted dimensions that have a built-in rubric file or one in `folder`; read none of the files."""
     files = {file.name for file in bundled("rubrics").iterdir()} | _own_files(folder, []).keys()

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,8 @@ from typing import Any, TypeVar
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
 from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import Problem, prepare, refuse_errors
+from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
+from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
@@ -35,6 +37,7 @@ def run(given: Given, options: Options) -> Run:
     work, problems = _prepared(given, now)
     refuse_errors(problems)
     _say_all(problems)
+    options = replace(options, watch=partial(_watch, options.watch, stop))
     try:
         end = _in_thread(partial(run_work, work, options, stop, _say, now), stop)
     except Interrupted:
@@ -51,6 +54,14 @@ def plan(given: Given) -> Plan:
     work, problems = _prepared(given, datetime.now(UTC))
     _say_all(problems)
     return make_plan(work)
+
+
+def _watch(watch: Callable[[Progress], None], stop: Stop, progress: Progress) -> None:
+    """Pass progress to `watch`, which may stop the run by KeyboardInterrupt, in whichever thread the run is."""
+    try:
+        watch(progress)
+    except KeyboardInterrupt:
+        stop.request()
 
 
 def _say(text: str) -> None:
@@ -77,7 +88,9 @@ def _sweep(given: Given) -> Sweep:
     if not isinstance(given, str | Path):
         kind = type(given).__name__
         raise ConfigError(f"{_WHERE}: is of type {kind}; pass the path of a file, its keys as a dict, or a Sweep")
-    return load_sweep(Path(given))
+    sweep = load_sweep(Path(given))
+    refuse_second_run(sweep, Path(given))
+    return sweep
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:

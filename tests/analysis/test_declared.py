@@ -15,12 +15,13 @@ from hab_ray.analysis.tables.declared import DeclaredResult, declared, sentences
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
-from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Declaration
+from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Declaration, Existing
 from hab_ray.storage.record import amend_record
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, NOW, MakeRun, Shape, page_of, summary_of
 
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
+NOTHING = Existing()
 SUBJECTS, JUDGES, TESTS = ("alpha", "beta", "gamma"), ("strict", "mild"), 12
 
 
@@ -29,10 +30,11 @@ def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, fail=0.1))
 
 
-def declaring(work: Work, **changes: Any) -> Summary:
+def declaring(work: Work, existing: Existing = NOTHING, **changes: Any) -> Summary:
     """The run with this plan, everything else as short as it can be."""
     plan = AnalysisPlan.model_validate({"primary": "overall", "alpha": 0.05, "stopping": "fixed", **changes})
-    amend_record(work.run_path, declarations=(Declaration(at=NOW, sha256=plan.sha256, plan=plan),))
+    declaration = Declaration(at=NOW, sha256=plan.sha256, existing=existing, plan=plan)
+    amend_record(work.run_path, declarations=(declaration,))
     return summary_of(work)
 
 
@@ -128,6 +130,11 @@ def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.Capture
     assert page.index('<h2 id="declared"') < page.index('<h2 id="findings"') < page.index('<h2 id="leaderboard"')
     assert "Is alpha better?" in page and "&lt;script&gt;alert(1)" in page and page.count("xploratory") == 1
     assert [row.dimension for row in family(summary, PRIMARY)] == [OVERALL] * len(SUBJECTS)
+
+
+def test_the_terminal_calls_no_late_declaration_one_made_beforehand(work: Work) -> None:
+    late = list(sentences(declaring(work, Existing(answers=60))))
+    assert late[0].startswith("Declared after the first answers: mean score"), late
 
 
 def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:

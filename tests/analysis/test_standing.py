@@ -69,6 +69,12 @@ def test_given_answers_exist_before_and_verdicts_on_them_need_not(existing: Exis
     assert told in standing_of(record(made)).summary
 
 
+def test_an_edited_plan_is_told_by_its_digest() -> None:
+    edited = declared(0, 0.05, 0).model_copy(update={"plan": plan(0.2)})
+    assert "sweep.yaml was edited afterwards" in standing_of(record(edited)).summary
+    assert "edited" not in standing_of(record(declared(0, 0.05, 0))).summary
+
+
 def test_without_one_all_is_exploratory() -> None:
     found = standing_of(record())
     assert (found.summary, found.declared, found.changes) == (UNDECLARED, {}, ())

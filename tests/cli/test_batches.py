@@ -94,6 +94,7 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     assert "intent" in shown and "submitted" in shown and "harvested" not in shown
     status = desk.hab("status", "run").stdout
     assert f"batches at the vendors: 1 with {TESTS} rows, at most $" in status
+    assert "are in open batches at the vendors already" in desk.hab("plan", sweep).stdout
     there = desk.folder.rename(desk.folder.with_name("elsewhere"))
     desk, sweep = replace(desk, folder=there), there / sweep.name
     assert f"1 open: {TESTS} rows" in desk.hab("batches", "list", "run").stdout
@@ -101,6 +102,7 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     assert slow.billed_once(2 * TESTS)
     listed = desk.hab("batches", "list", "run").stdout
     assert len(re.findall(rf"{TESTS}/{TESTS}", listed)) == 2 and "0 open" in listed
+    assert "in open batches" not in desk.hab("plan", sweep).stdout
 
 
 @pytest.mark.timeout(STOPPED_S + 900)

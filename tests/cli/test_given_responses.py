@@ -135,7 +135,7 @@ def test_given_answers_are_exported_with_a_licence_or_leave(desk: Desk, vendor: 
     assert "secret" not in "".join(path.read_text() for path in (desk.folder / "held").iterdir())
     back = {"tests": "held/tests.csv", "responses": "held/responses.csv"}
     refused = desk.says("plan", desk.sweep("back", sim.url, **GIVEN, **back), status=2)
-    assert "held/tests.csv, row 1: prompt: Field required" in refused
+    assert "held/tests.csv, row 1: prompt: is missing" in refused
     shared = desk.says("export", "runs/given", "--format", "csv", "--out", "shared", "--i-may-share")
     assert "left out" not in shared
     assert "A secret answer." in (desk.folder / "shared/responses.csv").read_text()

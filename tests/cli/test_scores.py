@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,9 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.results import open_run
-from hab_ray.storage.run import MARKER
+from hab_ray.rows import Score, from_table
+from hab_ray.storage.record import RUBRIC, amend_record, read_record
+from hab_ray.storage.run import MARKER, SCORES
 from hab_ray.storage.simulated import NOTICE
 from hab_ray.work import Work
 from tests.conftest import Desk
@@ -73,3 +76,23 @@ def test_without_scores_it_says_how_to_get_them(desk: Desk, work: Work) -> None:
     assert "hab report" in desk.says("scores", "runs/example", status=Exit.CONFIGURATION)
     desk.says("report", "runs/example")
     desk.says("scores", "runs/example")
+
+
+def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verdicts(desk: Desk, work: Work) -> None:
+    assert "in the folder" not in desk.says("report", "runs/example")
+    assert "the scores that were in the folder are the same (27 compared)" in desk.says("report", "runs/example")
+    scores = from_table(Score, open_run(work.run_path).scores())
+    edited = [replace(s, mean=0.99) if (s.subject, s.dimension) == ("alpha", OVERALL) else s for s in scores]
+    work.run.write(Score, SCORES, edited)
+    found = desk.says("report", "runs/example")
+    assert "of the 27 scores that were in the folder are others now, such as alpha, overall, by panel: 0.990" in found
+    work.run.folder.put(SCORES, b"damaged")
+    assert "in the folder" not in desk.says("report", "runs/example")
+
+
+def test_a_report_says_that_a_rubric_is_not_the_one_of_the_run(desk: Desk, work: Work) -> None:
+    record = read_record(work.run_path)
+    assert record is not None and "changed since the run" not in desk.says("report", "runs/example")
+    name = next(iter(record.rubric_hashes))
+    amend_record(work.run_path, hashes={**record.hashes, f"{RUBRIC}{name}": "0" * 64})
+    assert f"rubric {name}: changed since the run" in desk.says("report", "runs/example")

@@ -7,23 +7,29 @@ import pty
 import subprocess
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
+import hab_ray
 from hab_ray.cli.commands.preparing import init, sweeps
 from hab_ray.cli.ending import console
 from hab_ray.cli.main import app
+from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.questions import InitOptions
 from hab_ray.cli.views.terminal import FILE_COLUMNS, TABLE_COLUMNS, Terminal, output, print_cells
 from hab_ray.config.sweep import load_sweep
 from hab_ray.drafting.shipped import shipped_sweeps
 from hab_ray.errors import ConfigError, Exit
+from hab_ray.location import Location
 from tests.conftest import Desk
 
 SECRET = "-".join(["hab", "starting", "key", "0123456789abcdef"])
+NOW = datetime(2026, 11, 26, tzinfo=UTC)
 VERBS = ("rehearse", "plan", "run")
 GATEWAY = InitOptions(
     model=["gpt-6-luna"],
@@ -217,3 +223,20 @@ def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:
         print_cells(table, console)
     lines = captured.get().splitlines()
     assert "gpt-6.1-terra-2026-11-20  0.1/0.5" in lines[1] and max(map(len, lines)) == TABLE_COLUMNS
+
+
+def test_a_run_beside_its_sweep_is_not_begun_anew_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    printed(Path("first.yaml"), GATEWAY)
+    (tmp_path / "runs/first").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    sweep = Path("../first.yaml")
+    prepare(sweep, Choices(), NOW)
+    (tmp_path / "runs/first/sweep.yaml").write_text("{}")
+    for start in (partial(prepare, sweep, Choices(), NOW), partial(hab_ray.plan, sweep)):
+        with pytest.raises(ConfigError, match="every call again; work in"):
+            start()
+    prepare(sweep, Choices(run=Location("runs/first")), NOW)

@@ -40,6 +40,13 @@ def test_what_a_sweep_reads_is_beside_it_and_what_it_writes_is_not() -> None:
     assert resolve_paths({"tests": "seeds", "responses": "a.csv"}, Path("j/m.yaml"))["responses"] == "j/a.csv"
 
 
+@pytest.mark.parametrize("sweep", ["mine.yaml", "jobs/mine.yaml"])
+def test_a_tilde_is_the_users_home(sweep: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/me")
+    placed = resolve_paths({"rubrics": "~/rubrics", "responses": {"file": "~/a.csv"}}, Path(sweep))
+    assert placed == {"rubrics": "/home/me/rubrics", "responses": {"file": "/home/me/a.csv"}}
+
+
 def test_a_file_in_the_present_folder_is_taken_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

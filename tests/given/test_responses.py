@@ -48,6 +48,11 @@ def test_rows_name_the_tests_that_they_answer(read: Read) -> None:
     ]
 
 
+def test_answers_of_a_misspelt_dimension_are_named(read: Read, caplog: pytest.LogCaptureFixture) -> None:
+    read(row(), row(dimension="Encourage_learning"))
+    assert "left out 1 row of dimensions that neither this sweep nor hab has: 'Encourage_learning'" in caplog.text
+
+
 def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
     tmp_path: Path,
 ) -> None:

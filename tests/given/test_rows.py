@@ -56,6 +56,24 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write) -> None:
     )
 
 
+def test_rows_of_a_misspelt_dimension_are_named(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    path = write([record("a"), record("b", dimension=f"{PLAIN} "), record("c", dimension="ask"), record("d")])
+    assert len(read_given_tests(Location.of(path), {PLAIN: RUBRICS[PLAIN]})[PLAIN]) == 2
+    assert f"left out 2 rows of dimensions that neither this sweep nor hab has: 'ask', '{PLAIN} '" in caplog.text
+
+
+def test_rows_of_dimensions_that_the_sweep_leaves_out_go_unsaid(write: Write, caplog: pytest.LogCaptureFixture) -> None:
+    read_given_tests(Location.of(write([record("a"), record("b")])), {WITH_CONTEXT: RUBRICS[WITH_CONTEXT]})
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("name", ["tests.xlsx", "tests.tsv"])
+def test_a_table_of_another_kind_is_told_which_to_save(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"PK\x03\x04\xff\xfe")
+    with pytest.raises(ConfigError, match=r"as its name ends in neither \.csv nor \.parquet .*save the table as \.csv"):
+        read(tmp_path / name)
+
+
 def test_an_id_comes_from_the_text_where_none_is_given(write: Write) -> None:
     found = read(write([record("a"), record("b")]))[PLAIN]
     again = read(write([record("b"), record("a")]))[PLAIN]

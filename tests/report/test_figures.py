@@ -36,6 +36,7 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import Rater, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import MARKER
 from tests.conftest import Desk
 from tests.small_runs import Shape, write_run
 
@@ -195,11 +196,14 @@ def test_the_notice_of_a_simulator_covers_nothing(run: Run, name: str) -> None:
     assert before.y0 - 0.2 < top < before.y0
 
 
-def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path) -> None:
-    run = open_run(write_run(tmp_path / "run", Shape(subjects=("alpha", "\u6a21\u578b"))).run_path)
+def test_characters_that_the_font_lacks_are_named_once(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    work = write_run(tmp_path / "run", Shape(subjects=("alpha", "\u6a21\u578b")))
+    work.run.folder.put(MARKER, b"")
+    run = open_run(work.run_path)
     write_scores(summarise(run))
     figures = {figure.name: figure.missing for figure in write_figures(run, open_folder(Location.of(tmp_path / "out")))}
     assert figures["leaderboard"] == "\u6a21\u578b" and figures["agreement"] == ""
+    assert not [str(each.message) for each in recwarn if "Glyph" in str(each.message)]
 
 
 def test_other_warnings_of_matplotlib_are_passed_on(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

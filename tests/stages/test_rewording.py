@@ -255,13 +255,13 @@ def test_a_paraphrase_is_asked_and_judged_in_its_own_words(resolved: Resolve, pa
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"test_id": "t"}, "prompt: Field required"),
+        ({"test_id": "t"}, "prompt: is missing"),
         ({"test_id": "t", "prompt": " \u200b"}, "is empty; write what the subject is asked"),
         ({"prompt": "x"}, "names no test, or two"),
         ({"test_id": "t", "paraphrase_of": "t", "prompt": "x"}, "names no test, or two"),
         ({"test_id": "t", "prompt": "x", "context": "c"}, "context: encourage_learning has no such field"),
         ({"test_id": "nobody", "prompt": "x"}, "encourage_learning has no test 'nobody'; name tests by their ids"),
-        ({"test_id": "t", "prompt": "x", "promt": "x"}, "promt: Extra inputs are not permitted"),
+        ({"test_id": "t", "prompt": "x", "promt": "x"}, "promt: is not known; correct its name, or remove it"),
         ({"dimension": "other", "test_id": "t", "prompt": "x"}, "has no row of defer_important_decisions"),
     ],
 )

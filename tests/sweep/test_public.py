@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any
@@ -96,6 +97,17 @@ def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(
     for left in set(threading.enumerate()) - before:
         left.join(5)
         assert not left.is_alive(), left.name
+
+
+def test_a_run_in_another_thread_is_stopped_by_what_watches_it(keys: Keys, sim: Vendor) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.calls >= CALLS_BEFORE_CTRL_C:
+            raise KeyboardInterrupt
+
+    sim.post("/_faults", [{"kind": "delay", "seconds": 0.3, "probability": 1}])
+    with ThreadPoolExecutor(1) as pool, pytest.raises(KeyboardInterrupt):
+        pool.submit(hab_ray.run, keys, watch=interrupt).result()
+    assert status(hab_ray.open_run(keys["run"])) == Exit.INTERRUPTED
 
 
 def test_what_watches_can_neither_break_nor_hold_up_a_run(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:

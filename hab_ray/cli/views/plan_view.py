@@ -36,6 +36,7 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
         "online_budget": plan.online_budget,
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
+        "at_vendors": plan.at_vendors,
         "online_seconds": plan.online_seconds,
         "budgets": asdict(plan.outlook),
         "lines": [asdict(line) for line in plan.lines],
@@ -119,6 +120,11 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
         f"{up_to}{counted(total.to_pay, 'call')} to pay ({ways}; mode: {sweep.mode}), {total.reused:,} of "
         f"{total.calls:,} are in the store at {_whole(sweep.store)}"
     )
+    if plan.at_vendors:
+        yield (
+            f"of these, calls for at most {usd(plan.at_vendors)} are in open batches at the vendors already; the run "
+            "collects them and does not send them again"
+        )
     yield _time(plan, is_likely(sweep))
 
 

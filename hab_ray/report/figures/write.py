@@ -58,11 +58,11 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
         for name, drawing in DRAWINGS.items():
             rows, files, missing = drawing.data(run), {}, ""
             if rows:
-                figure = drawing.draw(rows)
-                if notice:
-                    put_notice(figure, notice)
                 with warnings.catch_warnings(record=True) as caught:
                     warnings.simplefilter("always")
+                    figure = drawing.draw(rows)
+                    if notice:
+                        put_notice(figure, notice)
                     files = _files(name, rows, figure)
                 missing = _missing(caught)
             for file, content in files.items():

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from math import isclose
+
+from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import load_run
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.board import show_board
-from hab_ray.errors import Exit
+from hab_ray.errors import DamagedFile, Exit
+from hab_ray.location import Location
 from hab_ray.resolve import refuse_other_store
+from hab_ray.results import open_run
+from hab_ray.rows import Score, from_table
 from hab_ray.stages.replies.reading import READER_VERSION
-from hab_ray.storage.record import amend_record
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.sweep.reread import needs_rereading, reread_verdicts
 from hab_ray.sweep.session import spending
 from hab_ray.sweep.start import write_results
+from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
+
+Scores = Mapping[tuple[str, str, str], Score]
 
 
 def show_results(work: Work) -> None:
@@ -33,5 +43,52 @@ def command(run: RunFolderArgument) -> Exit:
         with spending(work, stop, warn):
             reread_verdicts(work, warn)
             amend_record(work.run_path, reader_version=READER_VERSION)
+    if others := _changed_rubrics(work):
+        warn(f"rubric {', '.join(others)}: changed since the run; the report shows its present text beside old scores")
+    before = _scores_in(work.run_path)
     show_results(work)
+    if before:
+        say(_compared(before, _scores_in(work.run_path)))
     return Exit.COMPLETE
+
+
+def _changed_rubrics(work: Work) -> list[str]:
+    """Return the dimensions whose rubric is not the one by which the run was judged."""
+    record = read_record(work.run_path)
+    recorded = record.rubric_hashes if record else {}
+    return [name for name, rubric in work.rubrics.items() if recorded.get(name, rubric.sha256) != rubric.sha256]
+
+
+def _scores_in(run: Location) -> dict[tuple[str, str, str], Score]:
+    """Return the scores in a run's folder by subject, dimension and judge; none if their file is damaged."""
+    try:
+        scores = from_table(Score, open_run(run).scores())
+    except DamagedFile:
+        return {}
+    return {(score.subject, score.dimension, score.judge): score for score in scores}
+
+
+def _compared(before: Scores, after: Scores) -> str:
+    """Say whether the scores that the folder came with are those that its verdicts give, and name one that is not."""
+    others = [name for name, score in before.items() if name not in after or not _equal(score, after[name])]
+    if not others:
+        return f"the scores that were in the folder are the same ({len(before):,} compared)"
+    name = min(others, key=lambda name: (name[2] != PANEL, name[1] != OVERALL))
+    was, now = (_mean(scores.get(name)) for scores in (before, after))
+    subject, dimension, judge = map(one_line, name)
+    shown = f"{subject}, {dimension}, by {judge}: {was} before, {now} now"
+    return f"{len(others):,} of the {len(before):,} scores that were in the folder are others now, such as {shown}"
+
+
+def _equal(one: Score, other: Score) -> bool:
+    pairs = ((one.mean, other.mean), (one.low, other.low), (one.high, other.high))
+    return one.n == other.n and all(_near(*pair) for pair in pairs)
+
+
+def _near(one: float | None, other: float | None) -> bool:
+    """Whether two figures are equal, but for the rounding of other machines and library versions."""
+    return one == other or (one is not None and other is not None and isclose(one, other, abs_tol=1e-6))
+
+
+def _mean(score: Score | None) -> str:
+    return "none" if score is None or score.mean is None else f"{score.mean:.3f} of {counted(score.n, 'answer')}"
