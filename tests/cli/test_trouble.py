@@ -85,6 +85,20 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(de
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
+def test_a_disk_that_is_full_when_the_report_is_written_is_told_by_status_with_the_remedy(
+    desk: Desk, vendor: Vendors
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "page", tests="seeds")
+    said = broken_by_limit(desk, sweep, resource.RLIMIT_FSIZE, 30_000)
+    remedy = f"its rows are stored, but its scores or report are not: `hab report {desk.folder / 'run'}` writes them"
+    assert "report/index.html: cannot be written: File too large" in said and remedy in said, said
+    status = desk.says("status", desk.folder / "run")
+    assert "the last `hab run` ended with exit status 7" in status and remedy in status, status
+    desk.says("report", desk.folder / "run")
+    assert (desk.folder / "run/report/index.html").exists()
+
+
 def test_too_few_open_files_end_the_run_with_7_and_every_paid_reply_is_kept(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
     limits = {"concurrent": 300, "patience_s": 4, "timeout_s": 20}
