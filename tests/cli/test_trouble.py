@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -124,6 +125,29 @@ def test_the_limit_of_open_files_is_raised() -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512)),
     )
     assert "(512, 512)" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--version", "--help", "status --help", "sweeps"])
+def test_an_output_on_a_full_disk_is_one_line_and_status_7(command: str, unbuffered: str) -> None:
+    hab = [sys.executable, "-m", "hab_ray.cli", *command.split()]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(hab, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        both = subprocess.run(hab, stdout=full, stderr=full, env=environment)
+    (said,) = done.stderr.splitlines()
+    assert "standard output: cannot be written: No space left on device" in said
+    assert (done.returncode, both.returncode) == (7, 7)
+
+
+@pytest.mark.parametrize("command", ["--version", "--help", "sweeps"])
+def test_an_output_that_nobody_reads_ends_in_silence(command: str) -> None:
+    hab = [sys.executable, "-m", "hab_ray.cli", *command.split()]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(hab, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("verbose", [False, True])
