@@ -304,4 +304,8 @@ class ModelError(CallError):
 
 
 class ProviderError(CallError):
-    """The account cannot be used (bad key, no quota, no certificate that can be verified): it gets no further calls."""
+    """The account cannot be used (bad key, no quota, spend cap), so the provider gets no further calls."""
+
+
+class Untrusted(ProviderError):
+    """The endpoint's certificate cannot be verified, so nothing was sent."""

@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 import httpx2
 
-from hab_ray.errors import CallError, FailureKind, Intercepted, ProviderError, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable, Untrusted
 from hab_ray.providers.access import refuse_unreadable_certificates
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 from hab_ray.providers.write_check import current
@@ -100,7 +100,7 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
     causes = list(_causes(error))
     for cause in causes:
         if isinstance(cause, aiohttp.ClientConnectorCertificateError) and not has_answered:
-            return ProviderError(FailureKind.CONNECTION, _no_connection(cause))
+            return Untrusted(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):

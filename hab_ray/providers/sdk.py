@@ -105,7 +105,7 @@ class SdkAccount:
         Raises:
             StatusError: the response has an error status; its text does not hold the key.
             TransientError: the response is missing or incomplete.
-            ProviderError: the endpoint's certificate cannot be verified.
+            Untrusted: the endpoint's certificate cannot be verified.
         """
         try:
             async with asyncio.timeout(limit_s or self.endpoint.timeout_s):

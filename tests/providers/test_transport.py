@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable
+from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
 from tests.providers.conftest import KINDS, Connect, Script, send
 from tests.simulator.conftest import Start
 
@@ -121,7 +121,7 @@ async def test_a_certificate_that_cannot_be_verified_stops_the_provider_and_its_
     script.says(200, {}, connection="close")
     async with over_tls(script, context) as url:
         error = await failure(kind, url)
-        assert type(error) is ProviderError and "SSL_CERT_FILE" in str(error)
+        assert type(error) is Untrusted and "SSL_CERT_FILE" in str(error)
         where = url.removeprefix("https://")
         assert f"the certificate of {where} cannot be verified (self-signed certificate)" in str(error)
         assert not script.paths

@@ -38,7 +38,7 @@ class Connection:
     """Connections to one endpoint. Each request is sent once, and redirects are not followed.
 
     Requests raise StatusError for a response other than 2xx, TransientError for a missing or incomplete one, and
-    ProviderError if the certificate cannot be verified. The first request opens the session, so it needs a running
+    Untrusted if the certificate cannot be verified. The first request opens the session, so it needs a running
     event loop.
     """
 
