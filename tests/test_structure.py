@@ -18,7 +18,7 @@ import grimp
 
 ROOT = Path(__file__).parent.parent
 PACKAGE, SIMULATOR, TESTS = ROOT / "hab_ray", ROOT / "hab_simulator", ROOT / "tests"
-MAX_METHODS, MAX_LINES = 15, 500
+MAX_METHODS, MAX_LINES, MAX_MODULES = 15, 500, 20
 
 CROWDED: set[str] = set()
 PRIVATE_READERS = {
@@ -102,6 +102,12 @@ def test_no_name_stands_for_three_classes() -> None:
 def test_no_module_is_long() -> None:
     long = {named(path) for path in modules() if len(path.read_text().splitlines()) > MAX_LINES}
     assert long == set()
+
+
+def test_no_package_is_crowded() -> None:
+    """At most 20 modules beside `__init__`, so that a folder can be seen at a glance; more become a room by meaning."""
+    held = Counter(named(path.parent) for path in modules() if path.name != "__init__.py")
+    assert len(held) > 50 and {name: count for name, count in held.items() if count > MAX_MODULES} == {}
 
 
 def imported(path: Path) -> set[str]:

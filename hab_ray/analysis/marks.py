@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import fsum
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from hab_ray.calls import Finish
 from hab_ray.errors import DamagedFile
-from hab_ray.rows import Response, State, Verdict
+from hab_ray.rows import State
 from hab_ray.rubric import SCORE_START
 
 PANEL = "panel"
@@ -107,11 +108,7 @@ class VerdictMark(NamedTuple):
         return self.score / SCORE_START if self.state == State.OK and self.score is not None else None
 
 
-ResponseRow = Response | Answered
-VerdictRow = Verdict | Judged
-
-
-def id_of(row: ResponseRow | VerdictRow) -> RowId:
+def id_of(row: Answered | Judged) -> RowId:
     """Return the identity of a response, or of the answer that a verdict is on."""
     return RowId(row.subject, row.dimension, row.test_id, row.sample)
 
@@ -139,7 +136,7 @@ def _unique(pairs: Iterable[tuple[K, V]]) -> dict[K, V]:
     return unique
 
 
-def is_truncated(response: ResponseRow) -> bool:
+def is_truncated(response: Answered) -> bool:
     """Whether the answer was cut at the output limit."""
     return response.finish == Finish.TRUNCATED
 
@@ -148,11 +145,11 @@ def is_truncated(response: ResponseRow) -> bool:
 class RowIndex:
     """Responses by identity, and verdicts by judge, identity of the answer, and replicate."""
 
-    responses: Mapping[RowId, ResponseRow]
-    verdicts: Mapping[tuple[str, RowId, int], VerdictRow]
+    responses: Mapping[RowId, Answered]
+    verdicts: Mapping[tuple[str, RowId, int], Judged]
 
     @classmethod
-    def of(cls, responses: Iterable[ResponseRow], verdicts: Iterable[VerdictRow]) -> RowIndex:
+    def of(cls, responses: Iterable[Answered], verdicts: Iterable[Judged]) -> RowIndex:
         """Index the rows of a run or of a part of it, in any order.
 
         Raises:
@@ -163,7 +160,7 @@ class RowIndex:
             _unique(((v.judge, id_of(v), v.replicate), v) for v in verdicts),
         )
 
-    def scorable(self, settings: ScoreSettings) -> dict[RowId, ResponseRow]:
+    def scorable(self, settings: ScoreSettings) -> dict[RowId, Answered]:
         """Return the responses that enter means once they have verdicts."""
         answered = {row: r for row, r in self.responses.items() if r.state is State.OK}
         if settings.truncated == "judge":
@@ -206,8 +203,9 @@ class ItemScores:
         """The generation call of each test; without `calls` every test is its own."""
         return self.calls or range(len(self.by_test))
 
+    @cached_property
     def test_means(self) -> NDArray[np.float64]:
-        """Return the mean mark of each test, or nan; samples of a test are not independent observations.
+        """The mean mark of each test, or nan; samples of a test are not independent observations.
 
         Sums are exact, so that tests with equal marks have equal means, whatever the order of the samples.
         """
@@ -218,7 +216,7 @@ class ItemScores:
 
     def known(self) -> tuple[list[float], list[Hashable]]:
         """Return the mean marks of tests that have one, and their generation calls."""
-        means = self.test_means()
+        means = self.test_means
         at = np.flatnonzero(~np.isnan(means)).tolist()
         return means[at].tolist(), [self.test_calls[test] for test in at]
 
@@ -246,7 +244,7 @@ def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:
 
 
 def _means_of_replicates(
-    verdicts: Mapping[tuple[str, RowId, int], VerdictRow], replicates: int
+    verdicts: Mapping[tuple[str, RowId, int], Judged], replicates: int
 ) -> dict[tuple[str, RowId], float]:
     scores: dict[tuple[str, RowId], list[float]] = defaultdict(list)
     for (judge, row, replicate), verdict in verdicts.items():

@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple
 
-from hab_ray.analysis.marks import ResponseRow, RowId, RowIndex, ScoreSettings, VerdictRow, is_truncated, rows_of
+from hab_ray.analysis.marks import Answered, Judged, RowId, RowIndex, ScoreSettings, is_truncated, rows_of
 from hab_ray.rows import State
 from hab_ray.stages.views import responses_file, verdicts_file
 
@@ -73,7 +73,7 @@ def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
     return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings)]
 
 
-def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) -> RowStatus:
+def _of_response(row: RowId, response: Answered | None, is_scorable: bool) -> RowStatus:
     if response is None:
         return RowStatus(row, None, MissingReason.OPEN, "no reply yet", "")
     if is_truncated(response) and response.state is State.OK and not is_scorable:
@@ -83,7 +83,7 @@ def _of_response(row: RowId, response: ResponseRow | None, is_scorable: bool) ->
 
 
 def _of_verdicts(
-    answered: Sequence[RowId], judged: Mapping[tuple[str, RowId, int], VerdictRow], settings: ScoreSettings
+    answered: Sequence[RowId], judged: Mapping[tuple[str, RowId, int], Judged], settings: ScoreSettings
 ) -> Iterator[RowStatus]:
     for judge in settings.panel:
         for row, replicate in product(answered, range(settings.replicates)):

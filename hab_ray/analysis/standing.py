@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 
 from hab_ray.config.preregistration import MARGIN, AnalysisPlan, Declaration, Family
 from hab_ray.storage.record import Record
@@ -44,19 +43,19 @@ def standing_of(record: Record) -> PreregistrationStatus:
 def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterator[str]:
     first, last = declarations[0], declarations[-1]
     if last.plan is None:
-        yield f"Exploratory: the analysis declared on {_day(first.at)} was taken back on {_day(last.at)}."
+        yield f"Exploratory: the analysis declared on {first.at:%Y-%m-%d} was taken back on {last.at:%Y-%m-%d}."
     elif first.existing.has_results:
         yield (
-            f"An analysis was declared on {_day(first.at)}, when {first.existing} existed already: it was not declared "
-            f"beforehand. The run was started on {_day(record.started)}."
+            f"An analysis was declared on {first.at:%Y-%m-%d}, when {first.existing} existed already: it was not "
+            f"declared beforehand. The run was started on {record.started:%Y-%m-%d}."
         )
     elif first.existing.given:
         yield (
-            f"An analysis was declared on {_day(first.at)}, before anything was asked; "
+            f"An analysis was declared on {first.at:%Y-%m-%d}, before anything was asked; "
             f"{first.existing.given:,} answers were given with the sweep and existed already."
         )
     else:
-        yield f"An analysis was declared on {_day(first.at)}, before the first answer."
+        yield f"An analysis was declared on {first.at:%Y-%m-%d}, before the first answer."
     if len(declarations) > 1 and last.plan is not None:
         times = "once" if len(declarations) == 2 else f"{len(declarations) - 1} times"
         yield f"It was changed {times} since, most recently when {last.existing} existed."
@@ -76,18 +75,10 @@ def _labelled(plan: AnalysisPlan, newest: Declaration) -> Iterator[tuple[str, st
     yield "margin", f"{plan.margin:g}"
     details = f": {plan.stopping.details}" if plan.stopping.details else ""
     yield "stopping", f"{plan.stopping.rule}{details}"
-    yield "declared at", _minute(newest.at)
+    yield "declared at", newest.at.isoformat(timespec="minutes")
     yield "sha256", newest.sha256 or ""
 
 
 def _family(family: Family) -> str:
     among = ", ".join(family.among) or f"all {family.compares}"
     return f"{family.compares}: {among}; in {', '.join(family.dimensions)}; correction: {family.correction}"
-
-
-def _day(at: datetime) -> str:
-    return f"{at:%Y-%m-%d}"
-
-
-def _minute(at: datetime) -> str:
-    return at.isoformat(timespec="minutes")

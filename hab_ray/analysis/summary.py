@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,11 +19,9 @@ from hab_ray.analysis.marks import (
     Answered,
     ItemScores,
     Judged,
-    ResponseRow,
     RowIndex,
     ScoreSettings,
     Truncated,
-    VerdictRow,
     is_truncated,
     marks_of,
 )
@@ -87,7 +85,7 @@ def summarise(run: Run) -> Summary:
     rubrics = run.rubrics
     settings = score_settings(run, rubrics)
     parts = (
-        CellRows(*cell, answers_of(run, *cell), verdicts_on(run, *cell))
+        (*cell, RowIndex.of(answers_of(run, *cell), verdicts_on(run, *cell)))
         for cell in product(settings.subjects, settings.tests)
     )
     marks, statuses = marks_and_statuses(parts, settings)
@@ -132,32 +130,19 @@ def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
     return tuple(known.get((prompt, context), id_) for id_, prompt, context in tests)
 
 
-class CellRows(NamedTuple):
-    """A subject's responses in a dimension, and the verdicts on them."""
-
-    subject: str
-    dimension: str
-    responses: Sequence[ResponseRow]
-    verdicts: Sequence[VerdictRow]
-
-
 def marks_and_statuses(
-    parts: Iterable[CellRows], settings: ScoreSettings
+    parts: Iterable[tuple[str, str, RowIndex]], settings: ScoreSettings
 ) -> tuple[Mapping[Truncated, tuple[ItemScores, ...]], tuple[StatusCount, ...]]:
     """Return all marks and the counts of responses, then of each judge's verdicts, in the sweep's order.
 
-    Holds the rows of one part at a time.
-
-    Raises:
-        DamagedFile: an answer or verdict occurs twice.
+    A part is a subject, a dimension and their rows; the rows of one part at a time are held.
     """
     marks: dict[Truncated, list[ItemScores]] = {"judge": [], "exclude": []}
     statuses: list[StatusCount] = []
-    for part in parts:
-        own = replace(settings, subjects=(part.subject,), tests={part.dimension: settings.tests[part.dimension]})
-        rows = RowIndex.of(part.responses, part.verdicts)
+    for subject, dimension, rows in parts:
+        own = replace(settings, subjects=(subject,), tests={dimension: settings.tests[dimension]})
         judged = complete = marks_of(rows, replace(own, truncated="judge"))
-        if any(map(is_truncated, part.responses)):
+        if any(map(is_truncated, rows.responses.values())):
             complete = marks_of(rows, replace(own, truncated="exclude"))
         marks["judge"] += judged
         marks["exclude"] += complete

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.bridge import bridge
+from hab_ray.analysis.tables.trust.bridge import bridge
 from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest

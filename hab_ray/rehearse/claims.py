@@ -17,12 +17,12 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from hab_ray.analysis.across.comparison import RunDifference, compare_runs
+from hab_ray.analysis.across.comparison import compare_runs
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.tables.differences import PairedDifference, differences
 from hab_ray.analysis.tables.issues import issues
 from hab_ray.analysis.tables.leaderboard import Rank, leaderboard
-from hab_ray.rehearse.figures import Figures, Item, Lines, all_same, figures_of, mean_of, same, unequal
+from hab_ray.rehearse.figures import Figures, Item, Lines, figures_of, mean_of, same, unequal
 from hab_ray.rehearse.reader import RunReader, by_test
 from hab_ray.results import Run
 from hab_ray.results.run import Columns
@@ -33,19 +33,25 @@ _TOP, _MAX_COUNTED = 10, 24
 def wrong_differences(reader: RunReader) -> Iterator[str]:
     """Yield missing pairs, wrong differences, intervals and p-values, and ranks that do not follow from them."""
     rows, run = differences(reader.summary), reader.run
-    found = {(row.subject, row.other, row.dimension): row for row in rows}
     means = {
         (subject, dimension): reader.means(subject, dimension, run.panel)
         for subject, dimension in product(run.subjects, run.dimensions)
     }
     calls = {dimension: reader.calls(dimension) for dimension in run.dimensions}
+    items: dict[tuple[str, ...], Sequence[Sequence[Item]]] = {}
     for one, other in combinations(run.subjects, 2):
         parts = [_items(means[one, name], means[other, name], calls[name]) for name in run.dimensions]
-        figures = [figures_of(items, -1) for items in parts]
-        for name, items, own in zip(run.dimensions, parts, figures, strict=True):
-            yield from _wrong_pair(found.pop((one, other, name), None), (one, other, name), own, [items])
-        yield from _wrong_pair(found.pop((one, other, OVERALL), None), (one, other, OVERALL), mean_of(figures), parts)
-    yield from (f"there is an unexpected difference of {', '.join(key)}" for key in found)
+        items |= {(one, other, name): [own] for name, own in zip(run.dimensions, parts, strict=True)}
+        items[one, other, OVERALL] = parts
+    figures = {pair: mean_of([figures_of(own, -1) for own in over]) for pair, over in items.items()}
+    wanted: Lines = {pair: (own.mean, own.low, own.high) for pair, own in figures.items()}
+    shown: Lines = {(row.subject, row.other, row.dimension): (row.difference, row.low, row.high) for row in rows}
+    yield from unequal("the difference", shown, wanted)
+    for row in rows:
+        flipped = items.get((row.subject, row.other, row.dimension), ())
+        p = None if row.difference is None else _p(flipped)
+        if p is not None and (row.p is None or abs(row.p - p) > _tolerance(flipped)):
+            yield f"the p-value of {row.subject}, {row.other}, {row.dimension} is {row.p}, expected {p}"
     for dimension in (OVERALL, *run.dimensions):
         yield from _wrongly_corrected([row for row in rows if row.dimension == dimension])
     yield from _wrong_ranks(rows, leaderboard(reader.summary))
@@ -63,20 +69,6 @@ def _wrongly_corrected(rows: Sequence[PairedDifference]) -> Iterator[str]:
             row.low is not None and row.high is not None and -row.margin <= row.low and row.high <= row.margin
         ):
             yield f"{pair} are {'' if row.equal else 'not '}called equal"
-
-
-def _wrong_pair(
-    row: PairedDifference | None, key: tuple[str, str, str], wanted: Figures, parts: Sequence[Sequence[Item]]
-) -> Iterator[str]:
-    if row is None:
-        yield f"the table of differences lacks {', '.join(key)}"
-        return
-    shown = (row.difference, row.low, row.high)
-    if not all_same(shown, (wanted.mean, wanted.low, wanted.high)):
-        yield f"the difference of {', '.join(key)} is {shown}, expected {wanted}"
-    p = None if wanted.mean is None else _p(parts)
-    if p is not None and (row.p is None or abs(row.p - p) > _tolerance(parts)):
-        yield f"the p-value of {', '.join(key)} is {row.p}, expected {p}"
 
 
 def _tolerance(parts: Sequence[Sequence[Item]]) -> float:
@@ -152,22 +144,30 @@ def wrong_comparison(reader: RunReader) -> Iterator[str]:
         yield f"there are no marks of {judge}"
         return
     rows = compare_runs(summary, replace(summary, run=_Reworded(run.location, run.record, apart), marks=alone))
-    found = {(row.subject, row.dimension): row for row in rows}
+    changes: dict[tuple[str, ...], _Change] = {}
     for subject in run.subjects:
         parts = []
         for dimension in run.dimensions:
             one, other = (reader.means(subject, dimension, who) for who in (run.panel, [judge]))
             change = _unpaired if dimension == apart else _paired
             parts.append(change(one, other, reader.calls(dimension)))
-            yield from _wrong_change(found.pop((subject, dimension), None), subject, parts[-1])
+            changes[subject, dimension] = parts[-1]
         if len(parts) > 1:
             first, second = _mean([each.first for each in parts]), _mean([each.second for each in parts])
-            whole = _Change(first, second, mean_of([each.between for each in parts]))
-            yield from _wrong_change(found.pop((subject, OVERALL), None), subject, whole)
-    yield from (f"there is an unexpected comparison of {', '.join(key)}" for key in found)
-    for row in (row for row in rows if row.p is not None):
+            changes[subject, OVERALL] = _Change(first, second, mean_of([each.between for each in parts]))
+    shown: Lines = {(r.subject, r.dimension): (r.first, r.second, r.difference, r.low, r.high) for r in rows}
+    wanted: Lines = {
+        key: (each.first, each.second, each.between.mean, each.between.low, each.between.high)
+        for key, each in changes.items()
+    }
+    yield from unequal("in two runs, the score", shown, wanted)
+    for row in rows:
+        own = changes.get((row.subject, row.dimension))
+        p = _p(own.pairs) if own and own.pairs else None
+        if own and (p is not None or not own.pairs) and not same(row.p, p):
+            yield f"the p-value of {row.subject} in two runs is {row.p}, expected {p}"
         family = [each.p for each in rows if each.dimension == row.dimension and each.p is not None]
-        if not same(row.holm, expected := holm(row.p or 0.0, family)):
+        if row.p is not None and not same(row.holm, expected := holm(row.p, family)):
             yield f"Holm's p of {row.subject} in two runs in {row.dimension} is {row.holm}, expected {expected}"
 
 
@@ -197,16 +197,6 @@ def _unpaired(one: Mapping[str, Fraction], other: Mapping[str, Fraction], calls:
     )
     step = second.mean - first.mean
     return _Change(first.mean, second.mean, Figures(step, max(-1.0, step - below), min(1.0, step + above), 0))
-
-
-def _wrong_change(row: RunDifference | None, subject: str, wanted: _Change) -> Iterator[str]:
-    between = wanted.between
-    shown = row and (row.first, row.second, row.difference, row.low, row.high)
-    if not all_same(shown or (), (wanted.first, wanted.second, between.mean, between.low, between.high)):
-        yield f"{subject} in two runs is {shown}, expected {wanted[:3]}"
-    p = _p(wanted.pairs) if wanted.pairs else None
-    if row is not None and (p is not None or not wanted.pairs) and not same(row.p, p):
-        yield f"the p-value of {subject} in two runs is {row.p}, expected {p}"
 
 
 def holm(p: float, tested: Sequence[float]) -> float:

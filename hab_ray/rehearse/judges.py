@@ -16,7 +16,7 @@ from statistics import mean
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.kinship import makers
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.tables.agreement import agreed
+from hab_ray.analysis.tables.trust.agreement import agreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, preferences
 from hab_ray.rehearse.figures import Item, Lines, figures_of, mean_of, unequal
 from hab_ray.rehearse.reader import Answer, RunReader

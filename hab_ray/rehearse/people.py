@@ -20,10 +20,10 @@ from typing import NamedTuple
 
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.agreement import MIN_NAMED
-from hab_ray.analysis.tables.people import people
-from hab_ray.analysis.tables.raters import raters
-from hab_ray.rehearse.figures import Checked, all_same, same
+from hab_ray.analysis.tables.trust.agreement import MIN_NAMED
+from hab_ray.analysis.tables.trust.people import people
+from hab_ray.analysis.tables.trust.raters import raters
+from hab_ray.rehearse.figures import Checked, Lines, unequal
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.trouble import People
 from hab_ray.rehearse.truth import Truth
@@ -140,39 +140,36 @@ def _place(rated: _RatingId) -> str:
 
 
 def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
-    lines = raters(summary)
-    by_line: dict[tuple[str, str], list[_RatingId]] = defaultdict(list)
+    by_line: dict[tuple[str, ...], list[_RatingId]] = defaultdict(list)
     for rated in planted.scores:
         by_line[rated.rater, rated.dimension].append(rated)
-    there = Counter((line.rater, line.dimension) for line in lines)
-    for rater, dimension in sorted(by_line.keys() | there.keys()):
-        if there[rater, dimension] != ((rater, dimension) in by_line):
-            yield f"the table of raters has {rater} in {dimension} {there[rater, dimension]} times"
-    for line in lines:
-        wanted = _figures(planted, by_line[line.rater, line.dimension])
-        if not all_same(_shown(line), wanted):
-            yield f"the table of raters has for {line.rater} in {line.dimension} {_shown(line)}, planted {wanted}"
+    shown: Lines = {(line.rater, line.dimension): _shown(line) for line in raters(summary)}
+    yield from unequal("the line", shown, {key: _figures(planted, rated) for key, rated in by_line.items()})
 
 
 def _wrong_differences(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
-    """Yield differences of judges and people in the table of people that differ from the planted ones."""
+    """Yield differences of judges and people in the table of people that differ from the planted ones.
+
+    A person with few ratings has no lines of their own there.
+    """
     sides = {**planted.judges, PANEL: planted.panel} if len(planted.judges) > 1 else planted.judges
-    steps: dict[tuple[str, str, str | None], list[Fraction]] = defaultdict(list)
+    steps: dict[tuple[str, ...], list[Fraction]] = defaultdict(list)
     for judge, marks in sides.items():
         for rated, mark in marks.items():
             step = mark - Fraction(planted.scores[rated], _TOP)
-            steps[rated.dimension, judge, None].append(step)
+            steps[rated.dimension, judge, "all"].append(step)
             steps[rated.dimension, judge, rated.rater].append(step)
-    rows = {(r.dimension, r.judge, r.rater): r for r in people(summary) if r.issue is None and r.judge is not None}
-    for place, found in steps.items():
-        row, wanted = rows.get(place), float(mean(found))
-        if row is None and (place[2] is None or len(found) >= MIN_NAMED):
-            yield f"the table of people lacks {place[1]} beside {place[2] or 'all'} in {place[0]}"
-        elif row is not None and not same(row.difference, wanted):
-            yield (
-                f"the table of people has for {place[1]} beside {place[2] or 'all'} in {place[0]} a difference of "
-                f"{row.difference}, planted {wanted}"
-            )
+    shown: Lines = {
+        (row.dimension, row.judge, row.rater or "all"): (row.difference,)
+        for row in people(summary)
+        if row.issue is None and row.judge is not None
+    }
+    wanted: Lines = {
+        place: (mean(found),)
+        for place, found in steps.items()
+        if place in shown or place[-1] == "all" or len(found) >= MIN_NAMED
+    }
+    yield from unequal("the difference from people", {place: shown[place] for place in shown.keys() & steps}, wanted)
 
 
 _shown = attrgetter("rated", "failed", "compared", "mean", "mean_answered", "own", "panel", "difference", "unscored")

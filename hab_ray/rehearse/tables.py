@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from io import StringIO
 from itertools import islice, product
@@ -33,7 +32,6 @@ from hab_ray.rehearse.reader import Marks, RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.report import leaderboard as on_terminal
-from hab_ray.results import Run
 from hab_ray.visible import one_line
 
 _TOLERATED = 0.02
@@ -42,145 +40,140 @@ _WIDE = 4000
 _MAX_SHOWN = 3
 _HALF = 0.005 + 1e-9
 _CELLS = re.compile(r" {2,}")
+_NOTHING = Figures(None, None, None, 0)
+Planted = Mapping[ScoreKey, Figures]
 _VERDICT = ("subject", "dimension", "judge", "test_id", "sample", "replicate")
 
 
 def wrong_tables(summary: Summary, truth: Truth) -> list[str]:
     """Return up to `_MAX_SHOWN` problems of each table that does not follow from rows and truth."""
     reader, planted = RunReader(summary, truth), truth.scores()
-    tables = _Tables(reader, planted)
-    boards = (tables.wrong_boards(), tables.wrong_terminal(), tables.wrong_variants(), tables.wrong_bounds())
+    boards = (_wrong_boards(reader, planted), _wrong_terminal(reader, planted))
+    rows = (_wrong_variants(reader), _wrong_bounds(reader))
     claims = (wrong_differences(reader), wrong_issues(reader), wrong_declared(reader, planted))
     of_judges = (wrong_agreement(reader), wrong_preferences(reader), wrong_comparison(reader))
     of_order = (wrong_robustness(reader), wrong_reliability(reader), wrong_generalisability(reader))
-    checks = (*boards, *claims, *of_judges, *of_order, tables.wrong_export())
+    checks = (*boards, *rows, *claims, *of_judges, *of_order, _wrong_export(reader, planted))
     return [problem for check in checks for problem in islice(check, _MAX_SHOWN)]
 
 
-@dataclass(frozen=True)
-class _Tables:
-    reader: RunReader
-    planted: Mapping[ScoreKey, Figures]
+def _wrong_boards(reader: RunReader, planted: Planted) -> Iterator[str]:
+    """Check the panel's board, each judge's board, and their overall scores side by side."""
+    panel = leaderboard.shown(reader.summary)
+    assert isinstance(panel, ShownBoard)
+    yield from _wrong_board(reader, planted, PANEL, panel.board)
+    by_judge = judges(reader.summary)
+    if len(reader.run.panel) < 2:
+        return
+    if by_judge is None or len(by_judge.boards) != len(reader.run.panel):
+        yield "the judges have no separate boards"
+        return
+    for judge, board in zip(reader.run.panel, by_judge.boards, strict=True):
+        yield from _wrong_board(reader, planted, judge, board)
+    for subject, scores in by_judge.overall.items():
+        wanted = [planted.get((subject, OVERALL, judge), _NOTHING).mean for judge in (PANEL, *reader.run.panel)]
+        if not all_same([score.mean for score in scores], wanted):
+            yield f"the overall scores side by side of {subject} are not those of panel and judges in turn"
 
-    @property
-    def _run(self) -> Run:
-        return self.reader.run
 
-    def wrong_boards(self) -> Iterator[str]:
-        """Check the panel's board, each judge's board, and their overall scores side by side."""
-        panel = leaderboard.shown(self.reader.summary)
-        assert isinstance(panel, ShownBoard)
-        yield from self._wrong_board(PANEL, panel.board)
-        by_judge = judges(self.reader.summary)
-        if len(self._run.panel) < 2:
-            return
-        if by_judge is None or len(by_judge.boards) != len(self._run.panel):
-            yield "the judges have no separate boards"
-            return
-        for judge, board in zip(self._run.panel, by_judge.boards, strict=True):
-            yield from self._wrong_board(judge, board)
-        for subject, scores in by_judge.overall.items():
-            wanted = [self._mean(subject, OVERALL, judge) for judge in (PANEL, *self._run.panel)]
-            if not all_same([score.mean for score in scores], wanted):
-                yield f"the overall scores side by side of {subject} are not those of panel and judges in turn"
+def _wrong_board(reader: RunReader, planted: Planted, judge: str, board: Board) -> Iterator[str]:
+    for line in board.lines:
+        wanted = [planted.get((line.subject, name, judge), _NOTHING).mean for name in (OVERALL, *reader.run.dimensions)]
+        if not all_same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
+            yield f"the board of {judge} shows other means for {line.subject}"
+    for row in leaderboard(reader.summary) if judge == PANEL else ():
+        own = planted[row.subject, OVERALL, PANEL]
+        if not all_same([row.mean, row.low, row.high], [own.mean, own.low, own.high]):
+            yield f"the leaderboard's interval of {row.subject} is {row.low} to {row.high}"
+    ranked = [line.overall.mean for line in board.lines if line.overall.mean is not None]
+    if ranked != sorted(ranked, reverse=True) or len(board.lines) != len(reader.run.subjects):
+        yield f"the board of {judge} does not rank every subject by its overall mean"
 
-    def _wrong_board(self, judge: str, board: Board) -> Iterator[str]:
-        for line in board.lines:
-            wanted = [self._mean(line.subject, name, judge) for name in (OVERALL, *self._run.dimensions)]
-            if not all_same([score.mean for score in (line.overall, *line.by_dimension)], wanted):
-                yield f"the board of {judge} shows other means for {line.subject}"
-        for row in leaderboard(self.reader.summary) if judge == PANEL else ():
-            planted = self.planted[row.subject, OVERALL, PANEL]
-            if not all_same([row.mean, row.low, row.high], [planted.mean, planted.low, planted.high]):
-                yield f"the leaderboard's interval of {row.subject} is {row.low} to {row.high}"
-        ranked = [line.overall.mean for line in board.lines if line.overall.mean is not None]
-        if ranked != sorted(ranked, reverse=True) or len(board.lines) != len(self._run.subjects):
-            yield f"the board of {judge} does not rank every subject by its overall mean"
 
-    def _mean(self, subject: str, dimension: str, judge: str) -> float | None:
-        planted = self.planted.get((subject, dimension, judge))
-        return planted.mean if planted else None
+def _wrong_terminal(reader: RunReader, planted: Planted) -> Iterator[str]:
+    """Check the printed leaderboard."""
+    console = Console(width=_WIDE, file=StringIO())
+    with console.capture() as printed:
+        console.print(on_terminal(reader.summary.scores, ranks_of(reader.summary)))
+    lines = [_CELLS.split(line.strip()) for line in printed.get().splitlines()]
+    shown = {cells[1]: cells[2:] for cells in lines if len(cells) > 2}
+    for subject in reader.run.subjects:
+        wanted = [planted.get((subject, name, PANEL), _NOTHING).mean for name in (OVERALL, *reader.run.dimensions)]
+        cells = shown.get(one_line(subject), [])
+        if len(cells) != len(wanted) or not all(map(_is_rounded, cells, wanted)):
+            yield f"the terminal shows for {subject} {cells}, expected {wanted}"
 
-    def wrong_terminal(self) -> Iterator[str]:
-        """Check the printed leaderboard."""
-        console = Console(width=_WIDE, file=StringIO())
-        with console.capture() as printed:
-            console.print(on_terminal(self.reader.summary.scores, ranks_of(self.reader.summary)))
-        lines = [_CELLS.split(line.strip()) for line in printed.get().splitlines()]
-        shown = {cells[1]: cells[2:] for cells in lines if len(cells) > 2}
-        for subject in self._run.subjects:
-            wanted = [self._mean(subject, name, PANEL) for name in (OVERALL, *self._run.dimensions)]
-            cells = shown.get(one_line(subject), [])
-            if len(cells) != len(wanted) or not all(map(_is_rounded, cells, wanted)):
-                yield f"the terminal shows for {subject} {cells}, expected {wanted}"
 
-    def wrong_variants(self) -> Iterator[str]:
-        """Check the means of each base and variant over the same answers."""
-        found = variants(self.reader.summary)
-        sweep = self._run.record.sweep
-        panel = self._run.panel
-        for change in (each for each in found if not each.is_judge):
-            names = (change.base, change.variant)
-            sides = [self.reader.marks(name, change.dimension, panel) for name in names]
-            yield from _wrong_change(change, [sides])
-        for change in (each for each in found if each.is_judge):
-            pairs = [
-                [self.reader.marks(subject, change.dimension, [n]) for n in (change.base, change.variant)]
-                for subject in self._run.subjects
-                if self._run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
-            ]
-            yield from _wrong_change(change, pairs)
-        named = {change.variant for change in found}
-        varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
-        for name in sorted(varied - named):
-            yield f"the table of variants lacks {name}"
+def _wrong_variants(reader: RunReader) -> Iterator[str]:
+    """Check the means of each base and variant over the same answers."""
+    found = variants(reader.summary)
+    sweep = reader.run.record.sweep
+    panel = reader.run.panel
+    for change in (each for each in found if not each.is_judge):
+        names = (change.base, change.variant)
+        sides = [reader.marks(name, change.dimension, panel) for name in names]
+        yield from _wrong_change(change, [sides])
+    for change in (each for each in found if each.is_judge):
+        pairs = [
+            [reader.marks(subject, change.dimension, [n]) for n in (change.base, change.variant)]
+            for subject in reader.run.subjects
+            if reader.run.verdicts(change.variant, subject, change.dimension, columns=["test_id"]).num_rows
+        ]
+        yield from _wrong_change(change, pairs)
+    named = {change.variant for change in found}
+    varied = {*(subject.name for subject in sweep.varied_subjects), *(judge.name for judge in sweep.varied_judges)}
+    for name in sorted(varied - named):
+        yield f"the table of variants lacks {name}"
 
-    def wrong_bounds(self) -> Iterator[str]:
-        """Check the means with every missing answer scored 0, and scored 1."""
-        found: Lines = {(b.subject, b.dimension, b.judge): (b.worst, b.best) for b in bounds(self.reader.summary)}
-        seats = {PANEL: self._run.panel}
-        if len(self._run.panel) > 1:
-            seats |= {judge: (judge,) for judge in self._run.panel}
-        wanted: Lines = {
-            (subject, dimension, judge): sides
-            for subject, (judge, names) in product(self._run.subjects, seats.items())
-            for dimension, sides in self._bounds(subject, names)
-        }
-        yield from unequal("the bounds", found, wanted)
 
-    def _bounds(self, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
-        sides, is_doubtful = [], False
-        for dimension in self._run.dimensions:
-            marks = self.reader.marks(subject, dimension, seats)
-            if not marks:
-                continue
-            missing = sum(mark is None for mark in marks.values())
-            sides.append([mean(fill if mark is None else mark for mark in marks.values()) for fill in _BOUNDS])
-            if missing > _TOLERATED * len(marks):
-                is_doubtful = True
-                yield dimension, sides[-1]
-        if is_doubtful:
-            yield OVERALL, [mean(side) for side in zip(*sides, strict=True)]
+def _wrong_bounds(reader: RunReader) -> Iterator[str]:
+    """Check the means with every missing answer scored 0, and scored 1."""
+    found: Lines = {(b.subject, b.dimension, b.judge): (b.worst, b.best) for b in bounds(reader.summary)}
+    seats = {PANEL: reader.run.panel}
+    if len(reader.run.panel) > 1:
+        seats |= {judge: (judge,) for judge in reader.run.panel}
+    wanted: Lines = {
+        (subject, dimension, judge): sides
+        for subject, (judge, names) in product(reader.run.subjects, seats.items())
+        for dimension, sides in _bounds(reader, subject, names)
+    }
+    yield from unequal("the bounds", found, wanted)
 
-    def wrong_export(self) -> Iterator[str]:
-        """Check exported rows and scores."""
-        with TemporaryDirectory() as folder:
-            out = Path(folder) / "export"
-            export(self._run, "hf", out, "", everything(self._run))
-            columns = [*_VERDICT, "score"]
-            rows = self._run.verdicts(columns=columns).to_pylist()
-            wanted = {tuple(row[name] for name in _VERDICT): row["score"] for row in rows}
-            verdicts = _read(out / "verdicts.parquet", columns)
-            found = {key: score for key, score in verdicts.items() if key in wanted}
-            if found != wanted:
-                yield "the exported verdicts have other scores than the run's"
-            published = [_PUBLISHED.get(name, name) for name in _VERDICT]
-            scored = {key: score for key, score in wanted.items() if score is not None}
-            if _read(out / "evaluations.parquet", [*published, "score"]) != scored:
-                yield "the exported evaluations have other scores than the run's"
-            means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
-            if not all_same([means.get(key) for key in self.planted], [each.mean for each in self.planted.values()]):
-                yield "the exported scores differ from the run's"
+
+def _bounds(reader: RunReader, subject: str, seats: Sequence[str]) -> Iterator[tuple[str, list[Fraction]]]:
+    sides, is_doubtful = [], False
+    for dimension in reader.run.dimensions:
+        marks = reader.marks(subject, dimension, seats)
+        if not marks:
+            continue
+        missing = sum(mark is None for mark in marks.values())
+        sides.append([mean(fill if mark is None else mark for mark in marks.values()) for fill in _BOUNDS])
+        if missing > _TOLERATED * len(marks):
+            is_doubtful = True
+            yield dimension, sides[-1]
+    if is_doubtful:
+        yield OVERALL, [mean(side) for side in zip(*sides, strict=True)]
+
+
+def _wrong_export(reader: RunReader, planted: Planted) -> Iterator[str]:
+    """Check exported rows and scores."""
+    with TemporaryDirectory() as folder:
+        out = Path(folder) / "export"
+        export(reader.run, "hf", out, "", everything(reader.run))
+        columns = [*_VERDICT, "score"]
+        rows = reader.run.verdicts(columns=columns).to_pylist()
+        wanted = {tuple(row[name] for name in _VERDICT): row["score"] for row in rows}
+        verdicts = _read(out / "verdicts.parquet", columns)
+        found = {key: score for key, score in verdicts.items() if key in wanted}
+        if found != wanted:
+            yield "the exported verdicts have other scores than the run's"
+        published = [_PUBLISHED.get(name, name) for name in _VERDICT]
+        scored = {key: score for key, score in wanted.items() if score is not None}
+        if _read(out / "evaluations.parquet", [*published, "score"]) != scored:
+            yield "the exported evaluations have other scores than the run's"
+        means = _read(out / "scores.parquet", ["subject", "dimension", "judge", "mean"])
+        if not all_same([means.get(key) for key in planted], [each.mean for each in planted.values()]):
+            yield "the exported scores differ from the run's"
 
 
 _PUBLISHED = {"subject": "subject_model", "judge": "evaluator_model"}

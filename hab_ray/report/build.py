@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Sequence
 from importlib import resources
 from typing import Any
 
 import jinja2
 
+from hab_ray.analysis import tables
 from hab_ray.analysis.files import write_tables
+from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.registry import Section, discover
+from hab_ray.analysis.sources import sources_of
+from hab_ray.analysis.standing import standing_of
 from hab_ray.analysis.summary import Summary
+from hab_ray.config.sweep import spending_limit
+from hab_ray.given.sample import describe_sample
 from hab_ray.location import Location
-from hab_ray.report.page import analyses, page
 from hab_ray.report.visible import finalize, p_value, score, signed, thousands, words
 from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
 from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
+from hab_ray.storage.simulated import simulated_notice
 
 _TEMPLATE = "page.html.j2"
 
@@ -23,7 +30,7 @@ def write_scores(summary: Summary) -> None:
     """Replace the run's scores.parquet, its analyses' tables and any comparison with earlier studies' judges."""
     run, bridge = RunFolder(summary.run.location), summary.bridge
     run.write(Score, SCORES, list(summary.scores))
-    write_tables(summary, analyses())
+    write_tables(summary, discover(tables))
     if bridge.shifts:
         run.write(Shift, SHIFTS, list(bridge.shifts))
         run.write(IssueShift, ISSUE_SHIFTS, list(bridge.issues))
@@ -31,16 +38,39 @@ def write_scores(summary: Summary) -> None:
 
 
 def write_report(summary: Summary, *, notice: str | None = None) -> Location:
-    """Replace the run's report, a self-contained HTML file headed by `notice`; return its location."""
-    shown = analyses()
-    templates = {f"analysis/{each.name}.html.j2": each.template for each in shown}
-    html = _environment(templates).get_template(_TEMPLATE).render(page=page(summary, shown, notice))
-    RunFolder(summary.run.location).folder.put(REPORT, html.encode())
-    return summary.run.location / REPORT
+    """Replace the run's report, a self-contained HTML file headed by `notice`; return its location.
+
+    Sections with an empty table are omitted.
+    """
+    run, settings, sections = summary.run, summary.settings, discover(tables)
+    overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
+    limit = spending_limit(run.record.sweep)
+    html = (
+        _environment(sections)
+        .get_template(_TEMPLATE)
+        .render(
+            run=run.location.name or run.name,
+            sweep=run.name,
+            notice=notice,
+            is_simulated=simulated_notice(run.location) is not None,
+            standing=standing_of(run.record),
+            drawn=describe_sample(run.record.sweep.responses, run.record.drawn),
+            assumption=limit.assumption if limit else None,
+            sources=tuple(sources_of(run)),
+            settings=settings,
+            titles={OVERALL: "Overall", **{dimension: rubric.title for dimension, rubric in summary.rubrics.items()}},
+            scored=sum(score.n for score in overall),
+            asked=len(settings.subjects) * settings.samples * sum(map(len, settings.tests.values())),
+            sections=[(each, table) for each in sections if (table := each.shown(summary))],
+        )
+    )
+    RunFolder(run.location).folder.put(REPORT, html.encode())
+    return run.location / REPORT
 
 
-def _environment(templates: Mapping[str, str]) -> jinja2.Environment:
+def _environment(sections: Sequence[Section[Any]]) -> jinja2.Environment:
     """Create an environment that makes every value visible and escapes it, without the templates asking for it."""
+    templates = {f"analysis/{each.name}.html.j2": each.template for each in sections}
     environment = jinja2.Environment(
         loader=jinja2.ChoiceLoader([jinja2.DictLoader(templates), jinja2.FunctionLoader(_packaged)]),
         autoescape=True,

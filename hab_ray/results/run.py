@@ -168,7 +168,7 @@ class Run:
         return table
 
     def analysis(self, name: str) -> pa.Table:
-        """Return the table of an analysis; the module `hab_ray.analysis.tables.<name>` documents its columns.
+        """Return the table of an analysis; its module in `hab_ray.analysis.tables` documents the columns.
 
         Raises:
             ConfigError: the run has no such table; the message lists those it has. `hab run` writes them at its end.

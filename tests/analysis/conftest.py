@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from hab_ray.analysis.marks import ScoreSettings
-from hab_ray.rows import Response, State, Verdict
+from hab_ray.analysis.marks import Answered, Judged, ScoreSettings
+from hab_ray.rows import State
 
 DIMENSIONS = ("d1", "d2")
 
@@ -31,12 +29,11 @@ def answer(
     state: State = State.OK,
     finish: str = "ok",
     reason: str = "",
-    sent: str = "",
-) -> Response:
+) -> Answered:
     """A response to a test named `<dimension>-<number>`."""
     dimension = test.split("-")[0]
     key = f"{subject}/{test}/{sample}"
-    return Response(test, dimension, subject, sample, state, "text", finish, sent, "m-1", "", reason, key)
+    return Answered(test, dimension, subject, sample, state, finish, reason, key)
 
 
 def verdict(
@@ -48,9 +45,9 @@ def verdict(
     judge: str = "j",
     reason: str = "",
     replicate: int = 0,
-) -> Verdict:
-    """A verdict; without a score it could not be read."""
-    state = State.UNREADABLE if score is None else State.OK
+    state: State | None = None,
+) -> Judged:
+    """A verdict; without a score it could not be read, unless its state is another."""
+    state = state or (State.UNREADABLE if score is None else State.OK)
     dimension = test.split("-")[0]
-    row = Verdict(test, dimension, subject, sample, judge, state, (), "", score, 1, reason, "key")
-    return replace(row, replicate=replicate)
+    return Judged(test, dimension, subject, sample, state, judge, score, reason, "key", replicate)

@@ -8,8 +8,8 @@ from random import Random
 
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.signs.finding import Finding
-from hab_ray.analysis.tables.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.analysis.tables.trust.people import PeopleAgreed
 from hab_ray.rows import Verdict
 from hab_ray.stages.replies.verdicts import score as points_left
 from hab_ray.work import Work

@@ -13,7 +13,7 @@ from sklearn.metrics import cohen_kappa_score
 from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
 from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.agreement import MIN_ANSWERS, Agreed, agreed
+from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.results import open_run
 from hab_ray.rows import State, Verdict

@@ -30,9 +30,9 @@ from hab_ray.analysis.signs.judging import (
     unreadable,
 )
 from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfinished, without_overall
-from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.differences import PairedDifference
+from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.catalog.models import Cutoff
 from hab_ray.results import Sent
@@ -437,7 +437,7 @@ def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
     """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
     marks = np.array([[0.0] if at in (0, 1) else [1.0] for at in range(30)])
     rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
-    means = np.array([rare.test_means()])
+    means = np.array([rare.test_means])
     assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
     # The second of the two is in the first's call in 2 of 29 deals.
     assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)

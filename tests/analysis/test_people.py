@@ -14,7 +14,7 @@ from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.people import RaterDesign, measure
 from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
-from hab_ray.analysis.tables.people import PeopleAgreed, PeopleShown, few_raters, people, sentence
+from hab_ray.analysis.tables.trust.people import PeopleAgreed, PeopleShown, few_raters, people, sentence
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
@@ -280,6 +280,6 @@ def test_the_page_marks_lines_with_few_answers(work: Work, monkeypatch: pytest.M
     assert shown.sentence.startswith(("Whether the", "The panel"))
     assert shown.has_marks, "28 answers in each dimension"
     for least in ("MIN_ANSWERS", "MIN_NAMED"):
-        monkeypatch.setattr(f"hab_ray.analysis.tables.people.{least}", 0)
+        monkeypatch.setattr(f"hab_ray.analysis.tables.trust.people.{least}", 0)
     shown = people.shown(summary_of(work))
     assert isinstance(shown, PeopleShown) and not shown.has_marks

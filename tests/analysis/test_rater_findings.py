@@ -12,7 +12,7 @@ import pytest
 
 from hab_ray.analysis.rating.statistics import Rated, alpha_with
 from hab_ray.analysis.signs.people import people_disagree, raters_at_chance
-from hab_ray.analysis.tables.people import PeopleAgreed, people
+from hab_ray.analysis.tables.trust.people import PeopleAgreed, people
 from hab_ray.rows import Rater, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work

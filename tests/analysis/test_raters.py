@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from hab_ray.analysis.tables.raters import RaterLine, raters
+from hab_ray.analysis.tables.trust.raters import RaterLine, raters
 from hab_ray.rows import Rater, Response, State, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hab_ray.analysis.tables.readings import Read, readings
+from hab_ray.analysis.tables.trust.readings import Read, readings
 from hab_ray.calls import Call, ChatCall
 from hab_ray.exchange.card import warnings
 from hab_ray.report import write_report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hab_ray.analysis.marks import VerdictMark
-from hab_ray.analysis.tables.replicates import repeated_readings, steadiness
+from hab_ray.analysis.tables.trust.replicates import repeated_readings, steadiness
 
 
 def read(test: str, score: int | None, issues: str = "", sample: int = 0) -> VerdictMark:

@@ -15,27 +15,27 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from scipy import stats
 
-from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores, RowIndex, ScoreSettings, marks_of
+from hab_ray.analysis.marks import OVERALL, PANEL, Answered, ItemScores, Judged, RowIndex, ScoreSettings, marks_of
 from hab_ray.analysis.row_status import count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.analysis.summary import CellRows, marks_and_statuses
+from hab_ray.analysis.summary import marks_and_statuses
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.errors import DamagedFile
 from hab_ray.rehearse.figures import gaffke_bound
-from hab_ray.rows import Response, Score, State, Verdict
+from hab_ray.rows import Score, State
 from tests.analysis.conftest import answer, settings, verdict
 
 
-def scores_from(rows: list[Response], read: list[Verdict], asked: ScoreSettings) -> list[Score]:
+def scores_from(rows: list[Answered], read: list[Judged], asked: ScoreSettings) -> list[Score]:
     return scores_of(marks_of(RowIndex.of(rows, read), asked))
 
 
-def scored(dimension: str, *marks: int | None, judge: str = "j") -> list[Verdict]:
+def scored(dimension: str, *marks: int | None, judge: str = "j") -> list[Judged]:
     """A judge's marks of a dimension's tests, in their order."""
     return [verdict(f"{dimension}-{at}", mark, judge=judge) for at, mark in enumerate(marks)]
 
 
-def answered(dimension: str, tests: int) -> list[Response]:
+def answered(dimension: str, tests: int) -> list[Answered]:
     return [answer(f"{dimension}-{at}") for at in range(tests)]
 
 
@@ -105,9 +105,9 @@ def test_samples_are_averaged_within_their_test_first() -> None:
 def test_the_order_of_a_tests_samples_changes_no_mean() -> None:
     """Else subjects with the same scores would differ by a rounding error."""
     marks = np.array(list(permutations((0.1, 0.2, 0.3, np.nan))))
-    (mean,) = set(ItemScores("a", "d", PANEL, marks, 0).test_means().tolist())
+    (mean,) = set(ItemScores("a", "d", PANEL, marks, 0).test_means.tolist())
     assert mean == pytest.approx(0.2)
-    assert np.isnan(ItemScores("a", "d", PANEL, marks[:1] * np.nan, 0).test_means()).all()
+    assert np.isnan(ItemScores("a", "d", PANEL, marks[:1] * np.nan, 0).test_means).all()
 
 
 def test_a_judges_mark_is_the_mean_of_its_readable_replicates_and_an_answer_counts_once() -> None:
@@ -148,7 +148,7 @@ def test_panel_counts_only_what_every_judge_scored() -> None:
 @pytest.mark.parametrize("state", [s for s in State if s is not State.OK])
 def test_no_other_state_than_ok_enters_a_mean(state: State) -> None:
     rows = [answer("d1-0"), answer("d1-1", state=state)]
-    spoilt = replace(verdict("d1-0", 0), state=state)
+    spoilt = verdict("d1-0", 0, state=state)
     scores = scores_from(rows, [verdict("d1-0", 7), verdict("d1-1", 0)], settings())
     assert (pick(scores, "d1").mean, pick(scores, "d1").n, pick(scores, "d1").excluded) == (0.7, 1, 1)
     scores = scores_from(rows, [spoilt], settings())
@@ -202,7 +202,7 @@ ASKED = settings(*SUBJECTS, judges=JUDGES, tests={"d1": 3, "d2": 2}, samples=2)
 
 
 @st.composite
-def runs(draw: st.DrawFn) -> tuple[list[Response], list[Verdict]]:
+def runs(draw: st.DrawFn) -> tuple[list[Answered], list[Judged]]:
     """Any part of what ASKED asks for, in any states."""
     rows, read = [], []
     for subject in SUBJECTS:
@@ -222,7 +222,7 @@ def runs(draw: st.DrawFn) -> tuple[list[Response], list[Verdict]]:
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.randoms(use_true_random=False), st.sampled_from(("judge", "exclude")))
-def test_the_order_of_rows_changes_nothing(run: tuple[list[Response], list[Verdict]], random: Any, cut: Any) -> None:
+def test_the_order_of_rows_changes_nothing(run: tuple[list[Answered], list[Judged]], random: Any, cut: Any) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
     mixed_rows, mixed_read = random.sample(rows, len(rows)), random.sample(read, len(read))
@@ -237,7 +237,7 @@ def test_the_order_of_rows_changes_nothing(run: tuple[list[Response], list[Verdi
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
 def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
-    run: tuple[list[Response], list[Verdict]], cut: Any
+    run: tuple[list[Answered], list[Judged]], cut: Any
 ) -> None:
     rows, read = run
     asked = replace(ASKED, truncated=cut)
@@ -245,7 +245,7 @@ def test_a_run_taken_in_part_by_part_shows_what_all_its_rows_show(
     for place in product(SUBJECTS, ASKED.tests):
         own = [row for row in rows if (row.subject, row.dimension) == place]
         on_it = [row for row in read if (row.subject, row.dimension) == place]
-        parts.append(CellRows(*place, own, on_it))
+        parts.append((*place, RowIndex.of(own, on_it)))
     by_way, statuses = marks_and_statuses(parts, asked)
     for way, marks in by_way.items():
         assert str(list(marks)) == str(marks_of(RowIndex.of(rows, read), replace(asked, truncated=way)))
@@ -264,7 +264,7 @@ def test_a_further_rater_changes_nothing_for_the_panel() -> None:
 
 @effort(deadline=None, max_examples=50)
 @given(runs(), st.sampled_from(("judge", "exclude")))
-def test_every_row_is_scored_or_accounted_for(run: tuple[list[Response], list[Verdict]], cut: Any) -> None:
+def test_every_row_is_scored_or_accounted_for(run: tuple[list[Answered], list[Judged]], cut: Any) -> None:
     asked = replace(ASKED, truncated=cut)
     lost = [t for t in count_statuses(row_statuses(RowIndex.of(*run), asked)) if t.state is not State.OK]
     for score in scores_from(*run, asked):

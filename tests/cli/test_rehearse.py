@@ -67,6 +67,13 @@ def test_frontier(desk: Desk) -> None:
     desk.says("report", run)
 
 
+def test_answers_that_are_asked_for_twice_are_not_called_billed_twice(desk: Desk) -> None:
+    made = {"tests": desk.seeds(["correct_misinformation"], each=1), "dimensions": ["correct_misinformation"]}
+    asked = {"subjects": ["gpt-6-luna"], "judges": ["claude-sonnet-5-5"], "samples": 2}
+    done = desk.says("rehearse", desk.write("twice", executor="local", mode="online", **asked, **made))
+    assert "4 simulated calls sent; " in done and "the bills agree" in done and "billed more than once" not in done
+
+
 def test_generated_tests(desk: Desk) -> None:
     """Misinformation candidates come in three parts, so that no mark of the simulator's own survives in them."""
     path = desk.write(

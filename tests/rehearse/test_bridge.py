@@ -17,7 +17,7 @@ import yaml
 
 from hab_ray.analysis import bridge as joined
 from hab_ray.analysis import shifts
-from hab_ray.analysis.tables import bridge as page
+from hab_ray.analysis.tables.trust import bridge as page
 from hab_ray.calls import ChatCall, Message
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.rubrics import ImportWishes, import_rubrics

@@ -27,7 +27,6 @@ from hab_ray.analysis.agreement import kappa
 from hab_ray.analysis.intervals import Interval
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.tables import (
-    agreement,
     bounds,
     declared,
     differences,
@@ -38,6 +37,7 @@ from hab_ray.analysis.tables import (
     robustness,
     variants,
 )
+from hab_ray.analysis.tables.trust import agreement
 from hab_ray.calls import ChatCall
 from hab_ray.config.sections import Validate
 from hab_ray.exchange import published

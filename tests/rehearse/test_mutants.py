@@ -310,7 +310,7 @@ sound_named = issues_table.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
         then(pairs_table, "difference_of", swapped("subject", "other")),
-        "the table of differences lacks plain, kind",
+        "the difference of kind, plain",
     ),
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
     "a one-sided p": (then(pairs, "p_of", halved), "the p-value of plain, kind"),

@@ -11,8 +11,8 @@ import pytest
 from hab_ray.analysis.rating.reading import RatedDimension, people_of
 from hab_ray.analysis.rating.statistics import Estimate, Rated, difference
 from hab_ray.analysis.summary import Summary, summarise
-from hab_ray.analysis.tables import people as table_of_people
-from hab_ray.analysis.tables import raters as table
+from hab_ray.analysis.tables.trust import people as table_of_people
+from hab_ray.analysis.tables.trust import raters as table
 from hab_ray.given.ratings import Rating
 from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.people import PlantedRatings, compare_people, plant, with_ratings
@@ -136,7 +136,7 @@ def test_a_table_that_is_made_in_another_way(
 ) -> None:
     monkeypatch.setattr(table, attribute, mutant)
     wrong = rated().wrong
-    assert wrong and all(problem.startswith("the table of raters has for person-") for problem in wrong)
+    assert wrong and all(problem.startswith("the line of person-") for problem in wrong)
 
 
 def swapped_judges(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:
@@ -158,7 +158,7 @@ def test_a_table_of_people_that_is_made_in_another_way(
 ) -> None:
     monkeypatch.setattr(table_of_people, attribute, mutant)
     wrong = rated().wrong
-    assert wrong and all(problem.startswith("the table of people has for ") for problem in wrong)
+    assert wrong and all(problem.startswith("the difference from people of ") for problem in wrong)
 
 
 def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehearsed_stage: Stage) -> None:

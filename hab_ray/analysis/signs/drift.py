@@ -10,7 +10,7 @@ from statistics import fmean
 from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.drift import Drift
+from hab_ray.analysis.tables.trust.drift import Drift
 from hab_ray.results import rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import SCORE_START

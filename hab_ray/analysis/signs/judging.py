@@ -10,8 +10,8 @@ from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
-from hab_ray.analysis.tables.agreement import Agreed
-from hab_ray.analysis.tables.people import PeopleAgreed
+from hab_ray.analysis.tables.trust.agreement import Agreed
+from hab_ray.analysis.tables.trust.people import PeopleAgreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, VENDOR, Preference
 from hab_ray.rows import State
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hab_ray.analysis.agreement import LOW_ALPHA
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
-from hab_ray.analysis.tables.people import PeopleAgreed
+from hab_ray.analysis.tables.trust.people import PeopleAgreed
 
 MAX_GAP = 0.1
 

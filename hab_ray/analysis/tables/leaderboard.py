@@ -13,8 +13,8 @@ from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.pairs import rank_ranges
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.agreement import Agreed, agreed
 from hab_ray.analysis.tables.differences import differences
+from hab_ray.analysis.tables.trust.agreement import Agreed, agreed
 from hab_ray.catalog.prices import NANO
 
 STEPS = 20

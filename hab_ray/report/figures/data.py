@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.tables.agreement import Agreed
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.issues import IssueRate
 from hab_ray.analysis.tables.leaderboard import Rank
-from hab_ray.analysis.tables.people import PeopleAgreed
+from hab_ray.analysis.tables.trust.agreement import Agreed
+from hab_ray.analysis.tables.trust.people import PeopleAgreed
 from hab_ray.results import Run
 from hab_ray.rows import Row, from_table
 

@@ -16,12 +16,12 @@ from hab_ray.analysis.signs import drift as signs
 from hab_ray.analysis.signs import people as rating
 from hab_ray.analysis.signs.finding import Finding, ranked
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.agreement import agreed
 from hab_ray.analysis.tables.bounds import bounds_of
 from hab_ray.analysis.tables.differences import differences
-from hab_ray.analysis.tables.drift import drift
-from hab_ray.analysis.tables.people import people
 from hab_ray.analysis.tables.settings import settings
+from hab_ray.analysis.tables.trust.agreement import agreed
+from hab_ray.analysis.tables.trust.drift import drift
+from hab_ray.analysis.tables.trust.people import people
 from hab_ray.analysis.tables.trust.preferences import preferences
 from hab_ray.catalog.models import Cutoff
 from hab_ray.results import rows_in

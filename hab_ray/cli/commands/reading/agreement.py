@@ -10,7 +10,7 @@ import typer
 
 from hab_ray.analysis.rating.statistics import FEW_RATERS
 from hab_ray.analysis.summary import summarise
-from hab_ray.analysis.tables.people import PeopleAgreed, few_raters, people, sentence
+from hab_ray.analysis.tables.trust.people import PeopleAgreed, few_raters, people, sentence
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
 from hab_ray.cli.views.tables import Cell, Column, Estimate, PaperTable, TableFormat, print_table, titled_columns

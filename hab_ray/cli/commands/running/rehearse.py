@@ -41,8 +41,10 @@ def _print_result(done: Rehearsal) -> None:
         first = end.unanswered[0]
         count = counted(len(end.unanswered), "unanswered row")
         say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
-    twice = meter.billed_more_than_once.bodies
+    twice, asked = meter.billed_more_than_once.bodies, done.summary.settings
     billed = f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice"
+    if asked.samples * asked.replicates > 1:
+        billed = ""  # the same request is asked for more than once, and the meter knows requests only
     bill = f"simulated bill: {usd(meter.charged)}{'; the bills agree to the nano-dollar' * done.bills_agree}"
     sent = f"{done.seconds:.0f} s, {counted(end.calls, 'simulated call')} sent"
     say("; ".join(filter(None, (sent, _by_batch(meter), _online(meter), billed, bill))))

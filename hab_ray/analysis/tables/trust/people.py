@@ -22,7 +22,7 @@ from hab_ray.analysis.rating.statistics import (
 )
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.agreement import MIN_ANSWERS, MIN_NAMED
+from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, MIN_NAMED
 
 _ROUNDING = 1e-9
 
