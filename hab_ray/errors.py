@@ -184,7 +184,7 @@ _WRONG_FILES = (
 
 def file_problem(error: OSError) -> HabError | None:
     """Convert an error of the file system into one with its remedy; None if it is another kind of OSError."""
-    place = error.filename2 or error.filename or "a file that this command writes"
+    place = error.filename2 or error.filename or "a file or standard output"
     if error.errno in _NO_SPACE:
         return EngineBroke(
             f"{place}: cannot be written: {error.strerror}. Free space (or inodes: `df -i`) on that disk and run the "
@@ -305,3 +305,7 @@ class ModelError(CallError):
 
 class ProviderError(CallError):
     """The account cannot be used (bad key, no quota, spend cap), so the provider gets no further calls."""
+
+
+class Untrusted(ProviderError):
+    """The endpoint's certificate cannot be verified, so nothing was sent."""

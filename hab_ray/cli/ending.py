@@ -11,7 +11,7 @@ import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from typing import Annotated, Any, get_origin, get_type_hints
@@ -114,13 +114,14 @@ verbosity = Verbosity()
 
 def say_error(error: Exception, with_traceback: bool) -> Exit:
     """Print an exception as one message; return its exit status."""
-    if with_traceback:
-        errors.print("".join(traceback.format_exception(error)), markup=False, soft_wrap=True)
+    shown = "".join(traceback.format_exception(error)) if with_traceback else ""
     first_line = (str(error).strip().splitlines() or [""])[0]
     bug = (
         f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
         "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
     )
     lines = [str(problem_of(error) or bug), *getattr(error, "__notes__", ())]
-    errors.print("\n".join(lines), markup=False, soft_wrap=True, style="red")
+    with suppress(OSError):  # a full disk may hold standard error too; the exit status still tells
+        errors.print(shown, end="", markup=False, soft_wrap=True)
+        errors.print("\n".join(lines), markup=False, soft_wrap=True, style="red")
     return exit_of(error)

@@ -16,7 +16,7 @@ from hab_ray import __version__
 from hab_ray.cli.ending import console, say_error, verbosity
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.registry import CommandGroup
-from hab_ray.cli.views.terminal import escape_unencodable
+from hab_ray.cli.views.terminal import escape_unencodable, write_nowhere
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.env_text import env_file, env_keys
 from hab_ray.inputs.files import BadInput
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     escape_unencodable()
     stop.listen()
     try:
-        app(arguments)
+        _run(arguments)
     except SystemExit as end:
         if isinstance(end.code, int):
             _print_last_line(end.code)
@@ -87,6 +87,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 os._exit(end.code)  # Ray's threads may crash the interpreter's shutdown if Ray was still starting
             stop.finish(end.code)
         raise
+
+
+def _run(arguments: Sequence[str] | None) -> None:
+    """Run a command. Outside of its function, `hab --help` and `hab --version` may write to a full disk."""
+    try:
+        app(arguments)
+    except OSError as error:
+        raise SystemExit(int(say_error(error, verbosity.tracebacks))) from None
 
 
 def _allow_open_files() -> None:
@@ -108,6 +116,10 @@ def _print_last_line(status: int) -> None:
 
 
 def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        try:
             stream.flush()
+        except OSError:  # which the interpreter would report again when it ends, with status 120
+            write_nowhere(stream)
+        except ValueError:  # closed
+            pass

@@ -100,11 +100,10 @@ def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
     """Return whether an endpoint is reachable. It may refuse a request without a key if the sweep names a key."""
     subject = f"{answered.provider}: endpoint"
     if answered.status is None:
-        return wrong(
-            subject,
-            f"{answered.url}: {answered.problem}",
-            "check the network, its proxy (HTTPS_PROXY) and firewall, and `url:`",
-        )
+        is_here = urlsplit(answered.url).hostname in LOOPBACK
+        start = "start the server on this machine that is to answer there, or correct `url:`"
+        network = "check the network, its proxy (HTTPS_PROXY) and firewall, and `url:`"
+        return wrong(subject, f"{answered.url}: {answered.problem}", start if is_here else network)
     seen = f"{answered.url} answers in {answered.seconds * 1000:.0f} ms (asked without a key: HTTP {answered.status})"
     if 300 <= answered.status < 400:
         return warn(subject, seen, "it redirects, and redirects are not followed: is it the network's login page?")

@@ -38,7 +38,7 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     """
     write = FORMATS.load(form, FunctionType)
     refuse_full(folder)
-    with new_folder(folder, ".hab-export-") as unfinished:
+    with new_folder(folder) as unfinished:
         rows = write(run, sharing, unfinished)
         (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -18,13 +18,13 @@ def refuse_full(folder: Path) -> None:
 
 
 @contextmanager
-def new_folder(folder: Path, prefix: str) -> Iterator[Path]:
+def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a folder to write into, and move it to `folder` on success.
 
-    It is written in a temporary folder beside it, whose name begins with `prefix`.
+    It is written in a temporary folder beside it. Only a killed process leaves that behind: its name says what it is.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=prefix) as temporary:
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.unfinished-") as temporary:
         unfinished = Path(temporary) / folder.name
         unfinished.mkdir()
         yield unfinished

@@ -72,7 +72,7 @@ def item_errors(name: str) -> Iterator[None]:
         yield
     except StatusError as refused:
         if refused.status in _GONE:
-            raise ResultsGone(f"{name}: the vendor no longer has it ({refused.error})") from None
+            raise ResultsGone(f"{name}: the vendor does not know it ({refused.error})") from None
         raise refused.error from None
 
 

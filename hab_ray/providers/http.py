@@ -19,7 +19,7 @@ from typing import Any
 import aiohttp
 import httpx2
 
-from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError, Unreachable, Untrusted
 from hab_ray.providers.access import refuse_unreadable_certificates
 from hab_ray.providers.base import Allowance, Endpoint, JsonObject, malformed
 from hab_ray.providers.write_check import current
@@ -91,10 +91,16 @@ def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
     return httpx2.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, MAX_CONNECT_S))
 
 
-def connection_failure(error: BaseException) -> TransientError:
-    """Return the error for a request whose HTTP response is missing or incomplete."""
+def connection_failure(error: BaseException, has_answered: bool) -> CallError:
+    """Return the error for a request whose HTTP response is missing or incomplete.
+
+    A certificate that cannot be verified stops the provider, unless the endpoint `has_answered` before: then one of its
+    machines may have a wrong one.
+    """
     causes = list(_causes(error))
     for cause in causes:
+        if isinstance(cause, aiohttp.ClientConnectorCertificateError) and not has_answered:
+            return Untrusted(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
@@ -107,6 +113,14 @@ def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeo
         return (
             f"cannot connect to the proxy at {error.host}:{error.port}, which HTTPS_PROXY, HTTP_PROXY or ALL_PROXY "
             "names: correct the variable, or put the endpoint's host into NO_PROXY"
+        )
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = getattr(error.certificate_error, "verify_message", error.certificate_error)
+        return (
+            f"cannot connect: the certificate of {error.host}:{error.port} cannot be verified ({cause}). If a proxy or "
+            "firewall of your network reads the traffic, or the endpoint's certificate is your own, set SSL_CERT_FILE "
+            "to a file with that authority's certificate beside the usual ones; otherwise check this machine's clock "
+            "and the provider's url"
         )
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
         return f"cannot connect: connection refused at {error.host}:{error.port}"

@@ -53,7 +53,7 @@ class SdkAccount:
 
     def __init__(self, endpoint: Endpoint, sdk: Sdk) -> None:
         self.endpoint = endpoint
-        self._sdk = sdk
+        self._sdk, self._has_answered = sdk, False
         self._client = sdk.client(
             base_url=endpoint.url,
             api_key=endpoint.key,
@@ -81,7 +81,7 @@ class SdkAccount:
             async for chunk in response.aiter_bytes():
                 yield chunk
         except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
-            raise connection_failure(error) from None
+            raise connection_failure(error, has_answered=True) from None
         finally:
             await response.aclose()
 
@@ -105,15 +105,19 @@ class SdkAccount:
         Raises:
             StatusError: the response has an error status; its text does not hold the key.
             TransientError: the response is missing or incomplete.
+            Untrusted: the endpoint's certificate cannot be verified.
         """
         try:
             async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
-                return await request
+                response = await request
+            self._has_answered = True
+            return response
         except self._sdk.refused as error:
+            self._has_answered = True
             body = error_object(self.endpoint.without_key(error.response.text))
             raise self.refusal(error.response.status_code, body, error.response.headers) from None
         except (self._sdk.broken, TimeoutError) as error:
-            raise connection_failure(error) from None
+            raise connection_failure(error, self._has_answered) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it names a batch or file with characters that no URL can hold") from None
 

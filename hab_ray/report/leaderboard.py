@@ -17,6 +17,7 @@ from hab_ray.rows import Score
 from hab_ray.visible import one_line
 
 _WORD, _SHORT_WORD = 14, 5
+_NAME = 12
 _UNBOUNDED = 10_000
 _SHORT = {
     "ask_clarifying_questions": "clari-\nfy",
@@ -33,7 +34,8 @@ _NARROW = "Each dimension's interval is in the report; a wider terminal shows it
 class Leaderboard:
     """The panel's means (0..1) with their 95 % intervals; '-' without a mean.
 
-    Lines never wrap: a narrow terminal shows no intervals of dimensions, shorter titles, and truncated names.
+    A narrow terminal shows no intervals of dimensions, shorter titles, and names cut to no less than `_NAME` columns; a
+    narrower one wraps the lines, if it is printed without cropping.
     """
 
     shown: Board
@@ -51,7 +53,11 @@ class Leaderboard:
             yield wide
         else:
             narrow = self._table(_narrow_text, _short_heading, 0, ranks)
-            yield narrow if fits(narrow) else self._table(_narrow_text, _short_heading, 0, {})
+            if not fits(narrow):
+                narrow = self._table(_narrow_text, _short_heading, 0, {})
+                cut = max(0, max((len(one_line(subject)) for subject in ranks), default=0) - _NAME)
+                narrow.width = max(options.max_width, Measurement.get(console, unbounded, narrow).maximum - cut)
+            yield narrow
             yield Text(_NARROW, style="dim")
 
     def _table(

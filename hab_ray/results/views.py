@@ -62,6 +62,8 @@ class Views:
             complete = with_all_columns(row_type, table, schema.names)
             _check_kinds(complete, schema)
             return complete.cast(schema)
+        except MemoryError:
+            raise
         except (pa.ArrowException, KeyError, ValueError) as error:
             raise DamagedFile(
                 f"{self.where}/{name}: has other columns than this version writes ({error}); delete it and run the "

@@ -22,7 +22,7 @@ from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
-from hab_ray.sweep.start import run_work, write_results
+from hab_ray.sweep.start import missing_results_reported, run_work, write_results
 from hab_ray.work import Work
 
 _WHERE = "sweep"
@@ -45,7 +45,8 @@ def run(given: Given, options: Options) -> Run:
     _say_all((*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())))
     if end.exit is Exit.INTERRUPTED:
         raise KeyboardInterrupt
-    write_results(work)
+    with missing_results_reported(work):
+        write_results(work)
     return open_run(work.run_path)
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
 
 from hab_ray.analysis.summary import Summary, summarise
+from hab_ray.errors import exit_of
 from hab_ray.location import Location
-from hab_ray.progress import RunEnd
+from hab_ray.progress import PROGRESS, LastEnd, RunEnd, read_progress
 from hab_ray.report import write_report, write_scores
 from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import Stop
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.simulated import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.reread import needs_rereading, reread_verdicts
@@ -56,6 +61,22 @@ def write_results(work: Work) -> tuple[Summary, Location]:
     summary = summarise(open_run(work.run_path))
     write_scores(summary)
     return summary, write_report(summary, notice=notice(work))
+
+
+@contextmanager
+def missing_results_reported(work: Work) -> Iterator[None]:
+    """If the results of an ended run cannot be written, say how to write them, here and in the run's progress."""
+    try:
+        yield
+    except Exception as error:
+        remedy = f"its rows are stored, but its scores or report are not: `hab report {work.run_path}` writes them"
+        error.add_note(remedy)
+        folder = open_folder(work.run_path)
+        with suppress(OSError, ValueError):
+            progress = read_progress(folder.get(PROGRESS))
+            if progress.end:
+                folder.put(PROGRESS, replace(progress, end=LastEnd(exit_of(error), remedy)).to_json())
+        raise
 
 
 def notice(work: Work) -> str | None:

@@ -48,6 +48,16 @@ def test_a_narrow_terminal_shows_the_board(make_run: MakeRun, capsys: pytest.Cap
     assert rows and max(map(len, rows)) <= 40
 
 
+def test_a_very_narrow_terminal_shows_the_names(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
+    show_board(summary_of(make_run(Shape(subjects=("first-subject", "other-subject")))), Terminal(width=20))
+    rows = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if re.search(r"(first|other)-subj.* \d\.\d\d \d\.\d\d", line)
+    ]
+    assert len(rows) == 2
+
+
 def test_a_finding_takes_one_short_line_above_the_board(make_run: MakeRun, capsys: pytest.CaptureFixture[str]) -> None:
     terminal, page = shown(make_run(Shape(judges=("strict", "mild"), tests=3)), capsys)
     above = terminal[: terminal.index(DETAILS)].splitlines()

@@ -238,6 +238,11 @@ def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch
     assert simulate.usual_port() == simulate.usual_port() == simulate.PORT
 
 
+def test_a_simulator_says_that_it_counts_no_dollars_without_prices() -> None:
+    (line,) = [line for line in addresses("http://127.0.0.1:8099") if "/_meter" in line]
+    assert line.endswith("(dollars are 0 for models without a `price` in the profile)")
+
+
 def test_a_sweep_of_ones_own_against_the_simulator_from_init_to_rm(desk: Desk, vendor: Vendors) -> None:
     """The command that `hab simulate` prints, and what follows it in the README."""
     (command,) = [line for line in addresses(vendor().url) if "hab init" in line]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
@@ -72,6 +73,20 @@ def test_a_disk_that_is_full_ends_the_run_with_7_and_the_same_command_goes_on(de
     assert sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
+def test_a_disk_that_is_full_when_the_report_is_written_is_told_by_status_with_the_remedy(
+    desk: Desk, vendor: Vendors
+) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 0.2}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "page", tests="seeds")
+    said = broken_by_limit(desk, sweep, resource.RLIMIT_FSIZE, 30_000)
+    remedy = f"its rows are stored, but its scores or report are not: `hab report {desk.folder / 'run'}` writes them"
+    assert "report/index.html: cannot be written: File too large" in said and remedy in said, said
+    status = desk.says("status", desk.folder / "run")
+    assert "the last `hab run` ended with exit status 7" in status and remedy in status, status
+    desk.says("report", desk.folder / "run")
+    assert (desk.folder / "run/report/index.html").exists()
+
+
 def test_too_few_open_files_end_the_run_with_7_and_every_paid_reply_is_kept(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
     limits = {"concurrent": 300, "patience_s": 4, "timeout_s": 20}
@@ -97,6 +112,29 @@ def test_the_limit_of_open_files_is_raised() -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (256, 512)),
     )
     assert "(512, 512)" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["--version", "--help", "status --help", "sweeps"])
+def test_an_output_on_a_full_disk_is_one_line_and_status_7(command: str, unbuffered: str) -> None:
+    hab = [sys.executable, "-m", "hab_ray.cli", *command.split()]
+    environment = os.environ | {"PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(hab, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+        both = subprocess.run(hab, stdout=full, stderr=full, env=environment)
+    (said,) = done.stderr.splitlines()
+    assert "standard output: cannot be written: No space left on device" in said
+    assert (done.returncode, both.returncode) == (7, 7)
+
+
+@pytest.mark.parametrize("command", ["--version", "--help", "sweeps"])
+def test_an_output_that_nobody_reads_ends_in_silence(command: str) -> None:
+    hab = [sys.executable, "-m", "hab_ray.cli", *command.split()]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(hab, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("verbose", [False, True])

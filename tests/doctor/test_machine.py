@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -86,7 +87,11 @@ async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
     assert refused.level is Level.WARN and "`key_env: VARIABLE` to `providers.p0`" in refused.remedy
     assert endpoints.reachable(answers["p0"], entries["p0"].model_copy(update={"key_env": "K"})).level is Level.OK
     assert answers["p1"].problem == "no answer within 1 s"
-    assert answers["p2"].status is None and endpoints.reachable(answers["p2"], entries["p2"]).level is Level.WRONG
+    down = endpoints.reachable(answers["p2"], entries["p2"])
+    assert answers["p2"].status is None and down.level is Level.WRONG
+    assert "start the server" in down.remedy and "proxy" not in down.remedy
+    elsewhere = endpoints.reachable(replace(answers["p2"], url="http://vendor.invalid/v1"), entries["p2"])
+    assert "proxy" in elsewhere.remedy
     servers[0].close()
     servers[1].close()
 

@@ -15,6 +15,7 @@ import yaml
 from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD
+from hab_ray.exchange.folders import new_folder
 from hab_ray.exchange.published import Evaluations
 from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
@@ -206,3 +207,10 @@ def test_nothing_is_written_over_and_nothing_is_left_half_written(
     with pytest.raises(Exception, match="verdicts"):
         exported(run, "hf", tmp_path / "out", "mit")
     assert sorted(path.name for path in tmp_path.iterdir() if "out" in path.name) == []
+
+
+def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "out"):
+        (left,) = tmp_path.iterdir()
+        assert left.name.startswith("out.unfinished-")
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable
+from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
 from tests.providers.conftest import KINDS, Connect, Script, send
 from tests.simulator.conftest import Start
 
@@ -63,6 +72,67 @@ async def test_certificates_that_cannot_be_read_are_named(
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
     with pytest.raises(ConfigError, match=r"SSL_CERT_FILE=.*ca.pem: no certificates can be read there .*unset"):
         await failure(kind, "https://vendor.invalid")
+
+
+Certify = Callable[[], Path]
+
+
+@pytest.fixture
+def certify(tmp_path: Path) -> Certify:
+    """Writes a new self-signed certificate of 127.0.0.1 with its key, and gives its file."""
+
+    def written() -> Path:
+        key = ec.generate_private_key(ec.SECP256R1())
+        name, today = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "here")]), datetime.now(UTC)
+        addresses = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+        certificate = x509.CertificateBuilder(
+            issuer_name=name,
+            subject_name=name,
+            public_key=key.public_key(),
+            serial_number=x509.random_serial_number(),
+            not_valid_before=today - timedelta(days=1),
+            not_valid_after=today + timedelta(days=1),
+        ).add_extension(addresses, critical=False)
+        file = tmp_path / f"{len(list(tmp_path.iterdir()))}.pem"
+        private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        file.write_bytes(certificate.sign(key, SHA256()).public_bytes(Encoding.PEM) + private)
+        return file
+
+    return written
+
+
+@asynccontextmanager
+async def over_tls(script: Script, context: ssl.SSLContext) -> AsyncIterator[str]:
+    """Serves a script over TLS, each request on a connection of its own."""
+    runner = web.ServerRunner(web.Server(script.handle))
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    yield f"https://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_certificate_that_cannot_be_verified_stops_the_provider_and_its_remedy_helps(
+    kind: str, certify: Certify, script: Script, failure: Fail, provider_of: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, context = certify(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(file)
+    script.says(200, {}, connection="close")
+    async with over_tls(script, context) as url:
+        error = await failure(kind, url)
+        assert type(error) is Untrusted and "SSL_CERT_FILE" in str(error)
+        where = url.removeprefix("https://")
+        assert f"the certificate of {where} cannot be verified (self-signed certificate)" in str(error)
+        assert not script.paths
+
+        monkeypatch.setenv("SSL_CERT_FILE", str(file))
+        provider = provider_of(kind, url)
+        assert (await send(provider)).body == {}
+
+        context.load_cert_chain(certify())
+        with pytest.raises(Unreachable, match="cannot be verified"):  # one machine of many may have a wrong one
+            await send(provider)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -26,7 +26,7 @@ def both(subject: str, mean: float | None) -> list[Score]:
 
 def printed(scores: list[Score], width: int = 100) -> str:
     console = Console(file=StringIO(), width=width, color_system=None)
-    console.print(leaderboard(scores))
+    console.print(leaderboard(scores), crop=False)
     assert isinstance(console.file, StringIO)
     return console.file.getvalue()
 
@@ -88,6 +88,15 @@ def test_a_name_that_is_still_too_long_is_cut_in_its_own_line() -> None:
     lines = printed(whole_board(LONG), width=80).splitlines()
     (row,) = [line for line in lines if "0.50" in line]
     assert LONG[:20] in row and "…" in row and row.count("0.50") == 7
+
+
+@pytest.mark.parametrize("width", [20, 39, 50])
+def test_a_very_narrow_terminal_still_shows_names_and_every_mean(width: int) -> None:
+    """The terminal wraps such lines."""
+    lines = printed(whole_board("gpt-4.1-mini", "gpt-4.1-nano", LONG), width=width).splitlines()
+    for name in ("gpt-4.1-mini ", "gpt-4.1-nano ", f"{LONG[:11]}…"):
+        (row,) = [line for line in lines if name in line]
+        assert row.count("0.50") == 7
 
 
 def test_a_wide_terminal_shows_every_interval_and_whole_names() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -13,7 +14,7 @@ import hab_ray
 from hab_ray.analysis.summary import summarise
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.report import write_scores
-from hab_ray.results import Run
+from hab_ray.results import Run, views
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
@@ -54,6 +55,18 @@ def test_filters_read_a_part(make_run: MakeRun) -> None:
     assert run.tests(DIMENSIONS[0], columns=["id"]).column_names == ["id"]
     write_scores(summarise(run))
     assert run.scores(subject="beta", dimension="overall", judge="panel").num_rows == 1
+
+
+def test_a_view_that_memory_is_too_small_for_is_not_called_damaged(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 640 failed")
+
+    run = opened(make_run(Shape()))
+    monkeypatch.setattr(views, "with_all_columns", exhausted)
+    with pytest.raises(MemoryError, match="malloc of size 640 failed"):
+        run.tests()
 
 
 def test_a_part_opens_only_its_files(make_run: MakeRun) -> None:

@@ -8,6 +8,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -338,6 +340,36 @@ def test_a_part_that_no_file_descriptor_is_left_for_is_not_called_damaged(folder
 
     with pytest.raises(OSError, match="Too many open files"):
         refreshed(Exhausted(folder)).read(MODEL, keys("09"))
+
+
+@pytest.mark.parametrize("ending", ["arrow", "parquet"])
+def test_a_file_that_memory_is_too_small_for_is_not_called_damaged(
+    ending: str, folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrow's error of memory is one of its exceptions, and its remedy is not to delete paid replies."""
+    write_files(folder, [reply(f"{n:02d}") for n in range(10)])
+    if ending == "parquet":
+        refreshed(folder).compact(MODEL, 1)
+
+    def exhausted(*_: object, **__: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 640 failed")
+
+    monkeypatch.setattr(pq, "ParquetFile", exhausted)
+    monkeypatch.setattr(pa.ipc, "open_stream", exhausted)
+    with pytest.raises(MemoryError, match="malloc of size 640 failed"):
+        refreshed(folder).read(MODEL, keys("09"))
+
+
+def test_an_answer_that_memory_is_too_small_for_is_no_failed_row(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exhausted(*_: object) -> None:
+        raise pa.ArrowMemoryError("malloc of size 640 failed")
+
+    monkeypatch.setattr(stores, "table_of", exhausted)
+    with pytest.raises(MemoryError):
+        write(folder, reply("09"))
+    assert folder.list() == []
 
 
 def test_bytes_that_would_lead_arrow_out_of_bounds_are_damage_too(folder: Folder) -> None:

@@ -43,4 +43,4 @@ def show_board(summary: Summary, console: Console) -> None:
     if LOG.isEnabledFor(logging.INFO):
         LOG.info("scores", extra={"fields": {"scores": [asdict(score) for score in summary.scores]}})
     elif is_scored:
-        console.print(leaderboard(summary.scores, ranks_of(summary)))
+        console.print(leaderboard(summary.scores, ranks_of(summary)), crop=False)

@@ -33,7 +33,7 @@ time, chooses the next action. The engine performs it (a request to the vendor, 
                     Cancel        AtVendor
                     Wait          AtVendor
                     RecordEnd     Ended
-                    GiveUp        Closed: the vendor no longer has it
+                    GiveUp        Closed: the vendor no longer has it; none, and the run ends: the key is another's
                     StopProvider  AtVendor: no further request to this provider
     Ended           Poll          Ended
                     Wait          Ended

@@ -23,7 +23,8 @@ from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.clock import utc_now
 from hab_ray.engine.ledger import Batch, Ended, Ledger
-from hab_ray.errors import CallError, ProviderError
+from hab_ray.errors import CallError, ConfigError, ProviderError
+from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BatchApi, BatchRefused
 
 
@@ -129,6 +130,15 @@ class Components:
             self.stop_provider(str(error))
         else:
             self.counters.stops.setdefault(model, str(error))
+
+    @staticmethod
+    def require_owner(record: Batch, owner: str) -> None:
+        """Raise ConfigError if the API key belongs to another account than the one that a batch was sent to."""
+        if not same_owner(owner, record.intent.owner):
+            raise ConfigError(
+                f"provider {record.provider}: batch {record.name} was sent to organisation {record.intent.owner}, and "
+                f"the key now belongs to {owner}; use a key of the first one until its batches are collected"
+            )
 
     def stop_provider(self, reason: str) -> None:
         """Send nothing more to any model of the provider, and wait for none of its batches."""

@@ -29,7 +29,7 @@ from hab_ray.engine.batch.states import (
     Unsettled,
 )
 from hab_ray.engine.ledger import Batch
-from hab_ray.errors import CallError, ConfigError, Interrupted, RateLimited
+from hab_ray.errors import CallError, Interrupted, RateLimited
 from hab_ray.providers.batching import BadRows, BatchRefused
 
 _NO_ROOM = "none of its batches is open, and the vendor creates none (429)"
@@ -124,11 +124,7 @@ class Creator:
                 self._search.add_own(batch_id)
                 return self._sender.submitted(state, batch_id, adopted=True, certain=certain)
             case OutcomeUnknown(), do.RefuseOwner(owner):
-                raise ConfigError(
-                    f"provider {state.record.provider}: batch {state.record.name} was sent to organisation "
-                    f"{state.record.intent.owner}, and the key now belongs to {owner}; use a key of the first one "
-                    "until its batches are collected"
-                )
+                components.require_owner(state.record, owner)
             case Submitting() | CreateFailed() | OutcomeUnknown(), do.LeaveInDoubt(reason):
                 if reason:
                     components.stop_provider(reason)

@@ -21,6 +21,7 @@ from hab_ray.engine.batch.states import (
     Sighting,
     Submitting,
 )
+from hab_ray.engine.ledger import Batch
 from hab_ray.errors import ProviderError, RateLimited, TransientError
 from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BadRows, BatchStatus, InDoubt, ResultsGone
@@ -154,7 +155,7 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
         return do.Wait(inf)
     if isinstance(polls.error, ProviderError):
         return do.StopProvider(polls.error)
-    if isinstance(polls.error, ResultsGone) and not _is_just_made(state):
+    if isinstance(polls.error, ResultsGone) and not is_asked_again(state, now.today, now.clock - polls.at):
         return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
         return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
@@ -163,10 +164,16 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
     return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
 
-def _is_just_made(state: AtVendor | Ended) -> bool:
-    """Return whether the batch is so new that the vendor may not show it yet."""
-    polls = state.polls
-    return isinstance(state, AtVendor) and state.record.is_certain and polls.at - polls.since <= YOUNG_S
+def is_asked_again(state: AtVendor | Ended, today: datetime, ago_s: float) -> bool:
+    """Return whether a batch that the vendor did not know `ago_s` seconds ago was too new to be shown."""
+    is_new = isinstance(state, AtVendor) and state.record.is_certain
+    return is_new and today - timedelta(seconds=ago_s) <= shown_by(state.record)
+
+
+def shown_by(record: Batch) -> datetime:
+    """Return when a vendor certainly shows a batch that it has. The ledger's time survives a restart."""
+    assert record.submitted, "only a batch that has an id is asked for"
+    return record.submitted.at + timedelta(seconds=YOUNG_S)
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:

@@ -15,7 +15,7 @@ from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
 from hab_ray.engine.batch.components import Components, UnexpectedAction
-from hab_ray.engine.batch.decisions import LATE_POLLS
+from hab_ray.engine.batch.decisions import LATE_POLLS, is_asked_again, shown_by
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.ledger import Batch, body_hashes
@@ -44,6 +44,7 @@ class Poller:
 
         Raises:
             LeaseLost: another driver has the store.
+            ConfigError: a batch is unknown to the vendor, and the API key belongs to another account.
             OSError: the store cannot be written.
         """
         while True:
@@ -81,6 +82,7 @@ class Poller:
             status = await self._components.api.poll(state.batch_id)
         except CallError as error:
             self._count_retry(state.record, error)
+            self._note_unknown(state, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
         if not status.known and not state.polls.count:
             self._counters.notes.append(f"batch {state.record.name} is in an unknown state: {status.word}")
@@ -90,6 +92,16 @@ class Poller:
                 "waiting for them"
             )
         return transitions.polled(state, status, self._context.clock(), self._policy)
+
+    def _note_unknown(self, state: AtVendor | Ended, error: CallError) -> None:
+        """Note once that the vendor does not know a new batch yet."""
+        is_first = isinstance(error, ResultsGone) and not isinstance(state.polls.error, ResultsGone)
+        if is_first and is_asked_again(state, self._context.today(), 0.0):
+            self._counters.notes.append(
+                f"batch {state.record.name}: {error}; it may show late, and is asked for until "
+                f"{shown_by(state.record):%H:%M:%S} UTC. After that, the rest of its reservation counts as spent, and "
+                "its rows are sent again"
+            )
 
     async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:
         try:
@@ -135,9 +147,22 @@ class Poller:
             )
         return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
 
-    async def _give_up(self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone) -> Closed:
-        """Close a batch that no longer exists with the results stored so far; the rest may have been billed."""
+    async def _give_up(
+        self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone
+    ) -> AtVendor | Ended | Closed:
+        """Close a batch that no longer exists with the results stored so far; the rest may have been billed.
+
+        To a key of another account, every batch seems not to exist: it must not be paid again.
+
+        Raises:
+            ConfigError: the API key belongs to another account.
+        """
         record = state.record
+        if record.intent.owner:
+            try:
+                self._components.require_owner(record, await self._components.api.owner())
+            except CallError as failed:
+                return transitions.poll_failed(state, failed, self._context.clock(), self._policy)
         self._counters.notes.append(f"batch {record.name} no longer exists at the vendor: {error}")
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)

@@ -20,7 +20,16 @@ from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import LimiterClient, Report
 from hab_ray.engine.online.reply_writer import OpenReason
 from hab_ray.engine.tokens import estimated_input_tokens
-from hab_ray.errors import BadUsage, CallError, FailureKind, Intercepted, Overloaded, RateLimited, Unreachable
+from hab_ray.errors import (
+    BadUsage,
+    CallError,
+    FailureKind,
+    Intercepted,
+    Overloaded,
+    RateLimited,
+    Unreachable,
+    Untrusted,
+)
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Exchange, Provider, Wire
 from hab_ray.providers.write_check import WriteCheck
@@ -186,6 +195,9 @@ class Sender:
                 traffic.sent -= 1
                 self._withdraw(request)
                 raise
+            if isinstance(error, Unreachable | Untrusted):
+                self._counters.calls -= 1
+                traffic.sent -= 1
             traffic.rate_limited += isinstance(error, RateLimited)
             self._limits.report(_failure_report(request.model, exchange, error))
             self._book_failure(request, exchange, error)
@@ -216,7 +228,7 @@ class Sender:
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
         if isinstance(error, BadUsage):
             return self._budget.settle(request.bound, request.bound)
-        refused = isinstance(error, Unreachable) or getattr(error, "kind", None) not in _COST_UNKNOWN
+        refused = isinstance(error, Unreachable | Untrusted) or getattr(error, "kind", None) not in _COST_UNKNOWN
         if exchange is None and isinstance(error, CallError) and refused:
             return self._budget.release(request.bound)
         self._budget.lose(request.bound)

@@ -69,7 +69,7 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
     if checkout.mixed:
         raise ConfigError(f"{root}: its prompts are of several revisions ({', '.join(checkout.mixed)}); check out one")
     imported = _import(checkout, wanted)
-    with new_folder(folder, f".{folder.name}-") as unfinished:
+    with new_folder(folder) as unfinished:
         _write(imported, unfinished)
     return imported.notes
 

@@ -37,8 +37,9 @@ _PART = 1 << 18
 class Connection:
     """Connections to one endpoint. Each request is sent once, and redirects are not followed.
 
-    Requests raise StatusError for a response other than 2xx, and TransientError for a missing or incomplete one. The
-    first request opens the session, so it needs a running event loop.
+    Requests raise StatusError for a response other than 2xx, TransientError for a missing or incomplete one, and
+    Untrusted if the certificate cannot be verified. The first request opens the session, so it needs a running
+    event loop.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -49,6 +50,7 @@ class Connection:
         self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
         self._timeout_per_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
         self._session: aiohttp.ClientSession | None = None
+        self._has_answered = False
 
     def address(self, path: str, version: str | None = None, above: str = "") -> str:
         """Return the URL of a path below the API version: the model's, the provider's, the environment's, or v1beta.
@@ -79,13 +81,14 @@ class Connection:
                 response = await self._opened().get(
                     self.address(path), headers=self.headers, timeout=self._timeout_per_read, allow_redirects=False
                 )
+            self._has_answered = True
             async with response:
                 if not _is_success(response):
                     raise self._status_error(response, await response.read())
                 while piece := await response.content.readany():
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise connection_failure(error) from None
+            raise connection_failure(error, self._has_answered) from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -104,9 +107,10 @@ class Connection:
         )
         try:
             async with request as response:
+                self._has_answered = True
                 raw = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise connection_failure(error) from None
+            raise connection_failure(error, self._has_answered) from None
         if not _is_success(response):
             raise self._status_error(response, raw)
         return response.headers, raw

@@ -8,9 +8,11 @@ again. Unreadable files raise `DamagedFile`.
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
 from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 
 import numpy as np
@@ -25,7 +27,6 @@ GROUP_BYTES = 1 << 20
 FOOTER_BYTES = 1 << 16
 HOLE_BYTES = 1 << 13
 KEPT_BYTES = 1 << 26
-SPARSE_BYTES = (1 << 25) + 1
 
 
 def part_of(table: pa.Table) -> bytes:
@@ -73,8 +74,15 @@ def _refuse_wrong_chunks(metadata: pq.FileMetaData, unfetched: NDArray[np.uint8]
 
 
 def _sparse(size: int) -> NDArray[np.uint8]:
-    """Return zeros that take no memory until written: glibc requests `SPARSE_BYTES` or more from the system anew."""
-    return np.zeros(max(size, SPARSE_BYTES), np.uint8)[:size]
+    """Return zeros of which only written pages of 4 KiB take memory; numpy would ask for pages of 2 MiB."""
+    try:
+        memory = mmap.mmap(-1, max(1, size), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"{size} bytes: {error.strerror}") from None
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        with suppress(OSError):  # a kernel without such pages
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(memory, np.uint8)[:size]
 
 
 def _read(

@@ -123,7 +123,7 @@ def whole_file(name: str) -> Iterator[None]:
     """Turn errors that show a damaged file into a DamagedFile with the remedy."""
     try:
         yield
-    except FileNotFoundError:
+    except (FileNotFoundError, MemoryError):  # Arrow's error about memory is an ArrowException too
         raise
     except (pa.ArrowException, LookupError, ValueError, OSError) as error:
         if getattr(error, "errno", None) in NO_DESCRIPTOR:

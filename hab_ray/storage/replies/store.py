@@ -163,6 +163,8 @@ class StoreWriter:
             try:
                 self._put(kind, model, outcomes)
                 del taken[kind, model]
+            except MemoryError:  # Arrow's, too
+                raise
             except _UNSTORABLE:
                 storable, failures = _split(kind, outcomes)
                 if storable:
@@ -189,6 +191,8 @@ def _split(kind: RecordKind, outcomes: Iterable[Outcome]) -> tuple[list[Outcome]
         try:
             table_of(kind, [outcome], 0, Mode.ONLINE)
             storable.append(outcome)
+        except MemoryError:
+            raise
         except _UNSTORABLE as error:
             failures.append(_unstorable(outcome, error))
     return storable, failures

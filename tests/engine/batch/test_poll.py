@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,16 @@ from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
 from hab_ray.engine.batch.transitions import recovered
 from hab_ray.engine.ledger import Harvested
-from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
+from hab_ray.errors import (
+    CallError,
+    ConfigError,
+    FailureKind,
+    ModelError,
+    ProviderError,
+    RateLimited,
+    RowError,
+    TransientError,
+)
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
@@ -55,6 +64,13 @@ class Scripted(Vendor):
         self.asked.append("cancel")
         if self.cancels:
             raise self.cancels.pop()
+
+
+class Nameless(Scripted):
+    """A vendor that does not answer whose the key is."""
+
+    async def owner(self) -> str:
+        raise BUSY
 
 
 def status(word: str = "completed", **facts: object) -> BatchStatus:
@@ -97,8 +113,12 @@ def scene_of(tmp_path: Path) -> SceneOf:
     """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
 
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
-        clock, today = Time(), START + timedelta(seconds=age_s)
-        components = components_of(tmp_path, vendor, POLICY, context_of(clock, lambda: today))
+        clock = Time()
+
+        def today() -> datetime:
+            return START + timedelta(seconds=age_s + clock.now)
+
+        components = components_of(tmp_path, vendor, POLICY, context_of(clock, today))
         record = sent(components.ledger, certain)
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
@@ -108,7 +128,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         provider = connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0))
         folder = LocalFolder(tmp_path)
         writer = StoreWriter(folder, 2, "w", Mode.BATCH)
-        collector = Collector(provider, vendor, writer, lambda: today, components.counters.traffic)
+        collector = Collector(provider, vendor, writer, today, components.counters.traffic)
         poller = Poller(components, collector, Store(folder), {"m": Price(1, 1, 1, 1)})
         return Scene(vendor, components, poller, batch, clock)
 
@@ -196,17 +216,40 @@ async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene
     for clock in (0.0, 1.0, 20.0, 40.0):
         await scene.at(clock)
     assert scene.vendor.asked == ["cancel", "poll", "cancel", "poll", "poll"]
-    assert scene.components.counters.notes == ["batch acme/000001 was not done after 1001 s and is cancelled"]
+    assert scene.components.counters.notes == ["batch acme/000001 was not done after 1021 s and is cancelled"]
 
 
 async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: SceneOf) -> None:
-    scene = scene_of(Scripted(statuses=[status("in_progress"), ResultsGone("no such batch")]))
-    await scene.at(0.0)
-    await scene.at(299.0)
+    scene = scene_of(Scripted(statuses=[status("in_progress"), ResultsGone("b-1: no such batch")]))
+    for clock in (0.0, 280.0, 295.0):
+        await scene.at(clock)
     assert isinstance(scene.batch.state, AtVendor), "a young batch is given up"
+    (note,) = scene.components.counters.notes
+    assert note.startswith(
+        "batch acme/000001: b-1: no such batch; it may show late, and is asked for until 12:05:00 UTC"
+    )
     await scene.at(400.0)
     assert isinstance(scene.batch.state, Closed) and told(scene.components)[-2:] == ["ended", "harvested"]
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
+
+
+async def test_a_restart_does_not_wait_anew_for_a_batch_that_the_vendor_does_not_know(scene_of: SceneOf) -> None:
+    scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), age_s=301.0)
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 100
+
+
+async def test_a_batch_that_another_accounts_key_cannot_see_is_not_paid_for_again(scene_of: SceneOf) -> None:
+    scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")], org="rival"), age_s=301.0)
+    with pytest.raises(ConfigError, match="the key now belongs to rival; use a key of the first one"):
+        await scene.at(0.0)
+    assert told(scene.components) == ["intent", "submitted"] and scene.components.budget.lost == 0
+
+
+async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:
+    scene = scene_of(Nameless(statuses=[ResultsGone("no such batch")]), age_s=301.0)
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, AtVendor) and scene.components.budget.lost == 0
 
 
 async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: SceneOf) -> None:

@@ -13,12 +13,13 @@ import pytest
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.online import retries
-from hab_ray.errors import Interrupted, LeaseLost, LeaseStale
+from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
+from hab_ray.providers.sdk import SdkAccount
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
 from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
-from tests.engine.bench import HeldLease, bench, chat, engine_at, jobs, seen_by, stream
+from tests.engine.bench import HeldLease, bench, budget_of, chat, engine_at, jobs, seen_by, stream
 
 PRICED = {"x/sim": {"models": {"*": {"price": {"input": 1, "output": 2}}}}}
 
@@ -91,11 +92,25 @@ async def test_exhausted_quota(tmp_path: Path) -> None:
 
 
 async def test_unreachable_endpoint(tmp_path: Path) -> None:
-    """An unreachable endpoint is probed, and given up when patience runs out."""
+    """An unreachable endpoint is probed, and given up when patience runs out; no call counts as sent."""
     limits = Limits(concurrent=4, patience_s=0.6)
     async with engine_at("http://127.0.0.1:9", tmp_path, "a", limits=limits) as b:
         counters = await asyncio.wait_for(b.complete([chat("a", f"{n}") for n in range(30)]), 20)
-    assert len(counters.open) == 30 and "not reachable" in counters.stops[""] and counters.calls < 15
+    assert len(counters.open) == 30 and "not reachable" in counters.stops[""] and counters.retries < 15
+    assert counters.calls == counters.traffic["a"].sent == 0
+
+
+async def test_untrusted_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A certificate that cannot be verified stops the provider; nothing counts as sent or spent."""
+
+    async def post(*_: object) -> None:
+        raise Untrusted(FailureKind.CONNECTION, "cannot be verified")
+
+    monkeypatch.setattr(SdkAccount, "post", post)
+    async with engine_at("http://127.0.0.1:9", tmp_path, "a", budget=budget_of(10**9)) as b:
+        counters = await b.complete([chat("a", f"{n}") for n in range(30)])
+    assert len(counters.open) == 30 and counters.stops == {"": "cannot be verified"}
+    assert counters.calls == counters.spent_nanousd == counters.lost_nanousd == 0
 
 
 async def test_slow_model(tmp_path: Path) -> None:

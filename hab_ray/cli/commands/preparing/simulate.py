@@ -52,7 +52,7 @@ def addresses(url: str) -> Iterator[str]:
     yield f"the simulator listens at {url}; it accepts any key unless the profile lists some"
     for vendor, base in _BASES.items():
         yield f"  {vendor}: {url}{base}"
-    yield f"  counters and truth: {url} + {_CONTROL_PATHS}"
+    yield f"  counters and truth: {url} + {_CONTROL_PATHS} (dollars are 0 for models without a `price` in the profile)"
     yield f"to try a sweep against it: hab init first.yaml --endpoint {url}{_BASES['OpenAI']} --like openai --key-env -"
 
 

@@ -97,6 +97,6 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
     if notice := simulated_notice(run.location):
         warn(notice)
     _warn_of_worst(run)
-    console.print(leaderboard(scores, ranks))
+    console.print(leaderboard(scores, ranks), crop=False)
     say(UNIT, "dim")
     return Exit.COMPLETE

@@ -36,7 +36,7 @@ from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
-from hab_ray.sweep.start import notice, run_work
+from hab_ray.sweep.start import missing_results_reported, notice, run_work
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
@@ -65,7 +65,8 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
         end = run_work(work, driving, stop, warn, now)
     _print_end(work, end)
     if end.exit is not Exit.INTERRUPTED:
-        show_results(work)
+        with missing_results_reported(work):
+            show_results(work)
     if end.exit is Exit.PENDING:
         warn(end.exit.meaning)
     elif end.exit is Exit.BUDGET:
