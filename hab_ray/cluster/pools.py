@@ -30,7 +30,6 @@ from hab_ray.executors.protocol import (
     CountersRead,
     DispatchEnded,
     Event,
-    SpoolsRead,
     WorkerReplaced,
 )
 from hab_ray.executors.provider_engine import EngineReport
@@ -181,7 +180,6 @@ class Pool:
         self._orders[order] -= 1
         if not self._orders[order]:
             del self._orders[order]
-            yield SpoolsRead(order)
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:

@@ -25,10 +25,10 @@ from hab_ray.executors.protocol import (
     ChannelEnded,
     CountersRead,
     Dispatch,
+    DispatchEnded,
     Event,
     ExecutorDied,
     Spool,
-    SpoolsRead,
 )
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
@@ -153,7 +153,7 @@ class BatchExecutor:
             for order in submitted:
                 for stream in self._submitting.pop(order):
                     stream.result()
-                yield SpoolsRead(order)
+                yield DispatchEnded(order)
         except Exception as error:  # any error of an engine ends the run
             if not ending:
                 yield ExecutorDied(error)

@@ -22,7 +22,6 @@ from hab_ray.executors.protocol import (
     DispatchEnded,
     Event,
     ExecutorDied,
-    SpoolsRead,
     Workers,
 )
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of
@@ -95,7 +94,6 @@ class LocalExecutor:
                 yield from events_of(account.channel, account.report())
         for order in ended:
             self._under_way.pop(order).result()
-            yield SpoolsRead(order)
             yield DispatchEnded(order)
 
     def _last_events(self, ending: dict[Channel, Future[EngineReport]]) -> Iterator[Event]:

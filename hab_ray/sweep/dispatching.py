@@ -122,19 +122,10 @@ class Dispatcher:
         for number, calls in sum((Counter(spool.calls) for spool in spools), Counter()).items():
             self._shards.all[number].start(order, channel, calls, self._counters.of(channel))
 
-    def discard_spools(self, order: int) -> None:
-        """Delete the spools of a dispatch once its executor has read them. A batch dispatch is then closed.
-
-        Its rows are finished later, one batch after another.
-        """
-        dispatch, channel = self._open[order]
+    def end(self, order: int) -> None:
+        """Close a dispatch and delete its spools. Shards wait for its calls until then, or for their batches to end."""
+        dispatch, channel = self._open.pop(order)
         for spool in dispatch.spools:
             self._files.remove(spool)
-        if channel.mode is Mode.BATCH:
-            del self._open[order]
-
-    def end(self, order: int) -> None:
-        """Close a dispatch that will finish no more rows."""
-        dispatch, _ = self._open.pop(order)
-        for number in {number for spool in dispatch.spools for number in spool.calls}:
-            self._shards.all[number].dispatches.discard(order)
+            for number in spool.calls if channel.mode is Mode.ONLINE else ():
+                self._shards.all[number].dispatches.discard(order)

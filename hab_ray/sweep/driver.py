@@ -22,7 +22,6 @@ from hab_ray.executors.protocol import (
     Service,
     Settle,
     ShardSettled,
-    SpoolsRead,
     WorkerReplaced,
     Workers,
 )
@@ -120,8 +119,6 @@ class Driver:
                 self._handle_settled(event)
             case RowsComputed():
                 self._handle_computed(event)
-            case SpoolsRead(order):
-                self._dispatcher.discard_spools(order)
             case DispatchEnded(order):
                 self._dispatcher.end(order)
             case WorkerReplaced(channel, error):
