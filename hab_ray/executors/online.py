@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.online.opening import AccountSetup
-from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.protocol import Executor, Workers
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.stopping import Stop
@@ -26,7 +26,7 @@ class RunSetup:
 
     site: WorkerContext
     lease: Lease
-    budget: MovableBudget
+    budget: RunBudget
     stop: Stop
     url: Callable[[str], str]
     needed: Callable[[], Sequence[str]]

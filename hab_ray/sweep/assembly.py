@@ -16,6 +16,7 @@ from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.choice import choose_executor
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import OnlineFactory, RunSetup
@@ -30,7 +31,6 @@ from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease
 from hab_ray.storage.lease.watches import wait_until_held
 from hab_ray.storage.record import read_record
 from hab_ray.storage.replies.store import Store
-from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.context import DriverContext
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.monitoring.announcing import Announcer
@@ -82,7 +82,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
     setup = RunSetup(
         site=site,
         lease=lease,
-        budget=budget.client(),
+        budget=budget,
         stop=stop,
         url=_urls(work, stop, stack),
         needed=lambda: _providers_online(work, shards),
@@ -114,7 +114,7 @@ def build_run(session: Session, options: Options, stack: ExitStack) -> RunCompon
             clock=time.monotonic,
             wait=wait,
             check=_may_go_on(stop, lease),
-            keep=lambda: budget.keep_lost(counters),
+            keep=lambda: budget.keep_lost(counters.online()),
             chosen=options.chosen,
             report=reporter.report,
         ),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
-from functools import partial
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
@@ -47,8 +46,7 @@ class _Run:
     def run(self) -> RunEnd:
         """Reconcile, drain, settle and compact. After a signal, only drain."""
         stop, parts = self._stop, self._parts
-        write_off = partial(parts.budget.write_off, parts.counters)
-        with stop.last_words(write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
+        with stop.last_words(self._write_off), stop.deferred(self._send_nothing_more, self._options.drain_s + LATE_S):
             try:
                 parts.pending.discard_all()
                 self._write_given_rows()
@@ -144,7 +142,10 @@ class _Run:
         end_services(
             parts.services, parts.counters, drain_s, self._report_draining, clock=time.monotonic, wait=parts.wait
         )
-        parts.budget.keep_lost(parts.counters)
+        parts.budget.keep_lost(parts.counters.online())
+
+    def _write_off(self) -> None:
+        self._parts.budget.write_off(self._parts.counters.online())
 
     def _report_draining(self, left_s: float) -> None:
         draining = self._parts.counters.draining(left_s)

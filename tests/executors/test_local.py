@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import AccountBusy, ConfigError
-from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import RunSetup
 from hab_ray.executors.protocol import (
@@ -45,7 +45,7 @@ class Held:
     lease: LocalLease
 
     def executor(self, url: str, site: WorkerContext | None = None) -> LocalExecutor:
-        budget = MovableBudget(lambda: None, self.lease.watch())
+        budget = RunBudget(None, self.site.store, self.lease)
         setup = RunSetup(site or self.site, self.lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
         return LocalExecutor(setup, lambda: None)
 
