@@ -31,7 +31,7 @@ from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease
 from hab_ray.storage.lease.watches import wait_until_held
 from hab_ray.storage.record import read_record
 from hab_ray.storage.replies.store import Store
-from hab_ray.sweep.context import DriverContext
+from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.monitoring.announcing import Announcer
 from hab_ray.sweep.monitoring.counters import RunCounters

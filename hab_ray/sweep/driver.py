@@ -25,8 +25,7 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
     Workers,
 )
-from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.dispatching import Dispatcher
+from hab_ray.sweep.dispatching import Dispatcher, DriverContext
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 
-from hab_ray.catalog.prices import NANO
+from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.cells import CELLS
+from hab_ray.executors.protocol import ChannelEnded, CountersRead, Service
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest, Response
@@ -18,13 +20,15 @@ from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
 from hab_ray.sweep.assembly import RunComponents, build_run
 from hab_ray.sweep.declaring import declare
-from hab_ray.sweep.ending import end_services
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.session import Session
 from hab_ray.work import given_rows
 
 LOST_LEASE_KNOWN_WITHIN_S = 5.0
+GRACE_S = 3.0
+LOOK_EVERY_S = 0.1
 
 
 def drive(session: Session, options: Options) -> RunEnd:
@@ -155,3 +159,36 @@ class _Run:
         self._parts.batches.keep_closed()
         for model in self._work.models:
             self._parts.store.compact(model, self._lease.epoch)
+
+
+def end_services(
+    services: Sequence[Service],
+    counters: RunCounters,
+    limit_s: float,
+    report: Callable[[float], None],
+    clock: Callable[[], float],
+    wait: Callable[[float], None],
+) -> None:
+    """End all services of a run within `limit_s`; call `report` with the seconds left.
+
+    Channels that have not ended by then are abandoned. What they reserved for open calls counts as spent, because the
+    cost of those calls will never be known. `clock` returns monotonic seconds.
+    """
+    ends_at = clock() + limit_s
+    for service in services:
+        service.stop(limit_s)
+    under_way = {channel for service in services for channel in service.end()}
+    while under_way and clock() <= ends_at + GRACE_S:
+        for event in [event for service in services for event in service.poll()]:
+            match event:  # nothing is settled or dispatched any more
+                case CountersRead(channel, counted):
+                    counters.update(channel, counted)
+                case ChannelEnded(channel):
+                    under_way.discard(channel)
+        with suppress(OSError):  # a disk too full for a report still has reserved space for incoming replies
+            report(max(0.0, ends_at - clock()))
+        if under_way:
+            wait(LOOK_EVERY_S)
+    for channel in under_way:
+        if channel.mode is Mode.ONLINE:  # an open batch is in the ledger, with its reservation
+            counters.write_off(channel)

@@ -32,7 +32,7 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
 )
 from hab_ray.stages.spec import Grain
-from hab_ray.sweep.context import DriverContext
+from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
