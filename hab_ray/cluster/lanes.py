@@ -23,7 +23,7 @@ from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import account_name
 from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
-from hab_ray.executors.provider_engine import EngineReport, ProviderEngine
+from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, read_in_thread
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.storage.lease.watches import RemoteWatch, RenewalAge, Watch
 
@@ -75,11 +75,11 @@ class Lane:
         This process schedules the dataset, so a dispatch starts no further process.
         """
         self._engine.follow(feeds, partial(DependentCalls, self._site))
-        await asyncio.wrap_future(self._engine.complete(_jobs(calls)))
+        await asyncio.wrap_future(self._engine.complete(read_in_thread(_jobs(calls))))
 
     async def complete_flowing(self, pending: Pending, spools: Sequence[Spool], share: Share) -> None:
         """Complete a share of calls that flowed here, ahead of calls that are not read yet."""
-        await asyncio.wrap_future(self._engine.complete(pending.jobs(spools, share), most_queued=inf))
+        await asyncio.wrap_future(self._engine.complete(read_in_thread(pending.jobs(spools, share)), most_queued=inf))
 
     async def report(self) -> EngineReport:
         """Return the counters so far; rows left open and spooled calls appear in one report only."""

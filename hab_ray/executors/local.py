@@ -24,7 +24,7 @@ from hab_ray.executors.protocol import (
     ExecutorDied,
     Workers,
 )
-from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of
+from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of, read_in_thread
 
 ANSWER_S = 20.0
 
@@ -69,7 +69,7 @@ class LocalExecutor:
     def start(self, dispatch: Dispatch) -> Channel:
         account, site = self._account(dispatch.provider), self._setup.site
         account.engine.follow(dispatch.feeds, lambda writer: DependentCalls(site, writer))
-        jobs = site.pending.jobs(dispatch.spools)
+        jobs = read_in_thread(site.pending.jobs(dispatch.spools))
         end = account.engine.complete(jobs, inf if dispatch.is_flowing else MAX_QUEUED)
         end.add_done_callback(lambda _: self._wake())
         self._under_way[dispatch.order] = end
