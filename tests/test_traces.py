@@ -61,8 +61,8 @@ HANDED_DOWN = {
     "hab_ray.executors.budget.RunBudget.grant": "implements engine.budget.protocol.BudgetService",
     "hab_ray.executors.provider_engine.ProviderEngine._feed": "is the engine's `on_durable`",
     "hab_ray.executors.provider_engine.ProviderEngine._reported": "is what the engine's thread reports",
-    "hab_ray.sweep.run._may_go_on.<locals>.check": "asks whether the user stops the run, while the lease is stale",
-    "hab_ray.sweep.run._urls.<locals>.url": "finds an account's URL, and starts a local model's server",
+    "hab_ray.executors.online.RunSetup.guard.<locals>.check": "asks whether spending must end",
+    "hab_ray.sweep.run._Run._url": "finds an account's URL, and starts a local model's server",
 }
 
 

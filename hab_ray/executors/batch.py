@@ -187,11 +187,7 @@ class BatchExecutor:
 
     def _engine(self, endpoint: Endpoint, policy: BatchPolicy) -> BatchEngine:
         setup, site, provider = self._setup, self._site, endpoint.name
-        folder, epoch, watch = open_folder(site.store), site.pending.epoch, setup.run.lease.watch()
-
-        def guard() -> None:
-            setup.run.stop.check()
-            watch.check()
+        folder, epoch = open_folder(site.store), site.pending.epoch
 
         return BatchEngine(
             provider=connect(endpoint),
@@ -203,7 +199,7 @@ class BatchExecutor:
             policy=policy,
             context=EngineContext(
                 epoch=epoch,
-                guard=guard,
+                guard=setup.run.guard(),
                 budget=setup.run.budget,
                 run=site.work.run_name,
                 epochs=setup.epochs,

@@ -33,6 +33,19 @@ class RunSetup:
     not_before: float
     verbose: bool
 
+    def guard(self) -> Callable[[], None]:
+        """Return a check for spenders in this process.
+
+        It raises LeaseStale while nothing may be spent, LeaseLost or Interrupted once spending must end.
+        """
+        watch = self.lease.watch()
+
+        def check() -> None:
+            self.stop.check()
+            watch.check()
+
+        return check
+
 
 class OnlineExecutor(Executor, Protocol):
     """An executor of online calls. It uses no resources before its first dispatch."""

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
+from functools import partial
 
 from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.cluster.executor import RayExecutor
@@ -28,9 +29,9 @@ from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
-from hab_ray.stopping import LATE_S, Stop
+from hab_ray.stopping import LATE_S
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease
+from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S
 from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
 from hab_ray.sweep.declaring import declare
@@ -70,7 +71,9 @@ class _Run:
     def __init__(self, session: Session, options: Options, stack: ExitStack) -> None:
         """Build everything without starting anything."""
         self._session, self._options, self._wake = session, options, threading.Event()
-        self._work, self._lease, self._stop = work, lease, stop = session.work, session.lease, session.stop
+        self._work, self._lease, self._stop = session.work, session.lease, session.stop
+        work, lease = session.work, session.lease
+        self._endpoints = Endpoints(work, stack)
         path = work.sweep.store.absolute()
         folder = open_folder(path)
         epochs = session.earlier | {lease.epoch}
@@ -91,8 +94,8 @@ class _Run:
             site=site,
             lease=lease,
             budget=budget,
-            stop=stop,
-            url=_urls(work, stop, stack),
+            stop=session.stop,
+            url=self._url,
             needed=lambda: _providers_online(work, shards),
             not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
             verbose=options.verbose,
@@ -122,13 +125,18 @@ class _Run:
                 files=pending,
                 clock=time.monotonic,
                 wait=self._wait,
-                check=_may_go_on(stop, lease),
+                check=partial(wait_until_held, setup.guard()),
                 keep=lambda: budget.keep_lost(counters.online()),
                 chosen=options.chosen,
                 report=reporter.report,
             ),
         )
         self._store = site.open_store()
+
+    def _url(self, provider: str) -> str:
+        """Return a provider's URL. That may start a local model's server, which a signal interrupts."""
+        with self._stop.immediate():
+            return self._endpoints.url(provider)
 
     def _wait(self, seconds: float) -> None:
         """Sleep for up to `seconds`, or until a service has an event."""
@@ -245,31 +253,6 @@ class _Run:
         self._batches.keep_closed()
         for model in self._work.models:
             self._store.compact(model, self._lease.epoch)
-
-
-def _urls(work: Work, stop: Stop, stack: ExitStack) -> Callable[[str], str]:
-    """Return a function that finds a provider's URL.
-
-    It may start a local model server, which takes up to a minute; a signal interrupts that.
-    """
-    endpoints = Endpoints(work, stack)
-
-    def url(provider: str) -> str:
-        with stop.immediate():
-            return endpoints.url(provider)
-
-    return url
-
-
-def _may_go_on(stop: Stop, lease: Lease) -> Callable[[], None]:
-    """Return a check that raises if the user stops the run or the lease is lost, and waits while the lease is stale."""
-    watch = lease.watch()
-
-    def check() -> None:
-        stop.check()
-        watch.check()
-
-    return lambda: wait_until_held(check)
 
 
 def _metrics(work: Work, shards: Shards) -> RunMetrics:
