@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
-from hab_ray.calls import Call, Outcome
 from hab_ray.catalog.models import Catalog, Model, ModelEntry
 from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
 from hab_ray.config.sweep import Sweep
@@ -117,7 +116,7 @@ class Work(ResolvedSweep):
         """Refresh the store's index and settle a shard's tasks from the store."""
         model = self.model(shard).name
         store.refresh(model)
-        return settle(call_stage(self, shard), tasks, partial(_stored, store, model))
+        return settle(call_stage(self, shard), tasks, partial(store.outcomes, model))
 
     def compute(self, shard: Shard, store: Store) -> Computed[Any]:
         """Compute the rows of a shard that makes no calls. Its inputs must be complete, in views or in the store.
@@ -295,13 +294,9 @@ def _rows_in_view(work: Work, shard: Shard) -> Sequence[Any]:
     return work.run.read(row_type, shard.file)
 
 
-def _stored(store: Store, model: str, calls: Sequence[Call]) -> Mapping[str, Outcome]:
-    return store.read(model, [call.key for call in calls])
-
-
 def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
     if shard.spec.has_view:
         return _rows_in_view(work, shard)
     stage, model = call_stage(work, shard), work.model(shard).name
     store.refresh(model)
-    return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(_stored, store, model)).rows)
+    return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.outcomes, model)).rows)

@@ -92,7 +92,7 @@ class Counting:
         found: dict[str, Measured] = {}
 
         def read(calls: Sequence[Call]) -> Mapping[str, Outcome]:
-            outcomes = self.store.read(self.work.model(shard).name, [call.key for call in calls])
+            outcomes = self.store.outcomes(self.work.model(shard).name, calls)
             found.update((call.key, Measured.of(call, outcomes[call.key])) for call in calls if call.key in outcomes)
             return outcomes
 

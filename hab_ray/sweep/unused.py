@@ -115,9 +115,8 @@ def _keys_of(work: Work, store: Store) -> set[str]:
             model = work.model(shard).name
 
             def read(calls: Sequence[Call], model: str = model) -> Mapping[str, Outcome]:
-                keys = [call.key for call in calls]
-                used.update(keys)
-                return store.read(model, keys)
+                used.update(call.key for call in calls)
+                return store.outcomes(model, calls)
 
             settle(stage, work.tasks(shard), read)
         if shard.spec.has_view and work.run.has(shard.file):
