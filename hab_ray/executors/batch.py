@@ -19,7 +19,7 @@ from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
 from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
 from hab_ray.executors.online import RunSetup
-from hab_ray.executors.pending import population, sampled
+from hab_ray.executors.pending import sampled, sampled_keys
 from hab_ray.executors.protocol import (
     Channel,
     ChannelEnded,
@@ -106,11 +106,11 @@ class BatchExecutor:
             return
         asked = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
         cells = Cells(open_folder(pending.run_path), dispatch.stage, work.models[dispatch.model])
-        found = population(pending, spools)
-        for number, (keys, before) in enumerate(split_by_population(found.keys, cells.populations())):
+        populations = split_by_population(sampled_keys(pending, spools), cells.populations())
+        for number, (keys, before) in enumerate(populations):
             self._cells[dispatch.stage, dispatch.model] += 1
             share = nth_part(setup.part / len(asked), self._cells[dispatch.stage, dispatch.model])
-            new = KeptPopulation.new(pending.epoch, cells.price, found, share)
+            new = KeptPopulation.new(pending.epoch, cells.price, spools, share)
             name = f"{pending.epoch:06d}-{dispatch.order:06d}-{number:03d}"
             yield (
                 _with_keys(frozenset(keys), sampled(pending, spools)),
