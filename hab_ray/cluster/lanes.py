@@ -19,7 +19,6 @@ from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.engine.online.sender import SharedServices
-from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import account_name
 from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
@@ -74,7 +73,7 @@ class Lane:
 
         This process schedules the dataset, so a dispatch starts no further process.
         """
-        self._engine.follow(feeds, partial(DependentCalls, self._site))
+        self._engine.follow(feeds, self._site)
         await asyncio.wrap_future(self._engine.complete(read_in_thread(_jobs(calls))))
 
     async def complete_flowing(self, pending: Pending, spools: Sequence[Spool], share: Share) -> None:

@@ -13,7 +13,6 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
-from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import RunSetup, account_name, account_setup
 from hab_ray.executors.protocol import (
     Channel,
@@ -68,7 +67,7 @@ class LocalExecutor:
 
     def start(self, dispatch: Dispatch) -> Channel:
         account, site = self._account(dispatch.provider), self._setup.site
-        account.engine.follow(dispatch.feeds, lambda writer: DependentCalls(site, writer))
+        account.engine.follow(dispatch.feeds, site)
         jobs = read_in_thread(site.pending.jobs(dispatch.spools))
         end = account.engine.complete(jobs, inf if dispatch.is_flowing else MAX_QUEUED)
         end.add_done_callback(lambda _: self._wake())

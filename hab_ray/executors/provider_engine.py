@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +20,7 @@ from hab_ray.engine.online.sender import SharedServices
 from hab_ray.engine.online.thread import EngineThread
 from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import CallsSpooled, Channel, CountersRead, Event, Feed, Spool
+from hab_ray.executors.settling import WorkerContext
 
 JOBS_AT_ONCE = 256
 WAIT_CHECK_S = 0.05
@@ -63,10 +64,10 @@ class ProviderEngine(EngineThread[EngineReport]):
         self.opened.result()
         return True
 
-    def follow(self, feeds: Sequence[Feed], flow: Callable[[str], DependentCalls]) -> None:
-        """Let rows of these shards flow from now on; `flow` creates the writer of their calls, given its name."""
+    def follow(self, feeds: Sequence[Feed], site: WorkerContext) -> None:
+        """Let rows of these shards flow from now on."""
         if feeds:
-            self._flow = self._flow or flow(self._writer)
+            self._flow = self._flow or DependentCalls(site, self._writer)
             self._flow.follow(feeds)
 
     def stop(self, drain_s: float) -> Future[None]:
