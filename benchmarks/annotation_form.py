@@ -117,7 +117,8 @@ def main() -> None:
         write_run(folder / "run", Shape(subjects=("alpha-7b", "beta-9b"), text=text, tests=12))
         run = open_run(folder / "run")
         items = draw_sheet(run, SheetPlan(5, None, 1))
-        form = Form(write_sheet(run, items, folder / "sheets").files[0], run.location, len(items))
+        write_sheet(run, items, folder / "sheets")
+        form = Form(folder / "sheets" / "R1.html", run.location, len(items))
         for name in PREFERENCES:
             asyncio.run(form.try_out(name, folder / name, shots))
 

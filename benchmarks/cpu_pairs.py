@@ -38,6 +38,7 @@ DRAWS = 10_000
 AMPLE = 1000.0
 MAX_S = 240.0
 FEW, STARTS = 24, 3
+TESTS = 500
 SIZES = {"online": 20_000, "batch": 48_000}
 AT_ONCE = {"online": 1, "batch": 2}
 TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
@@ -66,8 +67,9 @@ class Side:
 
 
 def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[str, Any] | None) -> Path:
-    """A sweep of so many calls, half of them a subject's, half a judge's, at a simulator."""
-    (folder / "tests.jsonl").write_text("".join(test_lines(calls // 2 // len(DIMENSIONS))))
+    """A sweep of so many calls at a simulator, half of them subjects', half a judge's; 500 tests a dimension as the paper."""
+    rows = calls // 2 // len(DIMENSIONS)
+    (folder / "tests.jsonl").write_text("".join(test_lines(min(TESTS, rows))))
     path = folder / "pair.yaml"
     provider = {
         "kind": "openai",
@@ -84,7 +86,7 @@ def sweep_file(folder: Path, mode: str, calls: int, url: str, budget: Mapping[st
         "dimensions": list(DIMENSIONS),
         "tests": "tests.jsonl",
         "providers": {"sim": provider},
-        "subjects": ["sim/alpha"],
+        "subjects": [f"sim/subject{number}" for number in range(max(1, rows // TESTS))],
         "judges": ["sim/judge"],
     }
     path.write_text(yaml.safe_dump(settings | ({"budget": budget} if budget else {})))

@@ -129,8 +129,9 @@ def mean_of_known(values: _Array, axis: int) -> _Array:
 
 def numbered(groups: Iterable[Hashable]) -> NDArray[np.int64]:
     """Number the groups in order of first occurrence; return each member's group number."""
-    numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(group, len(numbers)) for group in groups], dtype=np.int64)
+    members = list(groups)
+    numbers = {group: number for number, group in enumerate(dict.fromkeys(members))}
+    return np.fromiter(map(numbers.__getitem__, members), dtype=np.int64, count=len(members))
 
 
 def sums_by(values: _Array, groups: Iterable[Hashable]) -> _Array:

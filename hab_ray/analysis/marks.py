@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import fsum
 from statistics import fmean
 from typing import Literal, NamedTuple, TypeVar
@@ -206,8 +207,9 @@ class ItemScores:
         """The generation call of each test; without `calls` every test is its own."""
         return self.calls or range(len(self.by_test))
 
+    @cached_property
     def test_means(self) -> NDArray[np.float64]:
-        """Return the mean mark of each test, or nan; samples of a test are not independent observations.
+        """The mean mark of each test, or nan; samples of a test are not independent observations.
 
         Sums are exact, so that tests with equal marks have equal means, whatever the order of the samples.
         """
@@ -218,7 +220,7 @@ class ItemScores:
 
     def known(self) -> tuple[list[float], list[Hashable]]:
         """Return the mean marks of tests that have one, and their generation calls."""
-        means = self.test_means()
+        means = self.test_means
         at = np.flatnonzero(~np.isnan(means)).tolist()
         return means[at].tolist(), [self.test_calls[test] for test in at]
 

@@ -33,7 +33,7 @@ class Ahead:
 
 def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
     """Compare two sets of marks of the same tests; None if they have no marked test in common."""
-    differences = one.test_means() - other.test_means()
+    differences = one.test_means - other.test_means
     both = np.flatnonzero(~np.isnan(differences)).tolist()
     if not len(both):
         return None

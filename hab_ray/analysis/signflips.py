@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from math import ceil, gcd, lcm, log, sqrt
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -142,15 +143,19 @@ def _product(waves: NDArray[np.complex128], counts: _Integers) -> NDArray[np.com
 
 def _on_lattice(sums: Sequence[_Array], tests: Sequence[int], most: int = _MAX_STEPS) -> tuple[float, _Integers] | None:
     """Return the step of the parts' common lattice and their sums over tests in steps; None if there are `most`."""
-    rounded = [np.round(part, _DECIMALS).tolist() for part in sums]
-    shares = [_fraction(value, size) for part, size in zip(rounded, tests, strict=True) for value in part]
-    known = [share for share in shares if share is not None]
+    distinct, places = list[Fraction | None](), list[_Integers]()
+    for part, size in zip(sums, tests, strict=True):
+        values, inverse = np.unique(np.round(part, _DECIMALS), return_inverse=True)
+        places.append(inverse + len(distinct))
+        distinct += [_fraction(value, size) for value in values.tolist()]
+    known = [share for share in distinct if share is not None]
     denominator = lcm(*{share.denominator for share in known})
     units = [share.numerator * (denominator // share.denominator) for share in known]
     divisor = gcd(*units) or 1
-    if len(known) < len(shares) or sum(map(abs, units)) // divisor >= most:
+    steps, place = [unit // divisor for unit in units], np.concatenate(places)
+    if len(known) < len(distinct) or sum(map(mul, map(abs, steps), np.bincount(place).tolist())) >= most:
         return None
-    return divisor / denominator, np.array([unit // divisor for unit in units], dtype=np.int64)
+    return divisor / denominator, np.array(steps, dtype=np.int64)[place]
 
 
 @lru_cache(maxsize=100_000)

@@ -7,21 +7,20 @@ store and the same command resumes. Only -v shows a traceback.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
-from typing import ParamSpec
+from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
 from hab_ray.visible import one_line
-
-P = ParamSpec("P")
 
 console = output()
 errors = Terminal(stderr=True)
@@ -66,22 +65,41 @@ def is_interactive() -> bool:
     return console.is_terminal and sys.stdin.isatty()
 
 
-def ends_with_status(command: Callable[P, Exit]) -> Callable[P, None]:
-    """Make a command exit with the status it returns; print an exception as one message."""
+def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
+    """Make a command exit with the status it returns; print an exception as one message.
+
+    If the type of a parameter is a dataclass, typer sees its annotated fields as options instead, and the command gets
+    them as that dataclass.
+    """
+    declared = inspect.signature(command, eval_str=True).parameters
+    groups = {name: _options_of(each.annotation) for name, each in declared.items() if is_dataclass(each.annotation)}
+    parameters = [one for name, each in declared.items() for one in groups.get(name, [each])]
 
     @wraps(command)
-    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run(**given: Any) -> None:
         try:
-            status = command(*args, **kwargs)
+            for name, members in groups.items():
+                given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
+            status = command(**given)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
             raise
         except Exception as error:
-            status = say_error(error, bool(kwargs.get("verbose")) or verbosity.tracebacks)
+            status = say_error(error, bool(given.get("verbose")) or verbosity.tracebacks)
         raise typer.Exit(int(status))
 
+    by_name = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
+    vars(run)["__signature__"] = inspect.Signature(by_name)
+    run.__annotations__ = {each.name: each.annotation for each in by_name}
     return run
+
+
+def _options_of(group: Any) -> list[inspect.Parameter]:
+    """Return the annotated fields of a dataclass as parameters."""
+    hints = get_type_hints(group, include_extras=True)
+    fields = (each.replace(annotation=hints[name]) for name, each in inspect.signature(group).parameters.items())
+    return [each for each in fields if get_origin(each.annotation) is Annotated]
 
 
 @dataclass

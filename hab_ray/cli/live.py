@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,15 +16,15 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ask_to_spend, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.machine import check_sweep, print_findings
+from hab_ray.cli.options import LiveOptions
 from hab_ray.cli.prepare import Choices, prepare
-from hab_ray.doctor.bounds import upper_bound
-from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording, compare
-from hab_ray.doctor.examination import Visit
+from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, compare
+from hab_ray.doctor.examination import Examined, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.ranks import Rank
 from hab_ray.doctor.recording import refuse_unwritable_file, write_exchanges
 from hab_ray.doctor.reference import at_simulator
-from hab_ray.doctor.visit import detect_api_versions, run_live_check
+from hab_ray.doctor.visit import detect_api_versions, run_live_check, upper_bound
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
 from hab_ray.executors.serving import Endpoints
@@ -39,22 +39,6 @@ from hab_ray.work import Work
 _NOTES_SHOWN = 12
 # A simulator completes batches within seconds.
 _AT_SIMULATOR = BatchPolicy(poll_s=0.2, longest_poll_s=1.0, in_doubt_s=2.0, still_s=0.2)
-
-
-@dataclass(frozen=True)
-class LiveOptions:
-    """Options of a live check: `yes` spends without asking, `by_batch` also submits a batch to each model.
-
-    `wait_s` is how long to wait for a batch. `at` is the URL of a simulator to call instead of the vendors; `out` is
-    the file of exchanges.
-    """
-
-    yes: bool
-    by_batch: bool
-    max_usd: float
-    wait_s: float
-    at: str | None = None
-    out: Path | None = None
 
 
 def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
@@ -78,15 +62,15 @@ def examine_vendors(path: Path, choices: Choices, options: LiveOptions) -> Exit:
         refuse_unwritable_file(file)
         versions, version_exchanges = asyncio.run(detect_api_versions(work))
         work = under(work, versions)
-        visit = Visit(work, questions(work), Endpoints(work, stack).url, options.by_batch, options.wait_s)
+        visit = Visit(work, questions(work), Endpoints(work, stack).url, options.batch, 60 * options.wait)
         _confirm_cost(asyncio.run(upper_bound(visit)), visit, options)
         say("asking the simulator, which costs nothing, then the vendors")
-        reference = asyncio.run(at_simulator(work, options.by_batch, now))
+        reference = asyncio.run(at_simulator(work, options.batch, now))
         stop.check()
         found = run_live_check(visit, options.max_usd, stop, warn)
-        found = replace(found, exchanges=[*version_exchanges, *found.exchanges])
+        found.exchanges[:0] = version_exchanges
     write_exchanges(file, {"sweep": work.sweep.name, "at": now.isoformat(timespec="seconds")}, found.exchanges)
-    for left in found.examined.left_open:
+    for left in found.left_open:
         say(f"note: {left}", "yellow")
     stop.check()
     protocols = {name: load_vendor(entry.kind).protocol for name, entry in work.catalog.providers.items()}
@@ -143,8 +127,7 @@ def _confirm_cost(nanousd: int, visit: Visit, options: LiveOptions) -> None:
         ask_to_spend("a live check")
 
 
-def _print_result(compared: ComparedProtocols, found: Recording) -> None:
-    examined = found.examined
+def _print_result(compared: ComparedProtocols, examined: Examined) -> None:
     cosmetic = [one for one in compared.differences if one not in compared.serious]
     _print_some("note: ", compared.notes)
     _print_some("cosmetic: ", cosmetic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -53,29 +54,26 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Short for --format jso
 SweepArgument = Annotated[
     Path, typer.Argument(parser=sweep_file, metavar="SWEEP", help="The sweep file, e.g. jobs/demo.yaml.")
 ]
-ModelOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="A .gguf file to use for the sweep's local chat models.")
-]
-RunOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
-]
-StoreOption = Annotated[
-    Location | None,
-    typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
-]
-SubjectOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="A subject, instead of the sweep's. Repeatable.")
-]
-JudgeOption = Annotated[
-    list[str] | None, typer.Option(metavar="NAME", help="A judge, instead of the sweep's. Repeatable.")
-]
-AvailableOption = Annotated[
-    bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
-]
-ExecutorOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="local|ray|auto", help="Make online calls in this process, by Ray, or auto: by Ray for large sweeps."
-    ),
-]
+
+
+@dataclass(frozen=True)
+class LiveOptions:
+    """The options of `hab doctor --live`."""
+
+    batch: Annotated[
+        bool, typer.Option("--batch", help="With --live: also submit a batch of two rows to each model.")
+    ] = False
+    max_usd: Annotated[
+        float, typer.Option(min=0, metavar="USD", help="With --live: upper limit of the cost in dollars.")
+    ] = 1.0
+    wait: Annotated[
+        float, typer.Option(min=0, metavar="MINUTES", help="With --batch: minutes to wait for a batch.")
+    ] = 30.0
+    at: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --live: a `hab simulate` to call instead of the vendors.")
+    ] = None
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="With --live: the file of exchanges, instead of doctor-<name>-<time>.jsonl."),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", help="Spend what --live costs without asking.")] = False

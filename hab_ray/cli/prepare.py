@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from hab_ray.cli.ending import errors
 from hab_ray.cli.views.terminal import RowsRead
@@ -24,12 +26,24 @@ from hab_ray.work import Work
 class Choices:
     """Options of the command line that override keys of the sweep file; empty ones override nothing."""
 
+    subject: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A subject, instead of the sweep's. Repeatable.")
+    ] = None
+    judge: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="A judge, instead of the sweep's. Repeatable.")
+    ] = None
     model: Path | None = None
-    run: Location | None = None
-    store: Location | None = None
-    subjects: tuple[str, ...] = ()
-    judges: tuple[str, ...] = ()
-    available_only: bool = False
+    run: Annotated[
+        Location | None,
+        typer.Option(parser=Location.of, metavar="PATH", help="The run's folder, instead of the sweep's `run:`."),
+    ] = None
+    store: Annotated[
+        Location | None,
+        typer.Option(parser=Location.of, metavar="PATH", help="The store, instead of the sweep's `store:`."),
+    ] = None
+    available_only: Annotated[
+        bool, typer.Option("--available-only", help="Leave out subjects and judges that cannot be called.")
+    ] = False
     executor: str | None = None
 
     def changes(self) -> Mapping[str, Any]:
@@ -37,11 +51,27 @@ class Choices:
         given = {
             "run": self.run and str(self.run),
             "store": self.store and str(self.store),
-            "subjects": list(self.subjects),
-            "judges": list(self.judges),
+            "subjects": self.subject,
+            "judges": self.judge,
             "executor": self.executor,
         }
         return {key: value for key, value in given.items() if value}
+
+
+@dataclass(frozen=True)
+class RunChoices(Choices):
+    """Those of commands that plan or run the sweep."""
+
+    model: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A .gguf file to use for the sweep's local chat models.")
+    ] = None
+    executor: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|ray|auto",
+            help="Make online calls in this process, by Ray, or auto: by Ray for large sweeps.",
+        ),
+    ] = None
 
 
 def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -35,18 +35,30 @@ _HOST = re.compile(r"[\w.-]+:\d+(/|$)")
 class InitOptions:
     """The options of `hab init`; it asks for those that are None or empty."""
 
-    models: tuple[str, ...] = ()
-    dimensions: tuple[str, ...] = ()
-    tests: str | None = None
-    judges: tuple[str, ...] = ()
-    endpoint: str | None = None
-    like: str | None = None
-    key_env: str | None = None
-    price: str | None = None
+    model: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="A model to measure, from `hab models` or at the endpoint. Repeatable."),
+    ] = None
+    dimension: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A dimension, or all. Repeatable.")] = None
+    tests: Annotated[
+        str | None,
+        typer.Option(metavar="N|seeds", help="Number of tests per dimension, or seeds for the rubrics' own queries."),
+    ] = None
+    judge: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A judge. Repeatable.")] = None
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="Your own gateway or server.")] = None
+    like: Annotated[
+        str | None, typer.Option(metavar="VENDOR", help="With --endpoint: the vendor that the gateway forwards to.")
+    ] = None
+    key_env: Annotated[
+        str | None, typer.Option(metavar="VARIABLE", help="With --endpoint: the variable that holds its key.")
+    ] = None
+    price: Annotated[
+        str | None, typer.Option(metavar="IN/OUT", help="With --endpoint: dollars per million tokens; 0/0 = free.")
+    ] = None
 
     def missing(self) -> list[str]:
         """Return the names of the options that would have to be asked for."""
-        given = {"--model": self.models, "--dimension": self.dimensions, "--tests": self.tests, "--judge": self.judges}
+        given = {"--model": self.model, "--dimension": self.dimension, "--tests": self.tests, "--judge": self.judge}
         if self.endpoint is not None and self.like is None:
             given["--price (or --like)"] = self.price
         return [option for option, value in given.items() if not value]
@@ -63,20 +75,20 @@ def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str], 
     return Answers(
         name=name,
         models=models,
-        dimensions=_dimensions(options.dimensions, dimensions),
+        dimensions=_dimensions(options.dimension, dimensions),
         tests=_given_or_asked(
             options.tests,
             "How many tests per dimension (such as 50; seeds = its own 12 queries)",
             number_of_tests,
             "seeds",
         ),
-        judges=_judges(options.judges, endpoint, examples),
+        judges=_judges(options.judge, endpoint, examples),
         endpoint=endpoint,
     )
 
 
 def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], OwnEndpoint | None]:
-    url, given = options.endpoint, options.models
+    url, given = options.endpoint, tuple(options.model or ())
     if url is None and not given:
         known = examples.models(options.like)
         such = f"separated by commas, such as {', '.join(known)}"
@@ -88,8 +100,8 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
     if url is None:
         return catalogue_models(given), None
     endpoint = _endpoint(url, options)
-    if options.models:
-        return models_behind(endpoint, options.models), endpoint
+    if options.model:
+        return models_behind(endpoint, options.model), endpoint
     known = examples.models(endpoint.like)
     such = f", such as {', '.join(known)}" if endpoint.like else ", by its own names"
     question = f"Which models at this endpoint (separated by commas{such})"
@@ -98,7 +110,7 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
 
 def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:
     """Return an endpoint; with its models as options, it has no vendor and key but those of the options."""
-    if options.models:
+    if options.model:
         like, key_env = vendor_like(options.like or NONE), variable(options.key_env or NONE)
     else:
         like = _given_or_asked(
@@ -116,7 +128,7 @@ def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:
     return OwnEndpoint(url, like, key_env, price)
 
 
-def _judges(given: tuple[str, ...], endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:
+def _judges(given: list[str] | None, endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:
     check = partial(models_behind, endpoint) if endpoint else catalogue_models
     if given:
         return check(given)
@@ -145,7 +157,7 @@ def _is_url(text: str) -> bool:
     return text.startswith(("http://", "https://"))
 
 
-def _dimensions(given: tuple[str, ...], known: Sequence[str]) -> tuple[str, ...]:
+def _dimensions(given: list[str] | None, known: Sequence[str]) -> tuple[str, ...]:
     if given:
         return dimensions_of(given, known)
     question = f"Which dimensions (all, or some of {', '.join(known)})"

@@ -43,14 +43,6 @@ Ranked = tuple[Rank, str]
 
 
 @dataclass(frozen=True)
-class Recording:
-    """Every exchange with the vendors or the simulator, and the outcomes of the questions."""
-
-    exchanges: Sequence[Exchange]
-    examined: Examined
-
-
-@dataclass(frozen=True)
 class ProtocolDifference:
     """A difference of a vendor from the simulator; `verb` is the method and path of the request that showed it."""
 
@@ -85,9 +77,9 @@ class ComparedProtocols:
 
 
 def compare(
-    theirs: Recording, ours: Recording, protocols: Mapping[str, WireProtocol], models: Mapping[str, Model]
+    theirs: Examined, ours: Examined, protocols: Mapping[str, WireProtocol], models: Mapping[str, Model]
 ) -> ComparedProtocols:
-    """Name every difference between the vendors' recording and the simulator's.
+    """Name every difference between the vendors' answers and the simulator's.
 
     `protocols` are by provider, `models` are the sweep's by name.
     """
@@ -110,11 +102,11 @@ def compare(
     for label, verb in sorted(at_simulator.keys() - at_vendors.keys()):
         if not _POLL.search(verb):
             compared.note(label, verb, ["was not reached"])
-    references = {asked.label: asked for asked in ours.examined.asked}
-    for asked in theirs.examined.asked:
+    references = {asked.label: asked for asked in ours.asked}
+    for asked in theirs.asked:
         reference_asked = references.get(asked.label)
         compared.differ(asked.label, "", _other_outcomes(asked, reference_asked, models[asked.question.model]))
-    for bill in theirs.examined.bills:
+    for bill in theirs.bills:
         compared.differ("price", "", [(Rank.COSTS, bill)])
     return compared
 

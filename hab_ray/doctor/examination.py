@@ -19,6 +19,7 @@ from hab_ray.calls import Call, ChatCall, Outcome
 from hab_ray.catalog.models import BatchPolicy, ModelEntry, ProviderEntry, folder_name
 from hab_ray.catalog.prices import Mode
 from hab_ray.doctor.questions import Question, without_messages
+from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.tap import Tap
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.batch.engine import BatchEngine
@@ -59,9 +60,11 @@ class AskedQuestion:
 class Examined:
     """The result of an examination; money in nano-dollars.
 
-    `left_open` names batches that are still at their vendors, `bills` the vendors' prices that differ from ours.
+    `exchanges` are all with the vendors or the simulator. `left_open` names batches that are still at their vendors,
+    `bills` the vendors' prices that differ from ours.
     """
 
+    exchanges: list[Exchange] = field(default_factory=list)
     asked: list[AskedQuestion] = field(default_factory=list)
     left_open: list[str] = field(default_factory=list)
     bills: list[str] = field(default_factory=list)
@@ -110,6 +113,7 @@ class Examination:
         for question in self.visit.questions:
             by_provider[question.provider].append(question)
         await asyncio.gather(*(self._ask_provider(name, questions) for name, questions in by_provider.items()))
+        self._examined.exchanges += self.tap.exchanges
         return self._examined
 
     async def stop(self, drain_s: float) -> None:

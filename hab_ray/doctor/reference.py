@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from tempfile import TemporaryDirectory
 
-from hab_ray.doctor.comparison import Recording
-from hab_ray.doctor.examination import Examination, Visit
+from hab_ray.doctor.examination import Examination, Examined, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.tap import tapping
 from hab_ray.engine.budget.budget import unlimited
@@ -23,7 +22,7 @@ TURNAROUND_S = 0.4
 _WAIT_S = 60.0
 
 
-async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
+async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Examined:
     """Ask the simulator a sweep's questions; raise ConfigError if the sweep cannot be rehearsed."""
     with TemporaryDirectory(prefix="hab-doctor-") as folder:
         copy = staged(work.sweep, Location.of(folder) / "run", now, turnaround_s=TURNAROUND_S)
@@ -33,5 +32,4 @@ async def at_simulator(work: Work, by_batch: bool, now: datetime) -> Recording:
                 copy = at(copy, url)
                 addresses = {name: entry.url or "" for name, entry in copy.catalog.providers.items()}
                 visit = Visit(copy, questions(copy), addresses.__getitem__, by_batch, _WAIT_S)
-                examined = await Examination(visit, session, unlimited(), tap).run()
-                return Recording(tap.exchanges, examined)
+                return await Examination(visit, session, unlimited(), tap).run()

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
@@ -21,7 +20,7 @@ from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
-from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, causes_of
+from hab_ray.inputs.files import MEBIBYTE, BadInput, bytes_of, causes_of, refusing
 from hab_ray.inputs.json_text import json_lines
 from hab_ray.inputs.parquet import parquet_columns, parquet_rows
 from hab_ray.location import Location
@@ -38,8 +37,8 @@ def _not_blank(text: str) -> str:
 
 
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
-"""Called now and then with the number of rows of a file read so far."""
-_REPORTED_ROWS = 10_000
+"""Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
+REPORTED_ROWS = 10_000
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -127,11 +126,10 @@ def given_file(place: Location, key: str = "tests", most: int = MAX_BYTES) -> by
         ConfigError: the file does not exist, cannot be read or has more than `most` bytes.
     """
     try:
-        return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
+        with refusing(f"{key}: {place}"):
+            return bytes_of(place.path, most) if place.is_local else _in_bucket(place, most)
     except FileNotFoundError:
         raise ConfigError(f"{key}: there is no file {place}; name a .parquet, .csv or .jsonl file") from None
-    except BadInput as error:
-        raise ConfigError(one_line(f"{key}: {place}: {error}")) from None
 
 
 def _in_bucket(place: Location, most: int) -> bytes:
@@ -208,7 +206,7 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
         ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
     data = given_file(path, key)
-    with _named(path, key):
+    with refusing(f"{key}: {path}"):
         if path.name.lower().endswith(".parquet"):
             read = parquet_rows if columns.exclusive else parquet_columns
             yield from _reported(read(data, columns.texts, columns.numbers))
@@ -222,15 +220,6 @@ def _reported(rows: Iterable[Any]) -> Iterator[Any]:
     """Yield the rows, and report their number to `ROWS_READ` now and then."""
     report = ROWS_READ.get()
     for number, row in enumerate(rows, 1):
-        if number % _REPORTED_ROWS == 0:
+        if number % REPORTED_ROWS == 0:
             report(number)
         yield row
-
-
-@contextmanager
-def _named(path: Location, key: str) -> Iterator[None]:
-    """Add the file, and the key under which the sweep names it, to messages about bad input."""
-    try:
-        yield
-    except BadInput as error:
-        raise ConfigError(one_line(f"{key}: {path}: {error}")) from None

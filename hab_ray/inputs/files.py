@@ -7,11 +7,15 @@ import io
 import mmap
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
+
+from hab_ray.errors import ConfigError
+from hab_ray.visible import one_line
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -33,6 +37,15 @@ class BadInput(ValueError):
     def __init__(self, cause: str, remedy: str) -> None:
         super().__init__(f"{cause}; {remedy}")
         self.cause, self.remedy = cause, remedy
+
+
+@contextmanager
+def refusing(where: object) -> Iterator[None]:
+    """Turn BadInput into a ConfigError that begins with `where`: the file, after the key or option that names it."""
+    try:
+        yield
+    except BadInput as error:
+        raise ConfigError(one_line(f"{where}: {error}")) from None
 
 
 def causes_of(error: ValidationError) -> str:

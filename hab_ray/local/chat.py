@@ -3,17 +3,11 @@
 xllamacpp includes llama.cpp's HTTP server: continuous batching, prompt cache, JSON schema as grammar. Its default
 samplers (top-k 40, min-p 0.05) stay on: small models need them at high temperatures.
 
-Measured with SmolLM2-135M, on 2 virtual cores that other work shared: milliseconds of CPU per token, one thread.
-
-| encoding    | file   | reading 1,600 | writing after 30 | writing after 1,600 |
-|-------------|--------|---------------|------------------|---------------------|
-| Q4_1        | 98 MB  | 15            | 26               | 49                  |
-| Q8_0        | 145 MB | 9             | 29               | 60                  |
-| Q4_0        | 78 MB  | 8             | 17               | 47                  |
-
-The demo reads 21,000 tokens and writes 5,300, so `pull` converts the published Q4_1 to Q8_0; Q4_0 would lose precision.
-A verdict on a prompt of 1,800 tokens took 35 s of CPU with an empty cache and 8-10 s with 1,492 tokens cached: prompts
-must begin with the text that they share. More slots help short prompts, but each has to read the shared prefix once.
+Measured with SmolLM2-135M on 2 shared cores, milliseconds of CPU per token: Q4_1 takes 15 to read and 26 to 49 to
+write, Q8_0 9 and 29 to 60. The demo reads four times what it writes, so `pull` converts the published Q4_1 to Q8_0;
+Q4_0 is faster still (8, 17 to 47), but loses precision. A verdict on a prompt of 1,800 tokens took 35 s of CPU with an
+empty cache and 8-10 s with 1,492 tokens cached: prompts must begin with the text that they share. More slots help short
+prompts, but each has to read the shared prefix once.
 
 Threads: one per core. libgomp's threads wait for each other a few hundred times per token. With its default, a long
 spin, a run beside other work took up to five times the CPU; without spinning (OMP_WAIT_POLICY=passive) a single answer

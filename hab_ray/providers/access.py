@@ -57,15 +57,6 @@ def _read(variable: str, environment: Mapping[str, str]) -> str:
         return opened.read(_MAX_BYTES).decode("utf-8", "replace").strip()
 
 
-def api_key(provider: str, key_env: str | None) -> str:
-    """Return the key of a provider, or NO_KEY if it needs none.
-
-    Raises:
-        ConfigError: the key is missing, or no header can hold it.
-    """
-    return NO_KEY if key_env is None else _secret(provider, key_env, "its key")
-
-
 def _secret(provider: str, variable: str, what: str) -> str:
     try:
         value = _read(variable, os.environ)
@@ -89,11 +80,11 @@ def _secret(provider: str, variable: str, what: str) -> str:
 
 
 def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:
-    """Return the endpoint of an account, with its secrets.
+    """Return the endpoint of an account, with its secrets; its key is NO_KEY if it needs none.
 
     Raises:
-        ConfigError: a variable for its key or a header is not set or not usable.
+        ConfigError: a variable for its key or a header is not set, or no header can hold the value.
     """
-    key = api_key(provider, entry.key_env)
+    key = NO_KEY if entry.key_env is None else _secret(provider, entry.key_env, "its key")
     headers = {name: _secret(provider, env, f"the header {name}") for name, env in entry.headers_env.items()}
     return Endpoint(provider, entry.kind, url, key, entry.limits.timeout_s, headers, entry.api_version)

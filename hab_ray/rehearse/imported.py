@@ -10,7 +10,7 @@ from textwrap import dedent
 
 from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
-from hab_ray.rubric.literal import Apply, Each, Insert, LiteralJudging, Operation, Piece
+from hab_ray.rubric.literal import Apply, Each, Insert, LiteralJudging, Piece
 from hab_simulator import Place, PlantedForm
 
 
@@ -27,20 +27,16 @@ def _rendered(piece: Piece, values: Mapping[str, str]) -> str:
             return values[piece.value]
         case Each():
             return ""
-    inside = "".join(_rendered(part, values) for part in piece.to)
-    if piece.apply is Operation.DEDENT:
-        return dedent(inside)
-    strip = {Operation.STRIP: str.strip, Operation.LSTRIP: str.lstrip, Operation.RSTRIP: str.rstrip}[piece.apply]
-    return strip(inside, piece.characters)
+    return dedent("".join(_rendered(part, values) for part in piece.to))
 
 
 def form_of(dimension: str, literal: LiteralJudging) -> PlantedForm:
     """Return the form of a request by which the simulator extracts its values.
 
     Raises:
-        ConfigError: the request does not show the test, or strips characters, so answers cannot be identified.
+        ConfigError: the request does not show the test, so answers cannot be identified.
     """
-    pieces = tuple(_flat(dimension, literal.user))
+    pieces = tuple(_flat(literal.user))
     if not any(piece == Place(value="prompt") for piece in pieces):
         raise ConfigError(
             f"rubrics: the imported wording of {dimension} shows its judge no test, so a rehearsal cannot tell answers "
@@ -49,7 +45,7 @@ def form_of(dimension: str, literal: LiteralJudging) -> PlantedForm:
     return PlantedForm(pieces=pieces, system=literal.system, key=literal.key)
 
 
-def _flat(dimension: str, pieces: Sequence[Piece]) -> Iterator[str | Place]:
+def _flat(pieces: Sequence[Piece]) -> Iterator[str | Place]:
     for piece in pieces:
         match piece:
             case str():
@@ -57,9 +53,4 @@ def _flat(dimension: str, pieces: Sequence[Piece]) -> Iterator[str | Place]:
             case Insert():
                 yield Place.model_validate({"value": piece.value})
             case Apply():
-                if piece.characters is not None:
-                    raise ConfigError(
-                        f"rubrics: the imported wording of {dimension} strips {piece.characters!r}, so a rehearsal "
-                        "cannot identify the answer; rehearse the sweep without it"
-                    )
-                yield from _flat(dimension, piece.to)
+                yield from _flat(piece.to)

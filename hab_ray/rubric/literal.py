@@ -1,7 +1,7 @@
 """Imported wording: requests as literal pieces and insertion points for values, rendered without a template.
 
-A rubric with a `literal` section sends these requests byte for byte, without our fences. An operation such as `dedent`
-applies to the text after values are inserted: if a value's lines are not indented, the other lines keep theirs.
+A rubric with a `literal` section sends these requests byte for byte, without our fences. `dedent` applies to the text
+after values are inserted: if a value's lines are not indented, the other lines keep theirs.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
@@ -23,7 +23,7 @@ ExactText = Annotated[str, StringConstraints(strip_whitespace=False)]
 class Value(StrEnum):
     """What is inserted into a request: the query, its context, the answer; into a request for queries, theme and count.
 
-    Inside `each`, `seed` and `number` are those of the current seed; with `at`, `seed` is the one at that position.
+    Inside `each`, `seed` is the current one; with `at`, the one at that position.
     """
 
     PROMPT = "prompt"
@@ -32,16 +32,6 @@ class Value(StrEnum):
     THEME = "theme"
     COUNT = "count"
     SEED = "seed"
-    NUMBER = "number"
-
-
-class Operation(StrEnum):
-    """An operation on a text after values are inserted: the Python function or method of the same name."""
-
-    DEDENT = "dedent"
-    STRIP = "strip"
-    LSTRIP = "lstrip"
-    RSTRIP = "rstrip"
 
 
 class Insert(RubricPart):
@@ -58,25 +48,19 @@ class Insert(RubricPart):
 
 
 class Apply(RubricPart):
-    """An operation on the text of pieces. `characters`: those to strip, as in Python; None = white space."""
+    """Pieces whose text is dedented, as by Python's `textwrap.dedent`."""
 
-    apply: Operation
+    apply: Literal["dedent"]
     to: tuple[Piece, ...]
-    characters: ExactText | None = None
-
-    @model_validator(mode="after")
-    def _allows_characters(self) -> Apply:
-        if self.characters is not None and self.apply is Operation.DEDENT:
-            raise ValueError("`characters` does not belong to `apply: dedent`; remove it")
-        return self
+    characters: None = None  # counts in the digests of imported rubrics
 
 
 class Each(RubricPart):
-    """Pieces repeated for every shown seed, joined by `between`; `first` is the number of the first seed."""
+    """Pieces repeated for every shown seed, joined by `between`."""
 
     each: tuple[Piece, ...]
     between: ExactText = ""
-    first: StrictInt = 1
+    first: Literal[1] = 1  # counts in the digests of imported rubrics
 
 
 Piece = ExactText | Insert | Apply | Each
@@ -102,7 +86,7 @@ class LiteralJudging(LiteralRequest):
 
 
 _JUDGED = frozenset({Value.PROMPT, Value.CONTEXT, Value.RESPONSE})
-_GENERATED = frozenset({Value.THEME, Value.COUNT, Value.SEED, Value.NUMBER})
+_GENERATED = frozenset({Value.THEME, Value.COUNT, Value.SEED})
 
 
 class Reading(StrEnum):
@@ -172,8 +156,8 @@ class LiteralValues:
     seeds: tuple[str, ...] = ()
 
 
-def rendered(pieces: Sequence[Piece], values: LiteralValues, seed: tuple[int, str] | None = None) -> str:
-    """Render pieces with values; `seed` is the number and text of the current seed inside `each`.
+def rendered(pieces: Sequence[Piece], values: LiteralValues, seed: str | None = None) -> str:
+    """Render pieces with values; `seed` is the current seed inside `each`.
 
     Raises:
         ValueError: a piece inserts a seed that is not shown, or one outside `each` without `at`.
@@ -181,32 +165,28 @@ def rendered(pieces: Sequence[Piece], values: LiteralValues, seed: tuple[int, st
     return "".join(_rendered_piece(piece, values, seed) for piece in pieces)
 
 
-def _rendered_piece(piece: Piece, values: LiteralValues, seed: tuple[int, str] | None) -> str:
+def _rendered_piece(piece: Piece, values: LiteralValues, seed: str | None) -> str:
     match piece:
         case str():
             return piece
         case Insert():
             return _inserted(piece, values, seed)
         case Apply():
-            inside = rendered(piece.to, values, seed)
-            if piece.apply is Operation.DEDENT:
-                return textwrap.dedent(inside)
-            return str(getattr(inside, piece.apply.value)(piece.characters))
+            return textwrap.dedent(rendered(piece.to, values, seed))
         case Each():
-            numbered = enumerate(values.seeds, piece.first)
-            return piece.between.join(rendered(piece.each, values, shown) for shown in numbered)
+            return piece.between.join(rendered(piece.each, values, shown) for shown in values.seeds)
 
 
-def _inserted(insert: Insert, values: LiteralValues, seed: tuple[int, str] | None) -> str:
+def _inserted(insert: Insert, values: LiteralValues, seed: str | None) -> str:
     match insert.value:
         case Value.SEED if insert.at is not None:
             if insert.at >= len(values.seeds):
                 raise ValueError(f"wants seed {insert.at + 1} of a request, but {len(values.seeds)} are shown")
             return values.seeds[insert.at]
-        case Value.SEED | Value.NUMBER:
+        case Value.SEED:
             if seed is None:
-                raise ValueError(f"`value: {insert.value}` is outside of `each`, or needs `at`")
-            return seed[1] if insert.value is Value.SEED else str(seed[0])
+                raise ValueError("`value: seed` is outside of `each`, or needs `at`")
+            return seed
     return str(getattr(values, insert.value.value))
 
 

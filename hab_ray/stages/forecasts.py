@@ -21,7 +21,7 @@ from hab_ray.rubric import Rubric
 from hab_ray.stages.base import CallStage, Forecast, Forecasts, ReadStage, Rows, Task
 from hab_ray.stages.prompts.wording import Prompts, Reasoning
 
-_QUERY_TOKENS, _VALIDATION_TOKENS, _RESPONSE_TOKENS = 200, 200, 300
+_QUERY_TOKENS, _RESPONSE_TOKENS = 200, 300
 _VERDICT_TOKENS, _ISSUE_TOKENS = 250, 70
 
 
@@ -49,14 +49,6 @@ class CandidateForecasts(ReadStage[Task, Candidate]):
 
     def _candidate(self, id: str, prompt: str, context: str) -> Candidate:
         return Candidate(id, self.rubric.id, State.OK, prompt, context, theme="", reason="", reply_key="")
-
-
-class ValidationForecasts(ReadStage[Task, Validation]):
-    """Forecasts short validations."""
-
-    @override
-    def answer_tokens(self) -> int:
-        return _VALIDATION_TOKENS
 
 
 class VectorForecasts(ReadStage[Candidate, Embedded]):

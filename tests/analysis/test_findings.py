@@ -437,7 +437,7 @@ def test_rare_issues_in_few_calls_are_told_from_calls_that_differ() -> None:
     """Two marks of 0 in one call, of 30 in ten calls, look like an SD above .5 and are chance."""
     marks = np.array([[0.0] if at in (0, 1) else [1.0] for at in range(30)])
     rare = ItemScores("s", "d_one", PANEL, marks, 0, tuple(str(at // 3) for at in range(30)))
-    means = np.array([rare.test_means()])
+    means = np.array([rare.test_means])
     assert between_calls(means, rare.calls) / (28 / 30 * 2 / 30) > 0.5
     # The second of the two is in the first's call in 2 of 29 deals.
     assert chance_of_calls(means, rare.calls) == pytest.approx(2 / 29, abs=0.02)

@@ -105,9 +105,9 @@ def test_samples_are_averaged_within_their_test_first() -> None:
 def test_the_order_of_a_tests_samples_changes_no_mean() -> None:
     """Else subjects with the same scores would differ by a rounding error."""
     marks = np.array(list(permutations((0.1, 0.2, 0.3, np.nan))))
-    (mean,) = set(ItemScores("a", "d", PANEL, marks, 0).test_means().tolist())
+    (mean,) = set(ItemScores("a", "d", PANEL, marks, 0).test_means.tolist())
     assert mean == pytest.approx(0.2)
-    assert np.isnan(ItemScores("a", "d", PANEL, marks[:1] * np.nan, 0).test_means()).all()
+    assert np.isnan(ItemScores("a", "d", PANEL, marks[:1] * np.nan, 0).test_means).all()
 
 
 def test_a_judges_mark_is_the_mean_of_its_readable_replicates_and_an_answer_counts_once() -> None:

@@ -19,6 +19,7 @@ from hab_ray.cli.prepare import Choices, prepare
 from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.source import TableSource
+from hab_ray.given.rows import ROWS_READ
 
 
 def test_tests_are_imported_and_said(tmp_path: Path) -> None:
@@ -74,7 +75,9 @@ def test_a_long_import_says_every_few_seconds_how_far_it_is(tmp_path: Path, monk
         now[0] += 2.0
         rows_read(rows)
 
-    import_tests(TableSource(str(source), on_rows=reported), tmp_path / "tests.jsonl")
+    context = contextvars.copy_context()
+    context.run(ROWS_READ.set, reported)
+    context.run(import_tests, TableSource(str(source)), tmp_path / "tests.jsonl")
     assert written.getvalue().split("\n")[:-1] == ["20,000 rows read", "40,000 rows read"]
 
 

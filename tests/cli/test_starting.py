@@ -26,10 +26,10 @@ from tests.conftest import Desk
 SECRET = "-".join(["hab", "starting", "key", "0123456789abcdef"])
 VERBS = ("rehearse", "plan", "run")
 GATEWAY = InitOptions(
-    models=("gpt-6-luna",),
-    dimensions=("encourage_learning",),
+    model=["gpt-6-luna"],
+    dimension=["encourage_learning"],
     tests="10",
-    judges=("gpt-6.1-terra",),
+    judge=["gpt-6.1-terra"],
     endpoint="https://gateway.example/v1",
     like="openai",
     key_env="GATEWAY_KEY",
@@ -55,13 +55,13 @@ def test_a_gateway_needs_no_key_but_its_own(tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("changed", "named"),
     [
-        (InitOptions(("gpt-6-luna",), ("all",), "seeds"), "--judge"),
-        (InitOptions(("gpt-7-nova",), ("all",), "seeds", ("gpt-6.1-terra",)), "gpt-7-nova"),
-        (InitOptions(("gemini-2.0-flash",), ("all",), "seeds", ("gpt-6.1-terra",)), "retired"),
-        (InitOptions(("mine",), ("all",), "seeds", ("mine",), "http://127.0.0.1:9/v1"), "--price"),
-        (InitOptions(("mine",), ("all",), "seeds", ("mine",), like="openai"), "--endpoint"),
-        (replace(GATEWAY, models=("gpt-6-lunar",)), "gpt-6-lunar: .* did you mean gpt-6-luna"),
-        (replace(GATEWAY, judges=("a-model-of-ours",)), "a-model-of-ours: .* --price"),
+        (InitOptions(["gpt-6-luna"], ["all"], "seeds"), "--judge"),
+        (InitOptions(["gpt-7-nova"], ["all"], "seeds", ["gpt-6.1-terra"]), "gpt-7-nova"),
+        (InitOptions(["gemini-2.0-flash"], ["all"], "seeds", ["gpt-6.1-terra"]), "retired"),
+        (InitOptions(["mine"], ["all"], "seeds", ["mine"], "http://127.0.0.1:9/v1"), "--price"),
+        (InitOptions(["mine"], ["all"], "seeds", ["mine"], like="openai"), "--endpoint"),
+        (replace(GATEWAY, model=["gpt-6-lunar"]), "gpt-6-lunar: .* did you mean gpt-6-luna"),
+        (replace(GATEWAY, judge=["a-model-of-ours"]), "a-model-of-ours: .* --price"),
     ],
 )
 def test_nothing_is_written_that_cannot_run(
@@ -75,7 +75,7 @@ def test_nothing_is_written_that_cannot_run(
 
 def test_a_dimension_may_be_written_as_tables_print_it(tmp_path: Path) -> None:
     init.init_sweep(
-        tmp_path / "first.yaml", replace(GATEWAY, dimensions=("Encourage learning", "correct-misinformation"))
+        tmp_path / "first.yaml", replace(GATEWAY, dimension=["Encourage learning", "correct-misinformation"])
     )
     assert load_sweep(tmp_path / "first.yaml").dimensions == ("encourage_learning", "correct_misinformation")
 

@@ -12,8 +12,8 @@ import pytest
 
 from hab_ray.catalog.models import Catalog
 from hab_ray.config.sweep import Sweep
-from hab_ray.doctor.comparison import ComparedProtocols, Recording, compare
-from hab_ray.doctor.examination import Visit
+from hab_ray.doctor.comparison import ComparedProtocols, compare
+from hab_ray.doctor.examination import Examined, Visit
 from hab_ray.doctor.questions import questions
 from hab_ray.doctor.reference import at_simulator
 from hab_ray.doctor.visit import run_live_check
@@ -70,9 +70,9 @@ class Doctor:
     """Makes visits with a sweep and compares them with what the simulator says."""
 
     work: Work
-    reference: Recording
+    reference: Examined
 
-    async def visit(self, url: str, folder: Path, wait_s: float = 20.0) -> Recording:
+    async def visit(self, url: str, folder: Path, wait_s: float = 20.0) -> Examined:
         """Ask everything at an address, with a store in a folder."""
         work = moved(self.work, url)
         sweep = work.sweep.model_copy(update={"store": work.sweep.store.sibling(folder.name)})
@@ -81,7 +81,7 @@ class Doctor:
         visit = Visit(work, questions(work), addresses.__getitem__, by_batch=True, wait_s=wait_s)
         return await asyncio.to_thread(run_live_check, visit, 5.0, Stop(), print)
 
-    def compare(self, found: Recording) -> ComparedProtocols:
+    def compare(self, found: Examined) -> ComparedProtocols:
         """What differs from the simulator."""
         kinds = {name: load_vendor(entry.kind).protocol for name, entry in self.work.catalog.providers.items()}
         return compare(found, self.reference, kinds, self.work.models)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference, Recording
+from hab_ray.doctor.comparison import ComparedProtocols, ProtocolDifference
 from hab_ray.doctor.examination import Examined
 from hab_ray.doctor.recording import Exchange, write_exchanges
 from hab_ray.engine.ledger import Ledger, Phase
@@ -102,14 +102,14 @@ async def test_vendors_that_answer_as_the_simulator_differ_in_nothing(
     compared = doctor.compare(found)
     assert [str(one) for one in compared.differences] == []
     assert {exchange.provider for exchange in found.exchanges} == {"openai", "anthropic", "google", "xai"}
-    assert len(found.examined.asked) == 8 and all(len(one.outcomes) == len(one.calls) for one in found.examined.asked)
+    assert len(found.asked) == 8 and all(len(one.outcomes) == len(one.calls) for one in found.asked)
     meter = await asyncio.to_thread(SimulatorClient(vendor).meter)
     store = open_folder(doctor.work.sweep.store.sibling(tmp_path.name))
     batches = [batch for name in ("openai", "anthropic", "google", "xai") for batch in Ledger(store, name).read()]
     assert len(batches) == 4 and all(batch.phase is Phase.DONE for batch in batches)
     by_batch = sum(batch.harvested.nanousd for batch in batches if batch.harvested)
     epochs = [int(Path(name).stem) for name in store.list("runs") if name.endswith(".json")]
-    assert online_spending(store, epochs, 0).spent + by_batch == meter.charged == found.examined.cost_nanousd
+    assert online_spending(store, epochs, 0).spent + by_batch == meter.charged == found.cost_nanousd
 
 
 async def test_ten_planted_divergences_are_named_and_named_again_from_the_file(
@@ -158,7 +158,7 @@ def heard(doctor: Doctor, one: Recorded) -> ComparedProtocols:
     """What the doctor says of one exchange by itself, in the place of the one at the simulator."""
     (place, *_) = [each for each in doctor.reference.exchanges if is_like(each, one)]
     said = replace(place, status=one.status, headers={**HEADERS, **(one.headers or {})}, body=json.dumps(one.body))
-    return doctor.compare(Recording([said], Examined()))
+    return doctor.compare(Examined([said]))
 
 
 def is_like(exchange: Exchange, one: Recorded) -> bool:

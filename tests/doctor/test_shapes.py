@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.doctor.comparison import Recording, compare, wrong_sums
+from hab_ray.doctor.comparison import compare, wrong_sums
 from hab_ray.doctor.examination import Examined
 from hab_ray.doctor.recording import Exchange
 from hab_ray.doctor.shapes import changes, shape
@@ -86,7 +86,7 @@ SAID = Exchange("judge m", "lab", "x/lab", "POST", "chat", {}, "{}", 200, {"x-re
 
 
 def differences(theirs: Exchange) -> list[str]:
-    at_vendor, at_simulator = Recording([theirs], Examined()), Recording([SAID], Examined())
+    at_vendor, at_simulator = Examined([theirs]), Examined([SAID])
     found = compare(at_vendor, at_simulator, {"lab": openai.PROTOCOL}, {})
     return [one.what for one in found.differences]
 
@@ -111,10 +111,10 @@ def test_an_odd_body_is_named(body: str, named: str) -> None:
 
 def test_what_the_simulator_alone_does_wrong_is_not_the_vendors() -> None:
     refused = replace(SAID, status=400, body='{"error": {}}')
-    found = compare(Recording([SAID], Examined()), Recording([refused], Examined()), {"lab": openai.PROTOCOL}, {})
+    found = compare(Examined([SAID]), Examined([refused]), {"lab": openai.PROTOCOL}, {})
     assert found.differences == [] and "refused by the simulator" in found.notes[0].what
     wrong = replace(SAID, body='{"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 9}')
-    found = compare(Recording([wrong], Examined()), Recording([wrong], Examined()), {"lab": openai.PROTOCOL}, {})
+    found = compare(Examined([wrong]), Examined([wrong]), {"lab": openai.PROTOCOL}, {})
     assert found.differences == []
 
 

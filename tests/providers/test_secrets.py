@@ -13,7 +13,7 @@ import pytest
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
-from hab_ray.providers.access import api_key, endpoint_of, has_secret, variables_of
+from hab_ray.providers.access import endpoint_of, has_secret, variables_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.secrets import Secrets
@@ -167,16 +167,20 @@ def test_a_variable_that_cannot_be_a_header_is_named_and_not_repeated(
     assert variable in str(caught.value) and cause in str(caught.value) and "a\nb" not in str(caught.value)
 
 
+def key_of_lab() -> str:
+    return endpoint_of("lab", ProviderEntry(kind="openai", key_env="LAB_KEY"), "http://h/v1").key
+
+
 def test_a_key_is_read_from_its_variable_or_from_the_file_that_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "key").write_text(f"{KEY}\n")
     monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
-    assert api_key("lab", "LAB_KEY") == KEY
+    assert key_of_lab() == KEY
     monkeypatch.setenv("LAB_KEY", "  ")
-    assert api_key("lab", "LAB_KEY") == KEY
+    assert key_of_lab() == KEY
     monkeypatch.setenv("LAB_KEY", "sk-of-the-variable")
-    assert api_key("lab", "LAB_KEY") == "sk-of-the-variable"
+    assert key_of_lab() == "sk-of-the-variable"
 
 
 def test_headers_are_read_from_files_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +194,7 @@ def test_a_key_that_was_put_where_a_file_belongs_is_in_no_message(monkeypatch: p
     for value in (KEY, "x" * 5000 + KEY, "/"):
         monkeypatch.setenv("LAB_KEY_FILE", value)
         with pytest.raises(ConfigError, match="LAB_KEY_FILE does not name a readable file") as refused:
-            api_key("lab", "LAB_KEY")
+            key_of_lab()
         assert KEY not in str(refused.value) and refused.value.__cause__ is None
         assert not has_secret("LAB_KEY", {"LAB_KEY_FILE": value})
 
@@ -209,7 +213,7 @@ def test_a_file_that_holds_no_key_is_refused_without_showing_it(
     (tmp_path / "key").write_text(content)
     monkeypatch.setenv("LAB_KEY_FILE", str(tmp_path / "key"))
     with pytest.raises(ConfigError, match=why) as refused:
-        api_key("lab", "LAB_KEY")
+        key_of_lab()
     assert content not in str(refused.value)
     assert has_secret("LAB_KEY", {"LAB_KEY_FILE": str(tmp_path / "key")}) == bool(content.strip())
 

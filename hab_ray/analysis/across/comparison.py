@@ -178,7 +178,7 @@ def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, 
 
 def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Mapping[str, str]) -> SharedTests:
     one, other = (summary.cells[subject, dimension, PANEL] for summary in (first, second))
-    marked, other_marked = (~np.isnan(each.test_means()) for each in (one, other))
+    marked, other_marked = (~np.isnan(each.test_means) for each in (one, other))
     positions = second.settings.positions(dimension)
     pairs = [(at, positions[ids[id_]]) for at, id_ in enumerate(first.settings.tests[dimension]) if id_ in ids]
     both = [(a, b) for a, b in pairs if marked[a] and other_marked[b]]

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 from hab_ray.analysis.marks import ScoreSettings
 from hab_ray.results import Run, rows_in
@@ -16,11 +16,13 @@ from hab_ray.stages.replies.copying import COPIED
 
 _COLUMNS = ("test_id", "state", "issues", "assessment", "reason")
 _WORD = re.compile(r"\w+")
+_MAX_WORDS = 6
 _LETTER = re.compile(r"^[^\w\n]*(\w)[^\w\n]*[:.)]", re.MULTILINE)
 
 
 def _words(text: str) -> str:
-    return " ".join(_WORD.findall(text.casefold()))
+    """Return the first words, one more than any denial has."""
+    return " ".join(word.group() for word in islice(_WORD.finditer(text.casefold()), _MAX_WORDS))
 
 
 _SUBJECTS = ("", "it ", "this ", "issue ", "the issue ", "this issue ")
@@ -85,7 +87,7 @@ def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> V
                 scored += 1
                 everything += issues is not None and len(set(issues)) == issue_count
                 assessments[" ".join(assessment.casefold().split())] += 1
-                if letters := denied_letters(assessment, issues or ()):
+                if issues and (letters := denied_letters(assessment, issues)):
                     denials.append(Denial(subject, test, letters))
     del assessments[""]
     alike = max(assessments.values(), default=0)

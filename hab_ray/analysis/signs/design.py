@@ -85,7 +85,7 @@ def varying_calls(marks: Sequence[ItemScores]) -> Iterator[Finding]:
         own = [each for each in marks if each.dimension == dimension and each.judge == PANEL and each.scored]
         calls = own[0].calls if own else ()
         if 1 < len(set(calls)) < min(MANY_CALLS, len(calls)):
-            means = np.array([each.test_means() for each in own])
+            means = np.array([each.test_means for each in own])
             middle = float(np.nanmean(means))
             sd = between_calls(means, calls) / (middle * (1 - middle)) if 0 < middle < 1 else 0.0
             if sd > MAX_CALL_SD:

@@ -106,7 +106,7 @@ def generalisability(summary: Summary) -> Sequence[Generalised]:
 def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
     """Return the tests that every judge scored for every subject: marks (subjects x tests x judges), ids, calls."""
     settings, cells = summary.settings, summary.cells
-    means = [[cells[s, dimension, j].test_means() for j in settings.panel] for s in settings.subjects]
+    means = [[cells[s, dimension, j].test_means for j in settings.panel] for s in settings.subjects]
     marks = np.array(means, dtype=np.float64)
     marks = marks.reshape(len(settings.subjects), len(settings.panel), -1).transpose(0, 2, 1)
     known = np.flatnonzero(~np.isnan(marks).any(axis=(0, 2)))

@@ -17,7 +17,6 @@ from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
     OF_TESTS,
-    Imported,
     NamedTest,
     OpenSource,
     TableSource,
@@ -33,8 +32,8 @@ from hab_ray.visible import one_line
 Answers = dict[tuple[NamedTest, str, int], str]
 
 
-def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the distinct queries of a table in order, and a record of their source beside them.
+def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
+    """Write the distinct queries of a table in order, and a record of their source beside them; return notes.
 
     Raises:
         ConfigError: the table cannot be read or lacks a column, a row is not a test of its dimension, or `out` exists.
@@ -47,7 +46,7 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
     table.write({**_texts(tests), **origin}, about)
     summary = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
-    return Imported(out, (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)})))
+    return (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)}))
 
 
 def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
@@ -55,8 +54,8 @@ def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
     return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
 
 
-def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the distinct answers of a table in order, and a record of their source beside them.
+def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
+    """Write the distinct answers of a table in order, and a record of their source beside them; return notes.
 
     Answers that begin with an error mark of the published code are kept unchanged: `responses:` counts them as failed.
     Null is an empty answer.
@@ -92,7 +91,7 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
         },
         about,
     )
-    return Imported(out, tuple(_notes(table, about, answers)))
+    return tuple(_notes(table, about, answers))
 
 
 def _notes(table: OpenSource, about: Mapping[str, Any], answers: Answers) -> Iterator[str]:

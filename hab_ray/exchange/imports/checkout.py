@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import MAX_TEXT_BYTES, BadInput, bytes_of
+from hab_ray.inputs.files import MAX_TEXT_BYTES, bytes_of, refusing
 from hab_ray.visible import one_line
 
 CODE = "src/prompts"
@@ -112,10 +112,8 @@ def _data_folder(root: Path, known: Mapping[str, str]) -> str:
 
 
 def _file(root: Path, path: str, known: Mapping[str, str]) -> File:
-    try:
+    with refusing(root / path):
         data = bytes_of(root / path, MAX_TEXT_BYTES)
-    except BadInput as error:
-        raise ConfigError(one_line(f"{root / path}: {error}")) from None
     return File(path, data, known.get(_digest(data), ""))
 
 

@@ -23,7 +23,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports import child
 from hab_ray.exchange.imports.checkout import Checkout
 from hab_ray.inputs.files import causes_of
-from hab_ray.rubric.literal import Apply, Each, Insert, LiteralValues, Operation, Piece, Value, rendered
+from hab_ray.rubric.literal import Apply, Each, Insert, LiteralValues, Piece, Value, rendered
 from hab_ray.visible import one_line
 
 GENERATION, VALIDATION, JUDGING = "generative_prompt", "relevance_check_prompt", "subject_evaluation_prompt"
@@ -167,7 +167,7 @@ def _pieces(text: str, where: str) -> tuple[Piece, ...]:
                 open_parts.append([])
             case "end" if len(open_parts) > 1:
                 inside = tuple(_with_seeds(open_parts.pop()))
-                open_parts[-1].append(Apply(apply=Operation.DEDENT, to=inside))
+                open_parts[-1].append(Apply(apply="dedent", to=inside))
             case "end":
                 raise _truncated(where)
             case None:

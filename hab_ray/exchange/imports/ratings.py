@@ -20,7 +20,6 @@ from hab_ray.exchange.imports.people import Cells, Judges, People, Raters
 from hab_ray.exchange.imports.scored import Form, form_of, is_empty, is_wide, scores_in
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
-    Imported,
     OpenSource,
     TableSource,
     by_dimension,
@@ -36,8 +35,8 @@ _MAX_SHOWN = 30
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
 
 
-def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None) -> Imported:
-    """Write the verdicts of a table's judges, and a record of their source beside them.
+def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
+    """Write the verdicts of a table's judges, and a record of their source beside them; return notes.
 
     Issue letters are taken from a column, or from a reply that can be read and yields the score. A verdict whose reply
     shows that the published code had failed is imported as failed, whatever its score.
@@ -51,8 +50,8 @@ def import_verdicts(source: TableSource, out: Path, rubrics: Path | None = None)
 
 def import_ratings(
     source: TableSource, out: Path, rubrics: Path | None = None, *, with_comments: bool = False
-) -> Imported:
-    """Write a table's ratings by people under pseudonyms, and a record of their source beside them.
+) -> tuple[str, ...]:
+    """Write a table's ratings by people under pseudonyms, and a record of their source beside them; return notes.
 
     Raises:
         ConfigError: the table cannot be read or lacks a column, a score is not on its scale, a row identifies no
@@ -68,7 +67,7 @@ def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
     return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
 
 
-def _import(table: OpenSource, raters: Raters) -> Imported:
+def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
     source, reader = table.source, _ScoreReader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
@@ -92,7 +91,7 @@ def _import(table: OpenSource, raters: Raters) -> Imported:
     }
     about = table.about(_impersonal(columns, reader.raters.kind), counts)
     table.write(reader.columns, about)
-    return Imported(table.out, tuple(_notes(table, about, reader)))
+    return tuple(_notes(table, about, reader))
 
 
 @dataclass

@@ -52,8 +52,8 @@ class ImportedRubrics:
     notes: tuple[str, ...]
 
 
-def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> ImportedRubrics:
-    """Execute a checkout's prompts in a separate process, and write their wording into a new folder of rubrics.
+def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digests | None = None) -> tuple[str, ...]:
+    """Execute a checkout's prompts in a separate process, write their wording as a new folder of rubrics; return notes.
 
     Raises:
         ConfigError: the checkout cannot be read, is not the published one, or its texts cannot be reproduced exactly;
@@ -71,7 +71,7 @@ def import_rubrics(root: Path, folder: Path, wanted: ImportWishes, known: Digest
     imported = _import(checkout, wanted)
     with new_folder(folder, f".{folder.name}-") as unfinished:
         _write(imported, unfinished)
-    return imported
+    return imported.notes
 
 
 def _import(checkout: Checkout, wanted: ImportWishes) -> ImportedRubrics:
@@ -154,14 +154,11 @@ def _write(imported: ImportedRubrics, folder: Path) -> None:
         content = rubric.model_dump(mode="json", exclude_none=True)
         content["literal"]["origin"] = rubric.literal.origin.model_dump(mode="json")
         _dump(content, folder / f"{rubric.id}.yaml")
-    if imported.themes:
-        _dump({"lines": list(imported.themes)}, folder / "themes.yaml")
+    _dump({"lines": list(imported.themes)}, folder / "themes.yaml")
     (folder / PAGE).write_text(_page(imported), encoding="utf-8")
     library = read_library(folder)
     read = library.rubrics()
-    if any(read[rubric.id] != rubric for rubric in imported.rubrics) or (
-        imported.themes and library.shown_themes() != imported.themes
-    ):
+    if any(read[rubric.id] != rubric for rubric in imported.rubrics) or library.shown_themes() != imported.themes:
         raise ConfigError(f"{folder}: the wording changes when written to YAML and read back")
 
 

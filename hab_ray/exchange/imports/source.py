@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import file_digest
@@ -25,14 +25,14 @@ from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
 from hab_ray.given.origins import source_record
 from hab_ray.given.ratings import Scale
-from hab_ray.inputs.files import BadInput
+from hab_ray.given.rows import REPORTED_ROWS, ROWS_READ
+from hab_ray.inputs.files import BadInput, refusing
 from hab_ray.inputs.tables import Frame, open_frame, text_in
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.visible import hides_something, one_line
 
 PUBLISHED = "published"
 _MAX_NAME = 180
-_REPORT_EVERY_ROWS = 10_000
 _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
@@ -46,7 +46,7 @@ class TableSource:
     """Source of rows: a file and `more` like it, `published`, or the name of a published data set, at a revision.
 
     `columns` maps our column names to the file's; `values` fills our columns in all rows where the file has no value.
-    Scores are on `scale`. `on_rows` is called with the number of rows read every `_REPORT_EVERY_ROWS`.
+    Scores are on `scale`.
     """
 
     name: str
@@ -54,17 +54,8 @@ class TableSource:
     licence: str = ""
     revision: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
-    on_rows: Callable[[int], None] = lambda rows: None
     more: tuple[str, ...] = ()
     scale: Scale | None = None
-
-
-@dataclass(frozen=True)
-class Imported:
-    """The written file, and notes for the user."""
-
-    path: Path
-    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -111,7 +102,7 @@ class OpenSource:
         return found[0]
 
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
-        with bad_input(frame.path):
+        with refusing(frame.path):
             found = mapping(frame.names, known, self.source.columns)
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
@@ -134,15 +125,15 @@ class OpenSource:
         """
         for frame in self.frames:
             values = self._values(frame)
-            with bad_input(frame.path):
+            with refusing(frame.path):
                 for number, row in frame.cells(columns):
                     for name in _TEXTS & row.keys():
                         text_in(row[name], number, columns[name])
                     self.rows_read += 1
                     if row.get("canary"):
                         self.canaries.update(canaries_in(f"canary {row['canary']}"))
-                    if self.rows_read % _REPORT_EVERY_ROWS == 0:
-                        self.source.on_rows(self.rows_read)
+                    if self.rows_read % REPORTED_ROWS == 0:
+                        ROWS_READ.get()(self.rows_read)
                     lacking = {name: value for name, value in values.items() if row.get(name) is None}
                     yield f"{frame.path}, row {number}", {**row, **lacking}
 
@@ -237,18 +228,9 @@ def open_source(source: TableSource, published: DataSet, out: Path, rubrics: Pat
     got = download(data_set, source.revision) if data_set else Downloaded(tuple(map(Path, names)), ", ".join(names))
     frames = []
     for path in got.paths:
-        with bad_input(path):
+        with refusing(path):
             frames.append(open_frame(path, source.columns))
     return OpenSource(source, tuple(frames), got, data_set, by_id, out)
-
-
-@contextmanager
-def bad_input(path: Path) -> Iterator[None]:
-    """Turn BadInput into a ConfigError that names the file."""
-    try:
-        yield
-    except BadInput as error:
-        raise ConfigError(one_line(f"{path}: {error}")) from None
 
 
 def sample_in(value: object, where: str) -> int:

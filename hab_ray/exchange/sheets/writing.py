@@ -10,7 +10,6 @@ import csv
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from hab_ray.exchange.folders import refuse_full
@@ -32,16 +31,10 @@ _FORMULA = re.compile(FORMULA)
 _MIN_NAME = 3
 
 
-@dataclass(frozen=True)
-class Written:
-    """The files for raters, and the key, which raters must not see."""
+def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Location:
+    """Write a sheet's files into a new folder, and its key, which raters must not see, into the run folder.
 
-    files: tuple[Path, ...]
-    key: Location
-
-
-def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
-    """Write a sheet's files into a new folder, and its key into the run folder.
+    Return the key's place.
 
     Raises:
         ConfigError: the folder is not empty, or a rubric is missing.
@@ -52,7 +45,6 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
     key = f"{SHEETS}/{items[0].sheet}.parquet"
     RunFolder(run.location).write(SheetItem, key, list(items))
     folder.mkdir(parents=True, exist_ok=True)
-    files = []
     for rater in items[0].raters:
         ordered = [questions[item.item] for item in order_for(rater, items)]
         for name, text in (
@@ -60,8 +52,7 @@ def write_sheet(run: Run, items: Sequence[SheetItem], folder: Path) -> Written:
             (f"{rater}.csv", _csv(rater, ordered, rubrics)),
         ):
             (folder / name).write_text(text, encoding="utf-8", newline="")
-            files.append(folder / name)
-    return Written(tuple(files), run.location / key)
+    return run.location / key
 
 
 def _questions(run: Run, items: Sequence[SheetItem]) -> Mapping[str, Question]:

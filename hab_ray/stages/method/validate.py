@@ -28,8 +28,7 @@ from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Validate
 from hab_ray.rows import Candidate, State, Validation
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Rows, seeded_order
-from hab_ray.stages.forecasts import ValidationForecasts
+from hab_ray.stages.base import ReadStage, Rows, seeded_order
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions
@@ -37,7 +36,7 @@ from hab_ray.stages.replies.verdicts import Validations
 
 
 @dataclass(frozen=True)
-class ValidateStage(ValidationForecasts[Candidate]):
+class ValidateStage(ReadStage[Candidate, Validation]):
     """Scores the candidates of one dimension."""
 
     rubric: Rubric
@@ -64,6 +63,10 @@ class ValidateStage(ValidationForecasts[Candidate]):
     @cached_property
     def _replies(self) -> Validations:
         return Validations(self.rubric, self._questions.wording)
+
+    @override
+    def answer_tokens(self) -> int:
+        return 200
 
     @override
     def blank(self, task: Candidate, outcome: Outcome) -> Validation:

@@ -42,10 +42,10 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
     (misinformed,) = given.tests[WITH_CONTEXT]
     assert (misinformed.prompt, misinformed.context) == ("Milk is blue.", "It is.")
     assert given.responses["gpt-x", WITH_CONTEXT][0].state is State.EMPTY
-    assert found.notes[0] == "4 rows, 3 answers of 2 subjects to 2 tests; licence: mit"
-    assert "1 begin with an error mark of the published code, and count as failed" in found.notes
+    assert found[0] == "4 rows, 3 answers of 2 subjects to 2 tests; licence: mit"
+    assert "1 begin with an error mark of the published code, and count as failed" in found
     assert {"1 are null or empty, and count as empty answers", "1 rows repeat an earlier one and are left out"} <= {
-        *found.notes
+        *found
     }
     about = yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())
     assert about["responses"] == {PLAIN: 2, WITH_CONTEXT: 1} and about["columns"]["text"] == "subject_response"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import json
 import resource
 from pathlib import Path
@@ -15,7 +16,7 @@ from hab_ray.exchange.imports.answers import import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import TableSource, new_file
 from hab_ray.given.origins import origins_of
-from hab_ray.given.rows import read_given_tests
+from hab_ray.given.rows import ROWS_READ, read_given_tests
 from hab_ray.inputs.origin import Origin
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
@@ -58,7 +59,7 @@ ROWS: list[Row] = [
 )
 def test_the_distinct_queries_are_what_a_sweep_reads(name: str, write: Write, out: str, tmp_path: Path) -> None:
     write(tmp_path / name, ROWS)
-    notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out).notes
+    notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out)
     found = read_given_tests(Location.of(str(tmp_path / out)), load_rubrics())
     for dimension in ("ask_clarifying_questions", "correct_misinformation"):
         wanted = [(row["prompt"], row["misinformation"] or "") for row in ROWS[:6] if row["dimension"] == dimension]
@@ -73,7 +74,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         {"Area": "Encourage Learning", "asked": "Why?", "canary": f"GUID {GUID.upper()}", "prompt": "no"}
     ]
     source = given_table(tmp_path, rows, {"dimension": "Area", "prompt": "asked"}, licence="cc-by-4.0")
-    notes = import_tests(source, tmp_path / "t.jsonl").notes
+    notes = import_tests(source, tmp_path / "t.jsonl")
     assert json.loads((tmp_path / "t.jsonl").read_text()) == {
         "dimension": "encourage_learning",
         "prompt": "Why?",
@@ -133,7 +134,7 @@ def test_the_published_rows_are_read_at_a_commit_with_what_their_card_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_published(tmp_path / "hub", ROWS, monkeypatch)
-    notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet").notes
+    notes = import_tests(TableSource("published", revision=REVISION), tmp_path / "t.parquet")
     about = yaml.safe_load((tmp_path / "t.parquet.source.yaml").read_text())
     assert about["source"] == f"{EVALUATIONS.repo} at {REVISION}"
     assert (about["licence"], about["canaries"]) == ("mit", [GUID])
@@ -179,8 +180,10 @@ def test_an_import_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     def stopped(rows: int) -> None:
         raise KeyboardInterrupt
 
+    context = contextvars.copy_context()
+    context.run(ROWS_READ.set, stopped)
     with pytest.raises(KeyboardInterrupt):
-        import_tests(given_table(tmp_path, ROWS * 1_000, on_rows=stopped), tmp_path / "t.parquet")
+        context.run(import_tests, given_table(tmp_path, ROWS * 1_000), tmp_path / "t.parquet")
     with pytest.raises(KeyboardInterrupt), new_file(tmp_path / "t.parquet") as file:
         file.write(b"half")
         raise KeyboardInterrupt

@@ -76,7 +76,7 @@ def ratings(path: Path) -> tuple[Rating, ...]:
 def test_a_judges_failures_are_neither_zeros_nor_tens(tmp_path: Path, name: str, write: Write, out: str) -> None:
     write(tmp_path / name, published_rows())
     source = TableSource(str(tmp_path / name), values={"rater": "o3"})
-    notes = import_verdicts(source, tmp_path / out).notes
+    notes = import_verdicts(source, tmp_path / out)
     found = ratings(tmp_path / out)
     failed = [rating for rating in found if rating.failed]
     assert (len(found), len(failed), {rating.score for rating in failed}) == (480, 47, {None})
@@ -118,7 +118,7 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
         comma_separated(tmp_path / name, [*rows, *rows[:7]])
     first, *more = (str(tmp_path / name) for name in names)
     source = TableSource(first, values={"rater": "o3"}, more=tuple(more))
-    notes = import_verdicts(source, tmp_path / "v.parquet").notes
+    notes = import_verdicts(source, tmp_path / "v.parquet")
     assert notes[0] == "974 rows, 866 scores of 960 answers by 1 raters; licence: unknown"
     assert "14 scores repeat an earlier one and are left out" in notes
     assert len(ratings(tmp_path / "v.parquet")) == 960
@@ -212,7 +212,7 @@ def test_the_newest_revision_is_downloaded_and_kept_with_the_file(
         )
         for revision, commit, count in (("", NEW, 480), ("main", NEW, 480), (OLD, OLD, 9)):
             out = tmp_path / f"{revision[:4] or 'newest'}.parquet"
-            notes = import_responses(TableSource("published", revision=revision), out).notes
+            notes = import_responses(TableSource("published", revision=revision), out)
             about = yaml.safe_load(out.with_name(f"{out.name}.source.yaml").read_text())
             assert about["source"] == f"{EVALUATIONS.repo} at {commit}" and about["rows"] == count
             assert f"source: {EVALUATIONS.repo} at {commit}" in notes and about["licence"] == "mit"

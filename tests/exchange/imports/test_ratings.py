@@ -54,8 +54,8 @@ def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_pat
         assessment="",
         response_sha256=response_digest("This way."),
     )
-    assert found.notes[0] == "2 rows, 1 scores of 1 answers by 1 raters; licence: unknown"
-    assert "1 places for a score are empty and left out" in found.notes
+    assert found[0] == "2 rows, 1 scores of 1 answers by 1 raters; licence: unknown"
+    assert "1 places for a score are empty and left out" in found
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_letters_are_kept_only_where_they_are_certain(
     (rating,) = given(tmp_path)
     assert rating.issues == letters
     told = "the issues of 1 verdicts cannot be read for certain and are left unknown"
-    assert (told in found.notes) is (bool(cells) and letters is None)
+    assert (told in found) is (bool(cells) and letters is None)
 
 
 def test_several_judges_may_have_a_column_each_or_share_a_cell(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_people_are_pseudonyms_and_comments_are_kept_only_on_request(tmp_path: P
         ("person-2", Rater.PERSON, 5),
     ]
     everything = " ".join([(tmp_path / name).read_text() for name in ("v.jsonl", "v.jsonl.source.yaml")])
-    assert "Zoe" not in everything + " ".join(found.notes) and '"17"' not in everything
+    assert "Zoe" not in everything + " ".join(found) and '"17"' not in everything
     import_ratings(source, tmp_path / "with.jsonl", with_comments=True)
     assert [r.assessment for r in given(tmp_path, "with.jsonl")] == ["I, Zoe, know.", "", ""]
 
@@ -120,7 +120,7 @@ def test_a_column_for_each_person_leaves_no_name_behind(tmp_path: Path) -> None:
     assert by_rater(given(tmp_path)) == {"person-1": 3, "person-2": 4}
     kept = "".join((tmp_path / name).read_text() for name in ("v.jsonl", "v.jsonl.source.yaml"))
     for name in ("zoe", "ada"):
-        assert name not in f"{kept} {' '.join(found.notes)}".lower()
+        assert name not in f"{kept} {' '.join(found)}".lower()
 
 
 def test_ratings_without_names_are_told_apart_by_their_place_alone(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_ratings_without_names_are_told_apart_by_their_place_alone(tmp_path: Pat
         given_table(tmp_path, [row(annotations=[{"rating": 1}, {"rating": 9}])]), tmp_path / "v.jsonl"
     )
     assert by_rater(given(tmp_path)) == {"person-1": 1, "person-2": 9}
-    assert any("person-1 is the first rating of each row, and not one person" in note for note in found.notes)
+    assert any("person-1 is the first rating of each row, and not one person" in note for note in found)
 
 
 def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, mo
     keep_published(tmp_path / "hub", [row(score=7, misinformation=None)], monkeypatch)
     found = import_verdicts(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"published o3": 7}
-    assert "NOTE: the card states 60,000 rows, but there are 1" in found.notes
+    assert "NOTE: the card states 60,000 rows, but there are 1" in found
 
 
 def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, mo
     monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda _, name, **__: str(tmp_path / name))
     found = import_ratings(TableSource("published", revision=REVISION), tmp_path / "v.jsonl")
     assert by_rater(given(tmp_path)) == {"person-1": 2}
-    assert "NOTE: the card states 900 answers that people rated, but there are 1" in found.notes
+    assert "NOTE: the card states 900 answers that people rated, but there are 1" in found
     files.append("b.jsonl")
     with pytest.raises(ConfigError, match=r"has 2 JSON files instead of one; it has README.md, a.json"):
         import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")

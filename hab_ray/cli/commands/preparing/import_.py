@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from hab_ray.cli.views.terminal import RowsRead
 from hab_ray.errors import ConfigError, Exit
 
 if TYPE_CHECKING:
-    from hab_ray.exchange.imports.source import Imported, TableSource
+    from hab_ray.exchange.imports.source import TableSource
 
 command = typer.Typer(
     help="Convert the published wording and data, or your own, into files that sweeps read.", no_args_is_help=True
@@ -53,11 +54,76 @@ def rubrics_command(
         raise ConfigError(f"--reading {reading}: give one of {', '.join(Reading)}")
     if execute_unknown:
         errors.print("Executing code other than the published one: its sandbox stops accidents, not malice")
-    found = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
-    for note in found.notes:
+    notes = import_rubrics(checkout, out, ImportWishes(licence, execute_unknown, Reading(reading)))
+    for note in notes:
         say(note)
     say(f"{out}: written; compare the list above with the code, then name `rubrics: {out}` in a sweep file")
     return Exit.COMPLETE
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """Where a table of rows is, and how to read it."""
+
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE|published",
+            help="A .parquet, .csv, .jsonl or .json file, or several with the same columns, or the published rows; "
+            "published-evaluations and published-annotations name one of the two data sets. Without a column for the "
+            "dimension, the file's name is the dimension.",
+        ),
+    ]
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OURS=THEIRS",
+            help="Map a column, such as prompt=question, if its name is unknown; prompt=1 is the first column of a CSV "
+            "file without a header. Repeatable.",
+        ),
+    ] = None
+    value: Annotated[
+        list[str] | None,
+        typer.Option(metavar="OURS=TEXT", help="A value for all rows, such as subject=o4-mini. Repeatable."),
+    ] = None
+    licence: LicenceOption = ""
+    revision: Annotated[
+        str,
+        typer.Option(
+            metavar="COMMIT", help="The commit of `published` to read. Default: the newest, which is recorded."
+        ),
+    ] = ""
+    rubrics: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The folder of rubrics that the tests are for.")
+    ] = None
+    scale: str = ""
+
+    def table(self) -> TableSource:
+        """Return the source of the rows; raise ConfigError if an option is malformed."""
+        from hab_ray.exchange.imports.source import TableSource
+        from hab_ray.given.ratings import Scale
+        from hab_ray.given.rows import ROWS_READ
+
+        columns, values = _pairs("--column", self.column or ()), _pairs("--value", self.value or ())
+        try:
+            scale = Scale.of(self.scale) if self.scale else None
+        except ValueError as error:
+            raise ConfigError(f"--scale: {error}") from None
+        ROWS_READ.set(RowsRead(errors))
+        more = tuple(self.source[1:])
+        return TableSource(self.source[0], columns, self.licence, self.revision, values, more, scale)
+
+
+@dataclass(frozen=True)
+class ScoreOptions(TableOptions):
+    """Those of a table with scores."""
+
+    scale: Annotated[
+        str,
+        typer.Option(
+            metavar="LOW:HIGH", help="The scale of the scores, such as 1:7; fractions are allowed. Default: 0:10."
+        ),
+    ] = ""
 
 
 def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
@@ -70,54 +136,14 @@ def _pairs(option: str, given: Sequence[str]) -> dict[str, str]:
     return pairs
 
 
-SourceArgument = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE|published",
-        help="A .parquet, .csv, .jsonl or .json file, or several with the same columns, or the published rows; "
-        "published-evaluations and published-annotations name one of the two data sets. Without a column for the "
-        "dimension, the file's name is the dimension.",
-    ),
-]
-ColumnOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="OURS=THEIRS",
-        help="Map a column, such as prompt=question, if its name is unknown; prompt=1 is the first column of a CSV "
-        "file without a header. Repeatable.",
-    ),
-]
-ValueOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="OURS=TEXT", help="A value for all rows, such as subject=o4-mini. Repeatable."),
-]
-RevisionOption = Annotated[
-    str,
-    typer.Option(metavar="COMMIT", help="The commit of `published` to read. Default: the newest, which is recorded."),
-]
-ScaleOption = Annotated[
-    str,
-    typer.Option(
-        metavar="LOW:HIGH", help="The scale of the scores, such as 1:7; fractions are allowed. Default: 0:10."
-    ),
-]
-RubricsOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="The folder of rubrics that the tests are for.")
-]
-
-
 @command.command("tests")
 @ends_with_status
 def tests_command(
-    source: SourceArgument,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of tests, .parquet or .jsonl.")] = Path(
         "tests.parquet"
     ),
-    column: ColumnOption = None,
-    value: ValueOption = None,
-    licence: LicenceOption = "",
-    revision: RevisionOption = "",
-    rubrics: RubricsOption = None,
+    *,
+    options: TableOptions,
 ) -> Exit:
     """Convert queries into a file for `tests:`.
 
@@ -126,22 +152,18 @@ def tests_command(
     """
     from hab_ray.exchange.imports.answers import import_tests
 
-    found = import_tests(_table(source, column, value, licence, revision), out, rubrics)
-    return _print_result(found, f"`tests: {out}`")
+    notes = import_tests(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`tests: {out}`")
 
 
 @command.command("responses")
 @ends_with_status
 def responses_command(
-    source: SourceArgument,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of answers, .parquet or .jsonl.")] = Path(
         "responses.parquet"
     ),
-    column: ColumnOption = None,
-    value: ValueOption = None,
-    licence: LicenceOption = "",
-    revision: RevisionOption = "",
-    rubrics: RubricsOption = None,
+    *,
+    options: TableOptions,
 ) -> Exit:
     """Convert answers into a file for `responses:`.
 
@@ -151,23 +173,18 @@ def responses_command(
     """
     from hab_ray.exchange.imports.answers import import_responses
 
-    found = import_responses(_table(source, column, value, licence, revision), out, rubrics)
-    return _print_result(found, f"`responses: {out}`")
+    notes = import_responses(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`responses: {out}`")
 
 
 @command.command("verdicts")
 @ends_with_status
 def verdicts_command(
-    source: SourceArgument,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of verdicts, .parquet or .jsonl.")] = Path(
         "verdicts.parquet"
     ),
-    column: ColumnOption = None,
-    value: ValueOption = None,
-    licence: LicenceOption = "",
-    revision: RevisionOption = "",
-    rubrics: RubricsOption = None,
-    scale: ScaleOption = "",
+    *,
+    options: ScoreOptions,
 ) -> Exit:
     """Convert an earlier study's verdicts for `raters:`.
 
@@ -178,24 +195,19 @@ def verdicts_command(
     """
     from hab_ray.exchange.imports.ratings import import_verdicts
 
-    found = import_verdicts(_table(source, column, value, licence, revision, scale), out, rubrics)
-    return _print_result(found, f"`raters: [{out}]`")
+    notes = import_verdicts(options.table(), out, options.rubrics)
+    return _print_result(notes, out, f"`raters: [{out}]`")
 
 
 @command.command("ratings")
 @ends_with_status
 def ratings_command(
-    source: SourceArgument,
     out: Annotated[Path, typer.Option(metavar="FILE", help="The new file of ratings, .parquet or .jsonl.")] = Path(
         "ratings.parquet"
     ),
-    column: ColumnOption = None,
-    value: ValueOption = None,
     comments: Annotated[bool, typer.Option("--comments", help="Keep raters' comments, which may name them.")] = False,
-    licence: LicenceOption = "",
-    revision: RevisionOption = "",
-    rubrics: RubricsOption = None,
-    scale: ScaleOption = "",
+    *,
+    options: ScoreOptions,
 ) -> Exit:
     """Convert people's ratings for `raters:`.
 
@@ -206,32 +218,12 @@ def ratings_command(
     """
     from hab_ray.exchange.imports.ratings import import_ratings
 
-    table = _table(source, column, value, licence, revision, scale)
-    return _print_result(import_ratings(table, out, rubrics, with_comments=comments), f"`raters: [{out}]`")
+    notes = import_ratings(options.table(), out, options.rubrics, with_comments=comments)
+    return _print_result(notes, out, f"`raters: [{out}]`")
 
 
-def _table(
-    source: Sequence[str],
-    column: Sequence[str] | None,
-    value: Sequence[str] | None,
-    licence: str,
-    revision: str,
-    scale: str = "",
-) -> TableSource:
-    from hab_ray.exchange.imports.source import TableSource
-    from hab_ray.given.ratings import Scale
-
-    columns, values = _pairs("--column", column or ()), _pairs("--value", value or ())
-    try:
-        score_scale = Scale.of(scale) if scale else None
-    except ValueError as error:
-        raise ConfigError(f"--scale: {error}") from None
-    on_rows = RowsRead(errors)
-    return TableSource(source[0], columns, licence, revision, values, on_rows, tuple(source[1:]), score_scale)
-
-
-def _print_result(found: Imported, key: str) -> Exit:
-    for note in found.notes:
+def _print_result(notes: Iterable[str], out: Path, key: str) -> Exit:
+    for note in notes:
         say(note)
-    say(f"{found.path}: written; name {key} in a sweep file")
+    say(f"{out}: written; name {key} in a sweep file")
     return Exit.COMPLETE

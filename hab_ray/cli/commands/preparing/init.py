@@ -87,30 +87,8 @@ def _rounded_up(dollars: float) -> float:
 @ends_with_status
 def command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The sweep file to write.")] = Path("first.yaml"),
-    model: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="A model to measure, from `hab models` or at the endpoint. Repeatable."),
-    ] = None,
-    dimension: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="A dimension, or all. Repeatable.")
-    ] = None,
-    tests: Annotated[
-        str | None,
-        typer.Option(metavar="N|seeds", help="Number of tests per dimension, or seeds for the rubrics' own queries."),
-    ] = None,
-    judge: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A judge. Repeatable.")] = None,
-    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="Your own gateway or server.")] = None,
-    like: Annotated[
-        str | None, typer.Option(metavar="VENDOR", help="With --endpoint: the vendor that the gateway forwards to.")
-    ] = None,
-    key_env: Annotated[
-        str | None, typer.Option(metavar="VARIABLE", help="With --endpoint: the variable that holds its key.")
-    ] = None,
-    price: Annotated[
-        str | None, typer.Option(metavar="IN/OUT", help="With --endpoint: dollars per million tokens; 0/0 = free.")
-    ] = None,
+    *,
+    options: InitOptions,
 ) -> Exit:
     """Write a sweep file from a few questions or from options, and show its price. Sends nothing and writes no keys."""
-    models, dimensions, judges = (tuple(given or ()) for given in (model, dimension, judge))
-    options = InitOptions(models, dimensions, tests, judges, endpoint, like, key_env, price)
     return init_sweep(file, options)

@@ -45,14 +45,14 @@ def sheet_command(
     if out.resolve().is_relative_to(Path(str(opened.location))):
         raise ConfigError(f"--out: {out} is in the run's folder, which holds the key; name a folder elsewhere")
     items = draw_sheet(opened, SheetPlan(per_dimension, per_subject, raters, seed))
-    written = write_sheet(opened, items, out)
+    key = write_sheet(opened, items, out)
     say(f"a form and a CSV for each of {', '.join(items[0].raters)}: {out}")
     wanted = per_dimension or (per_subject or 0) * len(opened.subjects)
     counts = Counter(item.dimension for item in items)
     for dimension in opened.dimensions:
         if counts[dimension] < wanted:
             say(f"{dimension}: {counts[dimension]} answers, there are no more", "yellow")
-    say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {written.key} from the raters")
+    say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {key} from the raters")
     for source in sources_of(opened):
         if not source.origin.has_licence:
             say(f"NOTE: the forms show {source}; give them only to people with whom you may share it", "yellow")

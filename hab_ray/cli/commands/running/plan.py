@@ -12,9 +12,9 @@ from typing import Annotated
 import typer
 
 from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, distinct_groups, sentinels, shown_shift
-from hab_ray.cli import options
 from hab_ray.cli.ending import console, ends_with_status, on_stderr, say, warn
-from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.options import SweepArgument
+from hab_ray.cli.prepare import RunChoices, prepare
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan, to_json
 from hab_ray.errors import Exit
 from hab_ray.executors.choice import choose_executor, online_calls
@@ -72,14 +72,9 @@ def _executor_line(work: Work) -> str:
 
 @ends_with_status
 def command(
-    sweep: options.SweepArgument,
-    subject: options.SubjectOption = None,
-    judge: options.JudgeOption = None,
-    model: options.ModelOption = None,
-    run: options.RunOption = None,
-    store: options.StoreOption = None,
-    available_only: options.AvailableOption = False,
-    executor: options.ExecutorOption = None,
+    sweep: SweepArgument,
+    *,
+    choices: RunChoices,
     long: Annotated[
         bool, typer.Option("--long", help="Also show tokens, both prices, other budgets and detectable differences.")
     ] = False,
@@ -97,7 +92,6 @@ def command(
     The run reuses the replies of a probe and does not pay for them again. With a missing key or a retired model the
     plan is shown and the exit status is 2; with a missing price there is no plan.
     """
-    choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
     work, problems = prepare(sweep, choices, datetime.now(UTC))
     latencies: Latencies = {}
     status = Exit.COMPLETE

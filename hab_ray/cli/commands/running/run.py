@@ -16,12 +16,12 @@ from typing import Annotated
 import typer
 
 from hab_ray.catalog.prices import NANO
-from hab_ray.cli import options
 from hab_ray.cli.commands.reading.report import show_results
 from hab_ray.cli.ending import ask_to_spend, console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
-from hab_ray.cli.prepare import Choices, prepare
+from hab_ray.cli.options import SweepArgument
+from hab_ray.cli.prepare import Choices, RunChoices, prepare
 from hab_ray.cli.views.json_log import log_as_json
 from hab_ray.cli.views.plan_view import print_plan
 from hab_ray.cli.views.view import View
@@ -180,14 +180,9 @@ class LogFormat(StrEnum):
 
 @ends_with_status
 def command(
-    sweep: options.SweepArgument,
-    subject: options.SubjectOption = None,
-    judge: options.JudgeOption = None,
-    model: options.ModelOption = None,
-    run: options.RunOption = None,
-    store: options.StoreOption = None,
-    available_only: options.AvailableOption = False,
-    executor: options.ExecutorOption = None,
+    sweep: SweepArgument,
+    *,
+    choices: RunChoices,
     yes: Annotated[bool, typer.Option("--yes", help="Spend what the plan says without asking.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Send calls again that failed permanently.")
@@ -231,7 +226,6 @@ def command(
         drain = drain_s(os.environ)
         if warning := stop_notice(os.environ, drain):
             warn(warning)
-    choices = Choices(model, run, store, tuple(subject or ()), tuple(judge or ()), available_only, executor)
     driving = Options(
         new_id=new_id,
         retry_failed=retry_failed,
