@@ -116,7 +116,7 @@ class Work(ResolvedSweep):
         """Refresh the store's index and settle a shard's tasks from the store."""
         model = self.model(shard).name
         store.refresh(model)
-        return settle(call_stage(self, shard), tasks, partial(store.read, model))
+        return settle(call_stage(self, shard), tasks, partial(store.outcomes, model))
 
     def compute(self, shard: Shard, store: Store) -> Computed[Any]:
         """Compute the rows of a shard that makes no calls. Its inputs must be complete, in views or in the store.
@@ -299,4 +299,4 @@ def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
         return _rows_in_view(work, shard)
     stage, model = call_stage(work, shard), work.model(shard).name
     store.refresh(model)
-    return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.read, model)).rows)
+    return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.outcomes, model)).rows)

@@ -42,7 +42,6 @@ MODULES = (
     "ray.data",
     "sklearn.decomposition",
     "hab_ray.cluster.lanes",
-    "hab_ray.cluster.pipelines",
     "hab_ray.cluster.tasks",
     "hab_ray.rehearse",
     "hab_ray.sweep",

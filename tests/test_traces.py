@@ -58,12 +58,11 @@ MAX_FILES, DEPTH = 12, 3
 DIMENSION = "encourage_learning"
 # What a lower floor calls though it stands above: callbacks and implementations that the upper floor handed down.
 HANDED_DOWN = {
-    "hab_ray.executors.budget.MovableBudget.grant": "implements engine.budget.protocol.BudgetService",
+    "hab_ray.executors.budget.RunBudget.grant": "implements engine.budget.protocol.BudgetService",
     "hab_ray.executors.provider_engine.ProviderEngine._feed": "is the engine's `on_durable`",
     "hab_ray.executors.provider_engine.ProviderEngine._reported": "is what the engine's thread reports",
-    "hab_ray.sweep.assembly._may_go_on.<locals>.check": "asks whether the user stops the run, while the lease is stale",
-    "hab_ray.sweep.assembly._urls.<locals>.url": "finds an account's URL, and starts a local model's server",
-    "hab_ray.sweep.budget.RunBudget._setup": "is read when the first engine asks for money",
+    "hab_ray.executors.online.RunSetup.guard.<locals>.check": "asks whether spending must end",
+    "hab_ray.sweep.run._Run._url": "finds an account's URL, and starts a local model's server",
 }
 
 

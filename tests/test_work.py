@@ -195,7 +195,7 @@ def replies() -> Replies:
 def settled(work: Work, shard: Shard, replies: Replies) -> Settled:
     stage = work.stage(shard)
     assert isinstance(stage, CallStage)
-    return settle(stage, work.tasks(shard), replies.read)
+    return settle(stage, work.tasks(shard), lambda calls: replies.read([call.key for call in calls]))
 
 
 def queries(*prompts: str) -> str:

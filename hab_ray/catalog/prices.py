@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 PER_MILLION = 1_000_000
 NANO = 1_000_000_000
 BYTES_PER_TOKEN = 4  # an estimate, for texts of which no tokens were counted yet
+TOKENS_PER_REQUEST = 10  # roles and separators around the texts
 _BATCH = {"processing": "batch"}
 
 
@@ -112,6 +113,11 @@ def input_bytes(call: Call) -> int:
     else:
         texts = [call.system, *(message.text for message in call.messages), call.schema_json or ""]
     return sum(len(clean_text(text).encode()) for text in texts)
+
+
+def estimated_input_tokens(input_bytes: int) -> int:
+    """Return how many input tokens a request with this many bytes of text counts towards a vendor's limits."""
+    return input_bytes // BYTES_PER_TOKEN + TOKENS_PER_REQUEST
 
 
 def priced(entry: ModelEntry, on: date) -> ModelEntry:

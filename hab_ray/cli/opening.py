@@ -11,10 +11,9 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.resolve import load_work, refuse_other_store
-from hab_ray.storage.folder import open_folder
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
-from hab_ray.storage.reach import reach
 from hab_ray.work import Work
 
 

@@ -26,9 +26,8 @@ from hab_ray.executors.protocol import (
 )
 
 if TYPE_CHECKING:
-    from hab_ray.cluster.listeners import Listener
     from hab_ray.cluster.placement import Placement
-    from hab_ray.cluster.pools import Pool
+    from hab_ray.cluster.pools import Listener, Pool
     from hab_ray.cluster.tasks import Tasks
     from hab_ray.executors.pending import Share
 
@@ -64,7 +63,7 @@ class RayExecutor:
             pool, pending = self._pool(session, dispatch.provider), self._setup.site.pending
 
             def begin(lane: Any, share: Share) -> Any:
-                from hab_ray.cluster.pipelines import open_calls
+                from hab_ray.cluster.lanes import open_calls
 
                 if dispatch.is_flowing:
                     return lane.complete_flowing.remote(pending, dispatch.spools, share)
@@ -144,7 +143,7 @@ class RayExecutor:
 
     def _shared_budget(self, session: _Session, setup: BudgetSetup) -> BudgetService:
         from hab_ray.cluster.limits import SharedBudget, budget_actor
-        from hab_ray.cluster.listeners import Listener
+        from hab_ray.cluster.pools import Listener
 
         session.budget = budget_actor(setup)
         session.listener = Listener(session.budget, lambda: self._setup.lease.age_s)

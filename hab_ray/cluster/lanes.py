@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import inf
+from math import ceil, inf
 from typing import Any
 
+import pyarrow as pa
 import ray
 import ray.data
 
@@ -18,16 +19,17 @@ from hab_ray.engine.budget.budget import unlimited
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.engine.online.sender import SharedServices
-from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import account_name
-from hab_ray.executors.pending import Pending, Share, jobs_of
+from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share, jobs_of
 from hab_ray.executors.protocol import Feed, Spool
-from hab_ray.executors.provider_engine import EngineReport, ProviderEngine
+from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, read_in_thread
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.storage.lease.watches import RemoteWatch, RenewalAge, Watch
 
 STREAMS = 1000
 _WRITER_DIGITS = 16
+_SPOOLS_PER_TASK, _MAX_TASKS = 8, 16
+_INDEX = "index"
 
 
 @dataclass(frozen=True)
@@ -71,12 +73,12 @@ class Lane:
 
         This process schedules the dataset, so a dispatch starts no further process.
         """
-        self._engine.follow(feeds, partial(DependentCalls, self._site))
-        await asyncio.wrap_future(self._engine.complete(_jobs(calls)))
+        self._engine.follow(feeds, self._site)
+        await asyncio.wrap_future(self._engine.complete(read_in_thread(_jobs(calls))))
 
     async def complete_flowing(self, pending: Pending, spools: Sequence[Spool], share: Share) -> None:
         """Complete a share of calls that flowed here, ahead of calls that are not read yet."""
-        await asyncio.wrap_future(self._engine.complete(pending.jobs(spools, share), most_queued=inf))
+        await asyncio.wrap_future(self._engine.complete(read_in_thread(pending.jobs(spools, share)), most_queued=inf))
 
     async def report(self) -> EngineReport:
         """Return the counters so far; rows left open and spooled calls appear in one report only."""
@@ -107,3 +109,20 @@ def _jobs(calls: ray.data.Dataset) -> Iterator[Job]:
     tables: Iterable[Any] = calls.iter_batches(batch_size=None, batch_format="pyarrow", prefetch_batches=1)
     for table in tables:
         yield from jobs_of(table)
+
+
+def _read(batch: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
+    for index in batch.column(_INDEX).to_pylist():
+        for block in pending.blocks(spools[index], JOB_COLUMNS):
+            yield share.of(block)
+
+
+def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
+    """Return a lazy dataset of a share of the calls of some spools, as tables with `JOB_COLUMNS`.
+
+    Workers read and decompress them; a lane consumes them as a stream, so that a slow row blocks no other.
+    """
+    tasks = min(_MAX_TASKS, ceil(len(spools) / _SPOOLS_PER_TASK))
+    indices = ray.data.from_items([{_INDEX: index} for index in range(len(spools))], override_num_blocks=tasks)
+    read = partial(_read, pending=pending, spools=spools, share=share)
+    return indices.map_batches(read, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

@@ -15,10 +15,10 @@ from math import inf
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.lanes import LaneSetup
-from hab_ray.cluster.listeners import Listener
 from hab_ray.cluster.session import ANSWER_S, WorkerDied, finished, result
 from hab_ray.engine.jobs import Counters
 from hab_ray.errors import EngineBroke
@@ -30,12 +30,34 @@ from hab_ray.executors.protocol import (
     CountersRead,
     DispatchEnded,
     Event,
-    SpoolsRead,
     WorkerReplaced,
 )
 from hab_ray.executors.provider_engine import EngineReport
+from hab_ray.storage.lease.watches import RenewalAge
 
 DRAINING_ANSWER_S = 1.0
+
+
+class Listener:
+    """Tells an actor, which has the method `hear` of RemoteWatch, how old the lease's last renewal is (`age_s`).
+
+    See `storage.lease.watches`.
+    """
+
+    def __init__(self, actor: Any, age_s: Callable[[], float]) -> None:
+        self._actor, self._age_s = actor, age_s
+        self._answer = actor.hear.remote(None)
+
+    def tell(self) -> None:
+        """Send the current age, unless the last message is unanswered. Errors of a dead actor are ignored."""
+        if not finished([self._answer]):
+            return
+        try:
+            stamp: float = ray.get(self._answer)
+        except RayError:  # Ray may restart the actor, with another clock
+            self._answer = self._actor.hear.remote(None)
+            return
+        self._answer = self._actor.hear.remote(RenewalAge(self._age_s(), stamp))
 
 
 @dataclass
@@ -181,7 +203,6 @@ class Pool:
         self._orders[order] -= 1
         if not self._orders[order]:
             del self._orders[order]
-            yield SpoolsRead(order)
             yield DispatchEnded(order)
 
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:

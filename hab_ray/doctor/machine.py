@@ -15,8 +15,8 @@ from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError, installing
 from hab_ray.local import LocalError, default_cache, embedding_weights, find
 from hab_ray.location import Location
+from hab_ray.storage.folder import reach
 from hab_ray.storage.lease.takeover import held_notice
-from hab_ray.storage.reach import reach
 
 MIN_PYTHON = (3, 11)
 MIN_RAY = (2, 60)

@@ -19,16 +19,16 @@ from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.executors.batch_engines import BatchEngines
 from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
 from hab_ray.executors.online import RunSetup
-from hab_ray.executors.pending import population, sampled
+from hab_ray.executors.pending import sampled, sampled_keys
 from hab_ray.executors.protocol import (
     Channel,
     ChannelEnded,
     CountersRead,
     Dispatch,
+    DispatchEnded,
     Event,
     ExecutorDied,
     Spool,
-    SpoolsRead,
 )
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of
@@ -106,11 +106,11 @@ class BatchExecutor:
             return
         asked = {(shard.stage, work.model(shard).name) for shard in work.shards() if shard.spec.makes_calls}
         cells = Cells(open_folder(pending.run_path), dispatch.stage, work.models[dispatch.model])
-        found = population(pending, spools)
-        for number, (keys, before) in enumerate(split_by_population(found.keys, cells.populations())):
+        populations = split_by_population(sampled_keys(pending, spools), cells.populations())
+        for number, (keys, before) in enumerate(populations):
             self._cells[dispatch.stage, dispatch.model] += 1
             share = nth_part(setup.part / len(asked), self._cells[dispatch.stage, dispatch.model])
-            new = KeptPopulation.new(pending.epoch, cells.price, found, share)
+            new = KeptPopulation.new(pending.epoch, cells.price, spools, share)
             name = f"{pending.epoch:06d}-{dispatch.order:06d}-{number:03d}"
             yield (
                 _with_keys(frozenset(keys), sampled(pending, spools)),
@@ -153,7 +153,7 @@ class BatchExecutor:
             for order in submitted:
                 for stream in self._submitting.pop(order):
                     stream.result()
-                yield SpoolsRead(order)
+                yield DispatchEnded(order)
         except Exception as error:  # any error of an engine ends the run
             if not ending:
                 yield ExecutorDied(error)
@@ -187,11 +187,7 @@ class BatchExecutor:
 
     def _engine(self, endpoint: Endpoint, policy: BatchPolicy) -> BatchEngine:
         setup, site, provider = self._setup, self._site, endpoint.name
-        folder, epoch, watch = open_folder(site.store), site.pending.epoch, setup.run.lease.watch()
-
-        def guard() -> None:
-            setup.run.stop.check()
-            watch.check()
+        folder, epoch = open_folder(site.store), site.pending.epoch
 
         return BatchEngine(
             provider=connect(endpoint),
@@ -203,7 +199,7 @@ class BatchExecutor:
             policy=policy,
             context=EngineContext(
                 epoch=epoch,
-                guard=guard,
+                guard=setup.run.guard(),
                 budget=setup.run.budget,
                 run=site.work.run_name,
                 epochs=setup.epochs,

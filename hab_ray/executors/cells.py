@@ -19,20 +19,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from hab_ray.catalog.models import Model, folder_name
 from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.engine.batch.cells import Cell, Progress
+from hab_ray.executors.protocol import Spool
 from hab_ray.storage.folder import Folder
 
 CELLS = "cells"
-
-
-@dataclass(frozen=True)
-class Population:
-    """The rows of some spools in random order: the keys of their calls and, as maxima over all calls, the expected
-    bytes of a batch line and the cost by batch in nano-dollars.
-    """
-
-    keys: Sequence[str]
-    line_bytes: int
-    cap: int
 
 
 class KeptPopulation(BaseModel):
@@ -56,10 +46,15 @@ class KeptPopulation(BaseModel):
         return self
 
     @classmethod
-    def new(cls, draw: int, price: Price, found: Population, share: float) -> KeptPopulation:
-        """Create a population of which nothing has been sent."""
-        progress = Progress((), largest=0, share=share)
-        return cls(draw=draw, price=price, cap=found.cap, line_bytes=found.line_bytes, progress=progress)
+    def new(cls, draw: int, price: Price, spools: Sequence[Spool], share: float) -> KeptPopulation:
+        """Create a population of the calls of some spools, of which nothing has been sent."""
+        return cls(
+            draw=draw,
+            price=price,
+            cap=max(spool.cap for spool in spools),
+            line_bytes=max(spool.line_bytes for spool in spools),
+            progress=Progress((), largest=0, share=share),
+        )
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.account_lock import AccountLock
-from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.online import RunSetup, account_name, account_setup
 from hab_ray.executors.protocol import (
     Channel,
@@ -22,10 +21,9 @@ from hab_ray.executors.protocol import (
     DispatchEnded,
     Event,
     ExecutorDied,
-    SpoolsRead,
     Workers,
 )
-from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of
+from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, events_of, read_in_thread
 
 ANSWER_S = 20.0
 
@@ -69,8 +67,8 @@ class LocalExecutor:
 
     def start(self, dispatch: Dispatch) -> Channel:
         account, site = self._account(dispatch.provider), self._setup.site
-        account.engine.follow(dispatch.feeds, lambda writer: DependentCalls(site, writer))
-        jobs = site.pending.jobs(dispatch.spools)
+        account.engine.follow(dispatch.feeds, site)
+        jobs = read_in_thread(site.pending.jobs(dispatch.spools))
         end = account.engine.complete(jobs, inf if dispatch.is_flowing else MAX_QUEUED)
         end.add_done_callback(lambda _: self._wake())
         self._under_way[dispatch.order] = end
@@ -95,7 +93,6 @@ class LocalExecutor:
                 yield from events_of(account.channel, account.report())
         for order in ended:
             self._under_way.pop(order).result()
-            yield SpoolsRead(order)
             yield DispatchEnded(order)
 
     def _last_events(self, ending: dict[Channel, Future[EngineReport]]) -> Iterator[Event]:

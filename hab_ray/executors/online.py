@@ -9,7 +9,7 @@ from typing import Protocol
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.engine.online.opening import AccountSetup
-from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.protocol import Executor, Workers
 from hab_ray.executors.settling import WorkerContext
 from hab_ray.stopping import Stop
@@ -26,12 +26,25 @@ class RunSetup:
 
     site: WorkerContext
     lease: Lease
-    budget: MovableBudget
+    budget: RunBudget
     stop: Stop
     url: Callable[[str], str]
     needed: Callable[[], Sequence[str]]
     not_before: float
     verbose: bool
+
+    def guard(self) -> Callable[[], None]:
+        """Return a check for spenders in this process.
+
+        It raises LeaseStale while nothing may be spent, LeaseLost or Interrupted once spending must end.
+        """
+        watch = self.lease.watch()
+
+        def check() -> None:
+            self.stop.check()
+            watch.check()
+
+        return check
 
 
 class OnlineExecutor(Executor, Protocol):

@@ -28,7 +28,7 @@ from hab_ray.calls import ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.jobs import Job
-from hab_ray.executors.cells import Cells, Population, ranks
+from hab_ray.executors.cells import Cells, ranks
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
@@ -171,14 +171,13 @@ def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
     return (job for _, job in merge(*map(in_blocks, spools), key=itemgetter(0)))
 
 
-def population(pending: Pending, spools: Sequence[Spool]) -> Population:
-    """Return the population of the rows that `sampled` yields, without loading their calls."""
+def sampled_keys(pending: Pending, spools: Sequence[Spool]) -> list[str]:
+    """Return the keys of the calls that `sampled` yields, each once, without loading these calls."""
     places: dict[str, bytes] = {}
     for spool in spools:
         for block in pending.blocks(spool, (KEY, RANK), GROUP_ROWS):
             places.update(zip(block.column(KEY).to_pylist(), block.column(RANK).to_pylist(), strict=True))
-    longest, cap = max(spool.line_bytes for spool in spools), max(spool.cap for spool in spools)
-    return Population(sorted(places, key=places.__getitem__), longest, cap)
+    return sorted(places, key=places.__getitem__)
 
 
 def _longest_line(texts: Sequence[str], sizes: Sequence[int]) -> int:

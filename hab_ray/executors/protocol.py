@@ -6,7 +6,7 @@ open calls, and how to send those calls. It never handles a call, a reply or a r
     order                                                   events
     Settle    derive a shard's rows from the store          ShardSettled: counts; its view and open calls in files
     Compute   compute the rows of a stage without calls     RowsComputed: its view in a file
-    Dispatch  complete the spooled calls of some shards     CountersRead, repeatedly; SpoolsRead; DispatchEnded
+    Dispatch  complete the spooled calls of some shards     CountersRead, repeatedly; DispatchEnded
 
     driver ── Settle ──> workers:   store ──> view (unpublished), open calls (spooled) ── ShardSettled ──> driver
     driver ── publishes the view (`pending`), chooses how to send the open calls
@@ -145,15 +145,11 @@ class CountersRead:
 
 
 @dataclass(frozen=True)
-class SpoolsRead:
-    """All calls of a dispatch are at the vendor, answered or left open, so its spools are no longer needed."""
-
-    order: int
-
-
-@dataclass(frozen=True)
 class DispatchEnded:
-    """A dispatch will complete no further row; settling finds what it left open."""
+    """All calls of a dispatch are answered, left open or in a batch, so its spools are no longer needed.
+
+    Settling finds what an online dispatch left open. Rows in a batch are finished later, one batch after another.
+    """
 
     order: int
 
@@ -221,7 +217,6 @@ class ExecutorDied:
 Event = (
     CountersRead
     | CallsSpooled
-    | SpoolsRead
     | DispatchEnded
     | ShardSettled
     | RowsComputed

@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from hab_ray.calls import Outcome
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.online.engine import OnlineEngine
 from hab_ray.engine.online.opening import AccountSetup, open_engine
-from hab_ray.engine.online.reply_writer import MAX_QUEUED
 from hab_ray.engine.online.sender import SharedServices
 from hab_ray.engine.online.thread import EngineThread
 from hab_ray.executors.flow import DependentCalls
 from hab_ray.executors.protocol import CallsSpooled, Channel, CountersRead, Event, Feed, Spool
+from hab_ray.executors.settling import WorkerContext
 
 JOBS_AT_ONCE = 256
 WAIT_CHECK_S = 0.05
@@ -41,11 +41,8 @@ def events_of(channel: Channel, report: EngineReport) -> Iterator[Event]:
     yield CountersRead(channel, report.counters)
 
 
-class ProviderEngine:
-    """An engine that begins to open at once, in a background thread; requests made earlier wait until it is open.
-
-    Nothing is sent before `not_before` (Unix time). Methods may be called from any thread.
-    """
+class ProviderEngine(EngineThread[EngineReport]):
+    """An engine that begins to open at once, and sends nothing before `not_before` (Unix time)."""
 
     def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, not_before: float) -> None:
         self._setup, self._writer, self._around = setup, writer, around
@@ -53,8 +50,7 @@ class ProviderEngine:
         self._stopping = threading.Event()
         self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()
-        self._thread = EngineThread(setup.provider, self._opening, self._reported)
-        self.opened = self._thread.opened
+        super().__init__(setup.provider, self._opening, self._reported)
 
     @property
     def is_open(self) -> bool:
@@ -68,25 +64,15 @@ class ProviderEngine:
         self.opened.result()
         return True
 
-    def follow(self, feeds: Sequence[Feed], flow: Callable[[str], DependentCalls]) -> None:
-        """Let rows of these shards flow from now on; `flow` creates the writer of their calls, given its name."""
+    def follow(self, feeds: Sequence[Feed], site: WorkerContext) -> None:
+        """Let rows of these shards flow from now on."""
         if feeds:
-            self._flow = self._flow or flow(self._writer)
+            self._flow = self._flow or DependentCalls(site, self._writer)
             self._flow.follow(feeds)
 
-    def complete(self, jobs: Iterator[Job], most_queued: float = MAX_QUEUED) -> Future[None]:
-        """Complete jobs, which a thread reads at the engine's pace; see `OnlineEngine.complete`."""
-        return self._thread.complete(_stream(jobs), most_queued)
-
-    def report(self) -> Future[EngineReport]:
-        return self._thread.report()
-
-    def stop(self, drain_s: float) -> None:
+    def stop(self, drain_s: float) -> Future[None]:
         self._stopping.set()
-        self._thread.stop(drain_s)
-
-    def close(self) -> Future[EngineReport]:
-        return self._thread.close()
+        return super().stop(drain_s)
 
     def _reported(self, engine: OnlineEngine) -> EngineReport:
         counters = engine.snapshot()
@@ -104,7 +90,8 @@ class ProviderEngine:
             yield engine
 
 
-async def _stream(jobs: Iterator[Job]) -> AsyncIterator[Job]:
+async def read_in_thread(jobs: Iterator[Job]) -> AsyncIterator[Job]:
+    """Yield jobs as the stream that an online engine reads; a thread takes them from `jobs` at the engine's pace."""
     while block := await asyncio.to_thread(lambda: list(islice(jobs, JOBS_AT_ONCE))):
         for job in block:
             yield job

@@ -23,22 +23,6 @@ from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, given_rows, settle
 
 
-@dataclass(frozen=True)
-class _RecordingStage:
-    """A stage that records its calls by key."""
-
-    stage: CallStage[Any, Any]
-    calls: dict[str, Call] = field(default_factory=dict)
-
-    def requests(self, tasks: Iterable[Any]) -> Iterator[tuple[str, Call]]:
-        for row_id, call in self.stage.requests(tasks):
-            self.calls[call.key] = call
-            yield row_id, call
-
-    def parse(self, task: Any, outcome: Outcome) -> Any:
-        return self.stage.parse(task, outcome)
-
-
 @dataclass
 class Counting:
     """Counts the calls of a resolved sweep against a store."""
@@ -105,15 +89,14 @@ class Counting:
         if self.work.is_frozen(shard) or (tasks and self.work.written(shard) == len(tasks)):
             rows = self._view(shard) if shard.spec.has_view else []
             return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
-        recording, model = _RecordingStage(stage), self.work.model(shard).name
         found: dict[str, Measured] = {}
 
-        def read(keys: Sequence[str]) -> Mapping[str, Outcome]:
-            outcomes = self.store.read(model, keys)
-            found.update((key, Measured.of(recording.calls[key], outcome)) for key, outcome in outcomes.items())
+        def read(calls: Sequence[Call]) -> Mapping[str, Outcome]:
+            outcomes = self.store.outcomes(self.work.model(shard).name, calls)
+            found.update((call.key, Measured.of(call, outcomes[call.key])) for call in calls if call.key in outcomes)
             return outcomes
 
-        return settle(recording, tasks, read), found
+        return settle(stage, tasks, read), found
 
     def _view(self, shard: Shard) -> list[Any]:
         row_type: type[Any] = shard.spec.row

@@ -25,9 +25,9 @@ from hab_ray.resources import is_ray_job
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
 from hab_ray.stages.views import responses_file
+from hab_ray.storage.folder import reach
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.modes import refuse_unwritable
-from hab_ray.storage.reach import reach
 from hab_ray.storage.record import read_record
 from hab_ray.storage.run import RunFolder
 from hab_ray.work import Work

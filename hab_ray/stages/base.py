@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hab_ray.calls import Call, Failure, Finish, Outcome, Reply, has_visible_text
 from hab_ray.catalog.models import Model
@@ -62,14 +62,6 @@ class Again(Generic[Task]):
     """A request by `parse` for one more call, for `task`, before there is a row."""
 
     task: Task
-
-
-class CallMaker(Protocol):
-    """Turns tasks into calls, and outcomes into rows: the part of `CallStage` that settling needs."""
-
-    def requests(self, tasks: Iterable[Any]) -> Iterator[tuple[str, Call]]: ...
-
-    def parse(self, task: Any, outcome: Outcome) -> Row | Again[Any]: ...
 
 
 class CallStage(ABC, Generic[Task, Out]):

@@ -8,7 +8,7 @@ from typing import Any, overload
 
 from hab_ray.calls import Call, Outcome
 from hab_ray.rows import R, Row
-from hab_ray.stages.base import Again, CallMaker
+from hab_ray.stages.base import Again, CallStage
 
 SLICE_ROWS = 8_192
 
@@ -22,10 +22,12 @@ class Settled:
     waiting: Sequence[Any] = ()
 
 
-def settle(stage: CallMaker, tasks: Sequence[Any], read: Callable[[Sequence[str]], Mapping[str, Outcome]]) -> Settled:
+def settle(
+    stage: CallStage[Any, Any], tasks: Sequence[Any], read: Callable[[Sequence[Call]], Mapping[str, Outcome]]
+) -> Settled:
     """Make the rows of all tasks whose outcomes are stored, following re-asks, and collect the calls still open.
 
-    `read` returns the stored outcomes of some keys. The rows are in the order of the tasks.
+    `read` returns the stored outcomes of some calls by key. The rows are in the order of the tasks.
     """
     rows: dict[int, Row] = {}
     open_calls: list[tuple[str, Call]] = []
@@ -33,7 +35,7 @@ def settle(stage: CallMaker, tasks: Sequence[Any], read: Callable[[Sequence[str]
     pending = list(enumerate(tasks))
     while pending:
         requests = list(stage.requests([task for _, task in pending]))
-        outcomes = read([call.key for _, call in requests])
+        outcomes = read([call for _, call in requests])
         reasked: list[tuple[int, Any]] = []
         for (position, task), (row_id, call) in zip(pending, requests, strict=True):
             if call.key not in outcomes:

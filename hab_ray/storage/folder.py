@@ -14,7 +14,9 @@ from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.storage.local import LocalFolder
 
-__all__ = ["Folder", "LocalFolder", "open_folder"]
+__all__ = ["Folder", "LocalFolder", "open_folder", "reach"]
+
+FIRST_ANSWER_S = 15.0
 
 
 class Folder(Protocol):
@@ -86,3 +88,19 @@ def open_folder(location: Location) -> Folder:
     raise ConfigError(
         f"{location}: not a place for runs and stores; give a folder on this machine or s3://bucket/prefix"
     )
+
+
+def reach(location: Location) -> Folder:
+    """Open the folder at a location after checking that its bucket, if any, exists and may be used.
+
+    Only this first request has a time limit. Later ones are retried until the bucket answers, because by then a run
+    may hold replies that it has paid for.
+
+    Raises:
+        ConfigError: the bucket cannot be used, or did not answer within `FIRST_ANSWER_S`.
+    """
+    if location.is_s3:
+        from hab_ray.storage.s3.folder import s3_folder
+
+        s3_folder(location.bucket, location.prefix).objects.reach(FIRST_ANSWER_S)
+    return open_folder(location)

@@ -10,8 +10,7 @@ from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.reach import reach
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
 NOTICE = "Simulated answers: these scores test the pipeline and measure nothing."

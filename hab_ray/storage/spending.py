@@ -114,12 +114,9 @@ def _online(entries: Entries, epochs: Collection[int]) -> Entries:
 
 
 def _by_epoch(entries: Entries) -> dict[int, int]:
-    """Return the sum of each epoch, adding the halves of the costs separately so that int64 cannot overflow."""
-    sums = {}
-    for epoch in np.unique(entries.epochs).tolist():
-        costs = entries.costs[entries.epochs == epoch]
-        sums[epoch] = (int((costs >> 32).sum()) << 32) + int((costs & 0xFFFFFFFF).sum())
-    return sums
+    """Return the sum of each epoch, in Python's integers, which cannot overflow."""
+    epochs = np.unique(entries.epochs).tolist()
+    return {epoch: sum(entries.costs[entries.epochs == epoch].tolist()) for epoch in epochs}
 
 
 def _repeated(heads: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -3,18 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from hab_ray.catalog.prices import Mode
-from hab_ray.executors.protocol import Channel, Dispatch, Feed, Spool
-from hab_ray.sweep.context import DriverContext
+from hab_ray.executors.pending import Pending
+from hab_ray.executors.protocol import Channel, Dispatch, Executor, Feed, Service, Spool, Workers
 from hab_ray.sweep.flowing import MIN_BATCH, RouteKey, SpoolQueue
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
-from hab_ray.work import Work
+from hab_ray.work import Shard, Work
 
 GATHER_S, GATHER_BATCH_S = 3.0, 60.0
+
+
+@dataclass(frozen=True)
+class DriverContext:
+    """Dependencies of the driver.
+
+    `workers` returns the workers that settle and compute now; `services` are all sources of events. `clock` returns
+    monotonic seconds; `wait` sleeps for the given seconds or until a service has an event. `check` raises Interrupted
+    once the user stops the run and LeaseLost once another driver holds the store. `keep` stores the possible cost of
+    calls without an answer. `chosen` is called for each computed and published shard, before its readers are
+    dispatched. `report` shows progress.
+    """
+
+    executors: Mapping[Mode, Executor]
+    workers: Callable[[], Workers]
+    services: Sequence[Service]
+    files: Pending
+    clock: Callable[[], float]
+    wait: Callable[[float], None]
+    check: Callable[[], None]
+    keep: Callable[[], None]
+    chosen: Callable[[Shard], None]
+    report: Callable[[], None]
 
 
 class Dispatcher:
@@ -122,19 +146,10 @@ class Dispatcher:
         for number, calls in sum((Counter(spool.calls) for spool in spools), Counter()).items():
             self._shards.all[number].start(order, channel, calls, self._counters.of(channel))
 
-    def discard_spools(self, order: int) -> None:
-        """Delete the spools of a dispatch once its executor has read them. A batch dispatch is then closed.
-
-        Its rows are finished later, one batch after another.
-        """
-        dispatch, channel = self._open[order]
+    def end(self, order: int) -> None:
+        """Close a dispatch and delete its spools. Shards wait for its calls until then, or for their batches to end."""
+        dispatch, channel = self._open.pop(order)
         for spool in dispatch.spools:
             self._files.remove(spool)
-        if channel.mode is Mode.BATCH:
-            del self._open[order]
-
-    def end(self, order: int) -> None:
-        """Close a dispatch that will finish no more rows."""
-        dispatch, _ = self._open.pop(order)
-        for number in {number for spool in dispatch.spools for number in spool.calls}:
-            self._shards.all[number].dispatches.discard(order)
+            for number in spool.calls if channel.mode is Mode.ONLINE else ():
+                self._shards.all[number].dispatches.discard(order)

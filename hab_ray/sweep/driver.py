@@ -22,12 +22,10 @@ from hab_ray.executors.protocol import (
     Service,
     Settle,
     ShardSettled,
-    SpoolsRead,
     WorkerReplaced,
     Workers,
 )
-from hab_ray.sweep.context import DriverContext
-from hab_ray.sweep.dispatching import Dispatcher
+from hab_ray.sweep.dispatching import Dispatcher, DriverContext
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
@@ -120,8 +118,6 @@ class Driver:
                 self._handle_settled(event)
             case RowsComputed():
                 self._handle_computed(event)
-            case SpoolsRead(order):
-                self._dispatcher.discard_spools(order)
             case DispatchEnded(order):
                 self._dispatcher.end(order)
             case WorkerReplaced(channel, error):

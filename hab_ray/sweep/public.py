@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -96,17 +96,8 @@ def _sweep(given: Given) -> Sweep:
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:
     """Run a task in a new thread, which has no event loop even in a notebook; Ctrl-C requests a stop."""
-    done: Future[T] = Future()
-
-    def run_task() -> None:
-        try:
-            done.set_result(task())
-        except BaseException as error:
-            done.set_exception(error)
-
-    with _interrupts(stop.request):
-        threading.Thread(target=run_task, name="hab_ray.run").start()
-        return done.result()
+    with _interrupts(stop.request), ThreadPoolExecutor(1, "hab_ray.run") as threads:
+        return threads.submit(task).result()
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from hab_ray.config.sections import SpendingLimit
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import ConfigError
 from hab_ray.executors.api_versions import with_api_versions
+from hab_ray.executors.budget import RunBudget
 from hab_ray.location import Location
 from hab_ray.resolve import refuse_other_store
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
@@ -31,7 +32,6 @@ from hab_ray.storage.record import run_id_in
 from hab_ray.storage.registry import Registry, new_run_id
 from hab_ray.storage.replies.sidecars import complete_sidecars
 from hab_ray.storage.spending import keep_lost
-from hab_ray.sweep.budget import RunBudget
 from hab_ray.work import Work
 
 Say = Callable[[str], None]
@@ -125,13 +125,13 @@ class Session:
 
     def run_budget(self, limit: SpendingLimit | None) -> RunBudget:
         """Return the run's budget with its books not yet open."""
-        return RunBudget(limit, self.store, self.work.sweep.store.absolute(), self.lease)
+        return RunBudget(limit, self.work.sweep.store.absolute(), self.lease)
 
     def budget(self, limit: SpendingLimit | None) -> BudgetService:
         """Return the budget for online calls. Money of open batches stays reserved: a session collects no batch."""
         budget = self.run_budget(limit)
         budget.open_books(self.earlier, self.released_up_to, models=())
-        return budget.client()
+        return budget
 
     async def ask(self, task: CallTask[T]) -> T:
         """Run a task. After a signal it sends nothing more, and calls in flight have `DRAIN_S` to be answered."""

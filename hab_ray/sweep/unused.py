@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
 
+from hab_ray.calls import Call, Outcome
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
@@ -114,9 +114,9 @@ def _keys_of(work: Work, store: Store) -> set[str]:
         if isinstance(stage, CallStage):
             model = work.model(shard).name
 
-            def read(keys: Sequence[str], model: str = model) -> Mapping[str, Any]:
-                used.update(keys)
-                return store.read(model, keys)
+            def read(calls: Sequence[Call], model: str = model) -> Mapping[str, Outcome]:
+                used.update(call.key for call in calls)
+                return store.outcomes(model, calls)
 
             settle(stage, work.tasks(shard), read)
         if shard.spec.has_view and work.run.has(shard.file):

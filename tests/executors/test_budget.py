@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hab_ray.engine.budget.budget import LocalBudget, OpeningBalance
+from hab_ray.config.sections import SpendingLimit
+from hab_ray.engine.budget.budget import LocalBudget
 from hab_ray.engine.budget.marks import BudgetSetup
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, BudgetService, EngineTotals
-from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.budget import RunBudget
 from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import LeaseWatch, LocalLease
-from hab_ray.storage.lease.watches import awake_clock
+from hab_ray.storage.lease.lease import LocalLease
 from tests.executors.conftest import NOW
 
 
 async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_path: Path) -> None:
     lease = LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), NOW)
-    setup = BudgetSetup(1000, OpeningBalance(spent=100), Location.of(tmp_path), lease.epoch, lease.elsewhere)
-    budget = MovableBudget(lambda: setup, lease.watch())
+    budget = RunBudget(SpendingLimit(usd=900e-9), Location.of(tmp_path), lease)
     assert await budget.grant(BudgetRequest("batches", 0, EngineTotals(), least=600, want=600)) == BudgetGrant(600, 900)
     kept: list[BudgetService] = []
 
@@ -38,6 +36,6 @@ async def test_nothing_that_was_granted_before_the_move_is_granted_again(tmp_pat
 
 
 async def test_without_a_limit_everything_is_granted_and_nothing_moves(tmp_path: Path) -> None:
-    budget = MovableBudget(lambda: None, LeaseWatch(open_folder(Location.of(tmp_path)), 1, awake_clock))
+    budget = RunBudget(None, Location.of(tmp_path), LocalLease.acquire(Location.of(tmp_path), Location("runs/x"), NOW))
     budget.move(lambda _: LocalBudget(None))  # type: ignore[arg-type]
     assert await budget.grant(BudgetRequest("lane", 0, EngineTotals(), least=5, want=7)) == BudgetGrant(7, None)

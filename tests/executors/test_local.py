@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.errors import AccountBusy, ConfigError
-from hab_ray.executors.budget import MovableBudget
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import RunSetup
 from hab_ray.executors.protocol import (
@@ -24,7 +24,6 @@ from hab_ray.executors.protocol import (
     ExecutorDied,
     Feed,
     Settle,
-    SpoolsRead,
 )
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.stopping import Stop
@@ -46,7 +45,7 @@ class Held:
     lease: LocalLease
 
     def executor(self, url: str, site: WorkerContext | None = None) -> LocalExecutor:
-        budget = MovableBudget(lambda: None, self.lease.watch())
+        budget = RunBudget(None, self.site.store, self.lease)
         setup = RunSetup(site or self.site, self.lease, budget, Stop(), lambda _: url, list, 0.0, verbose=False)
         return LocalExecutor(setup, lambda: None)
 
@@ -99,7 +98,7 @@ def test_a_dispatch(held: Held, vendor: Vendors) -> None:
     assert sum(spool.calls[1] for spool in flowed) == counted[-1].finished[0]
     first_finished = next(n for n, e in enumerate(events) if isinstance(e, CountersRead) and e.counters.finished[0])
     assert any(isinstance(event, CallsSpooled) for event in events[:first_finished])
-    assert SpoolsRead(7) in events and events[-1] == DispatchEnded(7) and executor.is_parked
+    assert events[-1] == DispatchEnded(7) and executor.is_parked
     ended(executor)
 
 

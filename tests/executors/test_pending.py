@@ -14,8 +14,8 @@ from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry
 from hab_ray.engine.batch.cells import Progress
 from hab_ray.engine.jobs import Job
-from hab_ray.executors.cells import Cells, KeptPopulation, Population, split_by_population
-from hab_ray.executors.pending import Pending, population, sampled
+from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
+from hab_ray.executors.pending import Pending, sampled, sampled_keys
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
@@ -24,6 +24,7 @@ from tests.engine.bench import chat
 PRICE = UsdPrice(input=1.0, output=2.0)
 MODEL = Model("m", ModelEntry(provider="sim", wire="m", price=PRICE, batch=BatchTerms(discount=0.5, price=PRICE)), None)
 DIMENSIONS, ROWS = 6, 100
+SPOOL = Spool("", "respond", "sim", "m", {0: 1}, line_bytes=10, cap=100)
 
 
 def spooled(pending: Pending, epoch: int = 1) -> tuple[list[Spool], list[str]]:
@@ -55,16 +56,15 @@ def test_without_a_seed_calls_lie_as_they_were_settled(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1)
     spools, keys = spooled(pending)
     assert [job.call.key for job in pending.jobs(spools)] == keys
-    assert population(pending, spools) == Population(keys, 0, 0)
+    assert sampled_keys(pending, spools) == keys and {(s.line_bytes, s.cap) for s in spools} == {(0, 0)}
 
 
 def test_the_cap_of_a_population_is_above_what_any_of_its_calls_can_cost(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     calls = [chat("m", text) for text in ("short", "x" * 9000, "ü" * 3000, '"\n' * 2000)]
     spool = pending.spool(1, "respond", MODEL, [Job(0, str(n), call) for n, call in enumerate(calls)])
-    found = population(pending, [spool])
-    assert sorted(found.keys) == sorted(call.key for call in calls)
-    assert found.cap >= 6 * 3000 * 1000 + 200 * 2000, "each ü as an escape of six bytes, and 200 tokens of answer"
+    assert sorted(sampled_keys(pending, [spool])) == sorted(call.key for call in calls)
+    assert spool.cap >= 6 * 3000 * 1000 + 200 * 2000, "each ü as an escape of six bytes, and 200 tokens of answer"
 
 
 def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path)
     texts = ("x" * 30_000, "x" * 29_999 + "ü", "x" * 29_999 + "\U0001f600")
     for number, text in enumerate(texts):
         spool = pending.spool(number, "respond", MODEL, [Job(0, "0", chat("m", text))])
-        found.append(population(pending, [spool]).line_bytes)
+        found.append(spool.line_bytes)
     ascii_only, one_escape, two_escapes = found
     assert (one_escape - ascii_only, two_escapes - ascii_only) == (6, 12)
     for order in permutations(texts):
@@ -85,27 +85,27 @@ def test_a_line_is_expected_to_be_as_long_as_its_escapes_make_it(tmp_path: Path)
 def test_keys_of_a_population_under_way_keep_their_order_in_the_next_process(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     spools, keys = spooled(pending)
-    first = population(pending, spools)
-    half = first.keys[:300]
+    first = sampled_keys(pending, spools)
+    half = first[:300]
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    kept = KeptPopulation.new(1, cells.price, first, 0.5).model_copy(
+    kept = KeptPopulation.new(1, cells.price, spools, 0.5).model_copy(
         update={"progress": Progress(tuple(half), 100, 0.5)}
     )
     cells.save("000001-000001-000", kept)
     again = replace(pending, epoch=2)
     spools, _ = spooled(pending, epoch=2)
-    found = population(again, spools)
-    assert [job.call.key for job in sampled(again, spools)] == found.keys
+    found = sampled_keys(again, spools)
+    assert [job.call.key for job in sampled(again, spools)] == found
     (of_one, one), (rest, none) = sorted(
-        split_by_population(found.keys, cells.populations()), key=lambda part: part[1] is None
+        split_by_population(found, cells.populations()), key=lambda part: part[1] is None
     )
     assert one and of_one == list(half) and none is None
-    assert sorted([*of_one, *rest]) == sorted(keys) and rest != list(first.keys[300:])
+    assert sorted([*of_one, *rest]) == sorted(keys) and rest != list(first[300:])
 
 
 def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
-    cells, found = Cells(LocalFolder(tmp_path), "respond", MODEL), Population(["a"], 10, 100)
-    new = KeptPopulation.new(2, cells.price, found, 0.5)
+    cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
+    new = KeptPopulation.new(2, cells.price, [SPOOL], 0.5)
     before = new.model_copy(update={"draw": 1, "price": replace(cells.price, output=1)})
     assert cells.cell("x", ["a"], new, None, 0.1).cap == 100
     assert cells.cell("x", ["a"], new, before, 0.1).cap == 0
@@ -124,7 +124,7 @@ def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
 )
 def test_a_population_that_cannot_be_is_drawn_anew(tmp_path: Path, progress: Progress) -> None:
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    possible = KeptPopulation.new(1, cells.price, Population(["a"], 10, 100), 0.5)
+    possible = KeptPopulation.new(1, cells.price, [SPOOL], 0.5)
     cells.save("000001-000001-000", possible)
     cells.save("000001-000001-001", possible.model_copy(update={"progress": progress}))
     assert cells.populations() == [possible]
@@ -132,7 +132,7 @@ def test_a_population_that_cannot_be_is_drawn_anew(tmp_path: Path, progress: Pro
 
 def test_a_population_that_cannot_be_read_is_drawn_anew(tmp_path: Path) -> None:
     cells = Cells(LocalFolder(tmp_path), "respond", MODEL)
-    cells.save("000001-000001-000", KeptPopulation.new(1, cells.price, Population(["a"], 10, 100), 0.5))
+    cells.save("000001-000001-000", KeptPopulation.new(1, cells.price, [SPOOL], 0.5))
     (name,) = cells.folder.list("cells")
     assert len(cells.populations()) == 1
     cells.folder.put(name, cells.folder.get(name)[:-3])

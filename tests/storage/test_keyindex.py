@@ -49,5 +49,5 @@ def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch
 
 @given(st.sets(st.integers(0, 40)), st.lists(st.integers(0, 50), unique=True))
 def test_a_set_knows_its_members(members: set[int], asked: list[int]) -> None:
-    found = KeySet([key(n) for n in members]).common([key(n) for n in asked])
-    assert found == [key(n) for n in asked if n in members]
+    found = KeySet([key(n) for n in members]).hits(Keys.of([key(n) for n in asked]))
+    assert found == [i for i, n in enumerate(asked) if n in members]

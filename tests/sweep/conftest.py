@@ -29,11 +29,10 @@ from hab_ray.executors.protocol import (
     Settle,
     ShardSettled,
     Spool,
-    SpoolsRead,
     WorkerReplaced,
 )
 from hab_ray.stages.spec import Grain
-from hab_ray.sweep.context import DriverContext
+from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
@@ -215,7 +214,6 @@ class FakeExecutor(FakeService):
     def drop(self) -> Iterator[Event]:
         """The ends of what is under way, whose calls are lost with the worker that had them."""
         for dispatch, _ in self.open:
-            yield SpoolsRead(dispatch.order)
             yield DispatchEnded(dispatch.order)
         self.open = []
 
@@ -230,9 +228,7 @@ class FakeExecutor(FakeService):
                 yield CallsSpooled(tuple(self.flowed(dispatch)))
             yield CountersRead(channel, deepcopy(counters))
             counters.open.clear()
-            yield SpoolsRead(dispatch.order)
-            if self._mode is Mode.ONLINE:
-                yield DispatchEnded(dispatch.order)
+            yield DispatchEnded(dispatch.order)
 
     def _complete(self, number: int, calls: list[str], counters: Counters) -> None:
         for row_id in calls:

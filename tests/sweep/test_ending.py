@@ -9,8 +9,8 @@ import pytest
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
-from hab_ray.sweep.ending import GRACE_S, end_services
 from hab_ray.sweep.monitoring.counters import RunCounters
+from hab_ray.sweep.run import GRACE_S, end_services
 from tests.sweep.conftest import Clock, FakeService
 
 LANE, BATCHES = Channel("lab", Mode.ONLINE), Channel("lab", Mode.BATCH)

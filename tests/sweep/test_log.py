@@ -17,4 +17,8 @@ def test_a_note_that_comes_after_a_stop_is_logged(bench: MakeBench, caplog: pyte
     with caplog.at_level(logging.INFO, logger=LOG.name):
         every = (before.notes, ("early", "late", "lab stopped"), ("early", "late", "lab stopped"))
         entries = [entry for notes in every for entry in log.entries(replace(before, notes=notes))]
-    assert [entry.message for entry in entries if entry.level == logging.WARNING] == ["early", "lab stopped", "late"]
+    assert [entry.getMessage() for entry in entries if entry.levelno == logging.WARNING] == [
+        "early",
+        "lab stopped",
+        "late",
+    ]

@@ -17,7 +17,7 @@ from hab_ray.rows import Candidate, R, State, Validation
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.embed import embedding_keys
 from hab_ray.stages.views import candidates_file, validations_file
-from hab_ray.storage.reach import reach
+from hab_ray.storage.folder import reach
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import RunFolder
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.catalog.prices import Price, input_bytes
+from hab_ray.catalog.prices import Price, estimated_input_tokens, input_bytes
 from hab_ray.engine.jobs import Job
 from hab_ray.engine.ledger import Lines
-from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi

@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 
+from hab_ray.catalog.prices import estimated_input_tokens
 from hab_ray.engine.batch.cells import Cell, WavesOfCell
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.packing import PackedRow, Room
 from hab_ray.engine.batch.rows import BatchInFlight, WaveUnderWay
 from hab_ray.engine.budget.bound import Wave, WavePart
-from hab_ray.engine.tokens import estimated_input_tokens
 
 LOOK_S = 0.2
 FOUND_AT_ONCE = 1024

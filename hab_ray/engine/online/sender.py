@@ -11,7 +11,7 @@ from time import monotonic
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.catalog.prices import Mode, Price, input_bytes, rate
+from hab_ray.catalog.prices import Mode, Price, estimated_input_tokens, input_bytes, rate
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.clock import utc_now
@@ -19,7 +19,6 @@ from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
 from hab_ray.engine.limits.protocol import LimiterClient, Report
 from hab_ray.engine.online.reply_writer import OpenReason
-from hab_ray.engine.tokens import estimated_input_tokens
 from hab_ray.errors import (
     BadUsage,
     CallError,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import secrets
 import shlex
 import time
 from collections.abc import Callable
@@ -11,16 +12,16 @@ from datetime import datetime
 from math import inf
 
 from hab_ray.config.sections import LeaseTimes
-from hab_ray.errors import StoreHeld
+from hab_ray.errors import ConfigError, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.lease.lease import Holder, Lease, LocalLease, Renewal, StoreLock, describe, held_by, last_holder
 from hab_ray.storage.lease.renewed import RenewedLease
 from hab_ray.storage.lease.watches import awake_clock
-from hab_ray.storage.reach import refuse_without_put_new
 from hab_ray.storage.run import SWEEP
 
 READS_PER_RENEWAL = 10
+CHECKED = "conditional-writes.txt"
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def acquire_lease(store: Location, run: Location, now: datetime, terms: LeaseTer
     """
     takeover = LeaseTakeover(store, terms, awake_clock, time.sleep)
     lease: Lease
-    refuse_without_put_new(open_folder(store), f"store {store}")
+    _refuse_without_put_new(open_folder(store), f"store {store}")
     try:
         if not store.is_local or terms.shared_filesystem:
             lease = RenewedLease.acquire(store, run, now, terms.times, takeover.find_predecessor)
@@ -55,6 +56,32 @@ def acquire_lease(store: Location, run: Location, now: datetime, terms: LeaseTer
         lease.release()
         raise
     return lease
+
+
+def _refuse_without_put_new(folder: Folder, where: str) -> None:
+    """Check, once per store, that only one of two writers can create a name; `where` names the store in the message.
+
+    Raises:
+        ConfigError: both writers succeeded.
+    """
+    if not folder.is_remote or folder.exists(CHECKED):
+        return
+    name = f"check-{secrets.token_hex(8)}"
+    folder.put_new(name, b"first")
+    try:
+        folder.put_new(name, b"second")
+    except FileExistsError:
+        is_safe = folder.get(name) == b"first"
+    else:
+        is_safe = False
+    finally:
+        folder.delete(name)
+    if not is_safe:
+        raise ConfigError(
+            f"{where}: this S3 service ignores `If-None-Match: *`, so two drivers could hold one store and pay twice; "
+            "use one with conditional writes, such as AWS, Ceph, SeaweedFS or a recent MinIO"
+        )
+    folder.put(CHECKED, b"Of two writers of one new name only one succeeds here; hab_ray has looked.\n")
 
 
 def refuse_held(store: Location, run: Location) -> None:

@@ -146,10 +146,6 @@ class KeyIndex:
                 found[keys[i]] = RowPlace(place >> _ROW_BITS, place & ((1 << _ROW_BITS) - 1))
         return found
 
-    def common(self, keys: Sequence[str]) -> list[str]:
-        """Return those of these keys that are in the index; one that was added or is wanted twice may appear twice."""
-        return [keys[i] for i in self.hits(Keys.of(keys))]
-
     def hits(self, wanted: Keys) -> list[int]:
         """Return the positions in `wanted` of the keys that are in the index; one added twice may appear twice."""
         return [i for run in self._runs for i in run.find(wanted)[0].tolist()]
@@ -184,7 +180,7 @@ class AnsweredKeys(KeyIndex):
     def __contains__(self, key: str) -> bool:
         if not self._slots[int(key[:16], 16) & (len(self._slots) - 1)]:
             return False
-        return bool(self.common([key]))
+        return bool(self.hits(Keys.of([key])))
 
     @override
     def add_keys(self, keys: Keys) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hab_ray.calls import Failure, Outcome
+from hab_ray.calls import Call, Failure, Outcome
 from hab_ray.catalog.prices import Mode
 from hab_ray.errors import FailureKind
 from hab_ray.storage.folder import Folder
@@ -241,6 +241,10 @@ class Store:
         """Return the outcomes of these keys as of the last refresh; a reply wins over a failure."""
         found = (self._index(kind, model).read(keys) for kind in _BETTER_LAST)
         return {key: outcome for outcomes in found for key, outcome in outcomes.items()}
+
+    def outcomes(self, model: str, calls: Iterable[Call]) -> dict[str, Outcome]:
+        """Return the outcomes of these calls by key; see `read`."""
+        return self.read(model, [call.key for call in calls])
 
     def costs(self, model: str, keys: Sequence[str]) -> dict[str, int]:
         """Return the costs of these keys as of the last refresh; a reply wins over a failure."""

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from hab_ray.progress import Progress
-from hab_ray.sweep.monitoring.log import LogEntry, log
+from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.visible import one_line
 
 CLOSE_WITHIN_S = 5.0
@@ -24,12 +24,12 @@ class Announcer:
         self._watch = watch
         self._changed = threading.Condition()
         self._newest: Progress | None = None
-        self._entries: list[LogEntry] = []
+        self._entries: list[logging.LogRecord] = []
         self._is_closed = False
         self._thread = threading.Thread(target=self._show_all, name="display", daemon=True)
         self._thread.start()
 
-    def announce(self, progress: Progress, entries: Sequence[LogEntry]) -> None:
+    def announce(self, progress: Progress, entries: Sequence[logging.LogRecord]) -> None:
         """Queue progress and log entries; return at once."""
         with self._changed:
             self._newest = progress
@@ -53,10 +53,10 @@ class Announcer:
                 return
             self._show(progress, entries)
 
-    def _show(self, progress: Progress, entries: Sequence[LogEntry]) -> None:
+    def _show(self, progress: Progress, entries: Sequence[logging.LogRecord]) -> None:
         try:
             for entry in entries:
-                log(entry)
+                LOG.handle(entry)
             self._watch(progress)
         except Exception as error:
             self._watch = lambda progress: None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from hab_ray.progress import BatchProgress, Progress
 from hab_ray.sweep.shards import Shards, ShardState, ShardStatus
@@ -17,20 +16,6 @@ LOG = logging.getLogger("hab_ray.run")
 LOGGED = frozenset({ShardStatus.RUNNING, ShardStatus.COMPLETE, ShardStatus.STALLED})
 PROGRESS_EVERY_S = 5.0
 Fields = Mapping[str, str | int | None]
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """One log record of a run."""
-
-    level: int
-    message: str
-    fields: Fields
-
-
-def log(entry: LogEntry) -> None:
-    """Log an entry."""
-    LOG.log(entry.level, "%s", entry.message, extra={"fields": entry.fields})
 
 
 class RunLog:
@@ -43,7 +28,7 @@ class RunLog:
         self._logged_notes: set[str] = set()
         self._progress_at = float("-inf")
 
-    def entries(self, progress: Progress) -> list[LogEntry]:
+    def entries(self, progress: Progress) -> list[logging.LogRecord]:
         """Return status changes of shards and batches, new notes, and every `PROGRESS_EVERY_S` the progress."""
         if not LOG.isEnabledFor(logging.INFO):
             return []
@@ -51,7 +36,11 @@ class RunLog:
         if progress.end or progress.elapsed_s - self._progress_at >= PROGRESS_EVERY_S:
             self._progress_at = progress.elapsed_s
             events += _of_progress(progress)
-        return [LogEntry(level, message, {"run": self._run, **fields}) for level, message, fields in events]
+        return [self._record(*event) for event in events]
+
+    def _record(self, level: int, message: str, fields: Fields) -> logging.LogRecord:
+        extra = {"fields": {"run": self._run, **fields}}
+        return LOG.makeRecord(LOG.name, level, __file__, 0, "%s", (message,), None, extra=extra)
 
     def _of_shards(self) -> Iterator[tuple[int, str, Fields]]:
         for state in self._shards.all:

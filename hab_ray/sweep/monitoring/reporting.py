@@ -11,12 +11,12 @@ from datetime import UTC, datetime
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.engine.jobs import Counters, billing_notes
 from hab_ray.errors import Exit
+from hab_ray.executors.budget import RunBudget
 from hab_ray.executors.protocol import Channel
 from hab_ray.progress import PROGRESS, Draining, LastEnd, Progress, RowReason, RunEnd, StageProgress, read_progress
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.run import FAILED, UNANSWERED
-from hab_ray.sweep.budget import RunBudget
 from hab_ray.sweep.monitoring.announcing import Announcer
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.monitoring.failed import FailureReport, failure_report
@@ -91,7 +91,6 @@ class Reporter:
         elif exit is not Exit.INTERRUPTED:
             self._work.run.folder.delete(FAILED)
         counters = self._counters
-        money = self._budget.status(counters)
         newest = counters.newest.values()
         return RunEnd(
             exit=exit,
@@ -100,7 +99,7 @@ class Reporter:
             notes=(*counters.notes, *billing_notes(newest)),
             calls=sum(t.calls for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
-            money=money,
+            money=self._budget.status(newest),
             batches=counters.batches(),
             cut=sum((t.cut for t in newest), Counter()),
             cut_nanousd=sum(t.cut_nanousd for t in newest),
@@ -136,7 +135,7 @@ class Reporter:
             retries=sum(t.retries for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
             notes=(*counters.notes, *(f"{who} stopped: {why}" for who, why in counters.stops.items())),
-            money=self._budget.status(counters),
+            money=self._budget.status(newest),
             batches=counters.batches(),
             draining=draining,
             driver_cpu_s=round(time.thread_time() - self._cpu_started, 2),

@@ -13,8 +13,7 @@ from botocore.stub import Stubber
 
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.reach import reach
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.s3.connection import Connection
 from hab_ray.storage.s3.objects import Objects
 from hab_ray.storage.s3.requests import Requests
@@ -90,7 +89,7 @@ def test_a_service_that_does_not_answer_a_beginning_command_is_reported(
 ) -> None:
     (port,) = free_ports(1)
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://me:password@127.0.0.1:{port}")
-    monkeypatch.setattr("hab_ray.storage.reach.FIRST_ANSWER_S", 0.5)
+    monkeypatch.setattr("hab_ray.storage.folder.FIRST_ANSWER_S", 0.5)
     with pytest.raises(
         ConfigError, match=rf"no answer from http://127.0.0.1:{port} in .*check AWS_ENDPOINT_URL_S3"
     ) as e:

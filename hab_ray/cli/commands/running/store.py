@@ -11,11 +11,10 @@ from hab_ray.cli.ending import ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms
-from hab_ray.storage.reach import reach
 from hab_ray.storage.registry import Registry
 from hab_ray.sweep.session import holding
 from hab_ray.sweep.unused import remove, runs_of, unused, used_keys
