@@ -21,7 +21,6 @@ from hab_ray.engine.batch.states import (
     Sighting,
     Submitting,
 )
-from hab_ray.engine.ledger import Batch
 from hab_ray.errors import ProviderError, RateLimited, TransientError
 from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BadRows, BatchStatus, InDoubt, ResultsGone
@@ -30,7 +29,7 @@ ATTEMPTS = 8
 FIRST_BACKOFF_S = 1.0
 MAX_BACKOFF_S = 60.0
 EMPTY_LISTINGS = 2
-YOUNG_S = 300.0
+UNKNOWN_S = 300.0
 LATE_POLLS = 60
 
 
@@ -155,7 +154,7 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
         return do.Wait(inf)
     if isinstance(polls.error, ProviderError):
         return do.StopProvider(polls.error)
-    if isinstance(polls.error, ResultsGone) and not is_asked_again(state, now.today, now.clock - polls.at):
+    if isinstance(polls.error, ResultsGone) and not is_asked_again(state):
         return do.GiveUp(polls.error)
     if final := _final_status(polls, policy):
         return do.RecordEnd(final) if isinstance(state, AtVendor) else do.Collect(final)
@@ -164,16 +163,11 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
     return do.Wait(polls.due) if now.clock < polls.due else do.Poll()
 
 
-def is_asked_again(state: AtVendor | Ended, today: datetime, ago_s: float) -> bool:
-    """Return whether a batch that the vendor did not know `ago_s` seconds ago was too new to be shown."""
-    is_new = isinstance(state, AtVendor) and state.record.is_certain
-    return is_new and today - timedelta(seconds=ago_s) <= shown_by(state.record)
-
-
-def shown_by(record: Batch) -> datetime:
-    """Return when a vendor certainly shows a batch that it has. The ledger's time survives a restart."""
-    assert record.submitted, "only a batch that has an id is asked for"
-    return record.submitted.at + timedelta(seconds=YOUNG_S)
+def is_asked_again(state: AtVendor | Ended) -> bool:
+    """Return whether a batch that the vendor does not know may be late to show, or have been missed by mistake."""
+    polls = state.polls
+    is_open = isinstance(state, AtVendor) and state.record.is_certain
+    return is_open and polls.at - polls.unknown_since <= UNKNOWN_S
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:

@@ -9,13 +9,15 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
+from math import inf
 
 from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
 from hab_ray.engine.batch.components import Components, UnexpectedAction
-from hab_ray.engine.batch.decisions import LATE_POLLS, is_asked_again, shown_by
+from hab_ray.engine.batch.decisions import LATE_POLLS, UNKNOWN_S, is_asked_again
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.ledger import Batch, body_hashes
@@ -82,8 +84,10 @@ class Poller:
             status = await self._components.api.poll(state.batch_id)
         except CallError as error:
             self._count_retry(state.record, error)
-            self._note_unknown(state, error)
-            return transitions.poll_failed(state, error, self._context.clock(), self._policy)
+            failed = transitions.poll_failed(state, error, self._context.clock(), self._policy)
+            if state.polls.unknown_since == inf:
+                self._note_unknown(failed, error)
+            return failed
         if not status.known and not state.polls.count:
             self._counters.notes.append(f"batch {state.record.name} is in an unknown state: {status.word}")
         if status.lacks_results and not (state.polls.ended and state.polls.ended.lacks_results):
@@ -94,13 +98,12 @@ class Poller:
         return transitions.polled(state, status, self._context.clock(), self._policy)
 
     def _note_unknown(self, state: AtVendor | Ended, error: CallError) -> None:
-        """Note once that the vendor does not know a new batch yet."""
-        is_first = isinstance(error, ResultsGone) and not isinstance(state.polls.error, ResultsGone)
-        if is_first and is_asked_again(state, self._context.today(), 0.0):
+        """Note that the vendor does not know a batch."""
+        if isinstance(error, ResultsGone) and is_asked_again(state):
+            until = self._context.today() + timedelta(seconds=UNKNOWN_S)
             self._counters.notes.append(
-                f"batch {state.record.name}: {error}; it may show late, and is asked for until "
-                f"{shown_by(state.record):%H:%M:%S} UTC. After that, the rest of its reservation counts as spent, and "
-                "its rows are sent again"
+                f"batch {state.record.name}: {error}; it may show late, and is asked for until {until:%H:%M:%S} UTC. "
+                "After that, the rest of its reservation counts as spent, and its rows are sent again"
             )
 
     async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:

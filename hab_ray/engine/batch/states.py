@@ -106,7 +106,8 @@ class Polls:
     `since` is when this process first knew the batch to be at the vendor, `at` the last answer, `due` the next poll.
     `ended` is the last status if the batch has ended. `counters` come from the latest such status that had any, and
     have not changed since `still_since`; the last `still_count` polls showed the end with these counters. `error` is
-    the error of the last request for status or results.
+    the error of the last request for status or results; `unknown_since` is when the vendor, in its last answers, first
+    did not know the batch.
     """
 
     since: float
@@ -118,6 +119,7 @@ class Polls:
     still_since: float = 0.0
     still_count: int = 0
     error: CallError | None = None
+    unknown_since: float = inf
 
     @property
     def show_end(self) -> bool:

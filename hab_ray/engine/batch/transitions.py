@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TypeVar
 
 from hab_ray.catalog.models import BatchPolicy
@@ -19,7 +20,7 @@ from hab_ray.engine.batch.states import (
 from hab_ray.engine.clock import jitter
 from hab_ray.engine.ledger import Batch, Submitted
 from hab_ray.errors import CallError
-from hab_ray.providers.batching import BatchStatus
+from hab_ray.providers.batching import BatchStatus, ResultsGone
 
 Polled = TypeVar("Polled", bound=AtVendor | Ended)
 
@@ -70,13 +71,16 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
         still_since=clock if is_new else before.still_since,
         still_count=(0 if is_new else before.still_count) + 1 if status.ended else 0,
         error=None,
+        unknown_since=inf,
     )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 
 
 def poll_failed(state: Polled, error: CallError, clock: float, policy: BatchPolicy) -> Polled:
     """Return the state after a request for status or results failed; the next poll tries again."""
-    polls = replace(state.polls, at=clock, count=state.polls.count + 1, ended=None, error=error)
+    before = state.polls
+    unknown_since = min(before.unknown_since, clock) if isinstance(error, ResultsGone) else before.unknown_since
+    polls = replace(before, at=clock, count=before.count + 1, ended=None, error=error, unknown_since=unknown_since)
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 
 

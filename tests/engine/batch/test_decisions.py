@@ -20,7 +20,7 @@ from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine import batch
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import create, decisions, poll, submit
-from hab_ray.engine.batch.decisions import ATTEMPTS, LATE_POLLS, YOUNG_S, Now, backoff_s, next_action
+from hab_ray.engine.batch.decisions import ATTEMPTS, LATE_POLLS, UNKNOWN_S, Now, backoff_s, next_action
 from hab_ray.engine.batch.states import (
     AtVendor,
     Collected,
@@ -46,8 +46,6 @@ POLICY = BatchPolicy(in_doubt_s=600.0, longest_s=1000.0, still_s=60.0)
 CLOCK = 5000.0
 NOW = Now(CLOCK, START + timedelta(seconds=10))
 OVERDUE = Now(CLOCK, START + timedelta(seconds=1001))
-SHOWN = Now(CLOCK, START + timedelta(seconds=YOUNG_S))
-UNSHOWN = Now(CLOCK, START + timedelta(seconds=YOUNG_S + 1))
 NEW = Batch("acme", 1)
 MEANT = Batch("acme", 1, (intent(),))
 SURE = Batch("acme", 1, (intent(), submitted()))
@@ -158,23 +156,21 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "too old, ended, its counters may change": (at_vendor(ended=COUNTED, still_since=CLOCK - 59), OVERDUE, do.Poll()),
     "a bad key on polling": (at_vendor(error=NO_KEY), NOW, do.StopProvider(NO_KEY)),
     "a failure on polling": (at_vendor(error=BUSY, due=CLOCK + 1), NOW, do.Wait(CLOCK + 1)),
-    "unknown to the vendor just after it was made": (
-        at_vendor(error=GONE, due=CLOCK + 1),
-        SHOWN,
+    "unknown to the vendor for a short time": (
+        at_vendor(error=GONE, unknown_since=CLOCK - UNKNOWN_S, due=CLOCK + 1),
+        NOW,
         do.Wait(CLOCK + 1),
     ),
-    "unknown to the vendor long after": (at_vendor(error=GONE), UNSHOWN, do.GiveUp(GONE)),
-    "unknown to the vendor long after, in a process that just began": (
-        at_vendor(since=CLOCK, error=GONE),
-        UNSHOWN,
+    "unknown to the vendor for long": (
+        at_vendor(error=GONE, unknown_since=CLOCK - UNKNOWN_S - 1),
+        NOW,
         do.GiveUp(GONE),
     ),
-    "unknown to the vendor when last asked, not long after": (
-        at_vendor(at=CLOCK - 1, error=GONE, due=CLOCK + 1),
-        UNSHOWN,
-        do.Wait(CLOCK + 1),
+    "unknown to the vendor and never certain": (
+        at_vendor(UNSURE, error=GONE, unknown_since=CLOCK),
+        NOW,
+        do.GiveUp(GONE),
     ),
-    "unknown to the vendor and never certain": (at_vendor(UNSURE, since=CLOCK - 1, error=GONE), NOW, do.GiveUp(GONE)),
     "ended for good": (at_vendor(ended=FINAL), NOW, do.RecordEnd(FINAL)),
     "ended, its counters still": (
         at_vendor(ended=COUNTED, counters=(2, 0), still_since=CLOCK - 60),
