@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from hab_ray.calls import Outcome, Reply
+from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import bill
 
 
 @dataclass(frozen=True)
@@ -44,29 +46,39 @@ def response_id(test_id: str, sample: int) -> str:
     return f"{test_id}#{sample}"
 
 
-def blank_verdict(
-    task: VerdictTask, outcome: Outcome, judge: str, rubric: Rubric, prompts_sha256: str, settings_sha256: str
-) -> Verdict:
-    """Return a task's row with every field that does not come from the reply's text."""
-    literal = rubric.literal
-    return Verdict(
-        test_id=task.test.id,
-        dimension=task.test.dimension,
-        subject=task.response.subject,
-        sample=task.response.sample,
-        judge=judge,
-        state=State.UNREADABLE,
-        issues=None,
-        assessment="",
-        score=None,
-        asks=task.ask + 1,
-        reason="",
-        rubric_sha256=rubric.sha256,
-        prompts_sha256=prompts_sha256,
-        settings_sha256=settings_sha256,
-        replicate=task.replicate,
-        reading=literal.reading.value if literal and literal.judging else "",
-        other_score=task.other_score,
-        at=outcome.at.isoformat(timespec="seconds") if isinstance(outcome, Reply) else None,
-        **bill(outcome),
-    )
+@dataclass(frozen=True)
+class BlankVerdicts:
+    """Makes a judge's rows with every field that does not come from the reply's text."""
+
+    judge: Judge
+    rubric: Rubric
+    prompts_sha256: str
+
+    @cached_property
+    def _settings_sha256(self) -> str:
+        return self.judge.sha256
+
+    def of(self, task: VerdictTask, outcome: Outcome, bill: Mapping[str, Any]) -> Verdict:
+        """Return a task's row, with the cost and usage of its call, which are `bill`."""
+        literal = self.rubric.literal
+        return Verdict(
+            test_id=task.test.id,
+            dimension=task.test.dimension,
+            subject=task.response.subject,
+            sample=task.response.sample,
+            judge=self.judge.name,
+            state=State.UNREADABLE,
+            issues=None,
+            assessment="",
+            score=None,
+            asks=task.ask + 1,
+            reason="",
+            rubric_sha256=self.rubric.sha256,
+            prompts_sha256=self.prompts_sha256,
+            settings_sha256=self._settings_sha256,
+            replicate=task.replicate,
+            reading=literal.reading.value if literal and literal.judging else "",
+            other_score=task.other_score,
+            at=outcome.at.isoformat(timespec="seconds") if isinstance(outcome, Reply) else None,
+            **bill,
+        )

@@ -30,15 +30,15 @@ from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
-from hab_ray.stages.base import Again, Rows, Unusable, usable
+from hab_ray.stages.base import Again, Rows, Unusable, bill, usable
 from hab_ray.stages.forecasts import VerdictForecasts
 from hab_ray.stages.prompts.rewording import Paraphrases, paraphrased
 from hab_ray.stages.prompts.schemas import letters_schema
 from hab_ray.stages.prompts.wording import Prompts
 from hab_ray.stages.questions import Questions
-from hab_ray.stages.replies.reading import Unreadable
+from hab_ray.stages.replies.reading import Unreadable, whole_text
 from hab_ray.stages.replies.verdicts import VerdictReaders, score, verdict_readers
-from hab_ray.stages.verdict_rows import VerdictTask, blank_verdict
+from hab_ray.stages.verdict_rows import BlankVerdicts, VerdictTask
 
 JUDGE_SETTINGS = Params(max_tokens=2000, temperature=0.0)
 
@@ -77,12 +77,12 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         return verdict_readers(self.rubric, self._questions.wording)
 
     @cached_property
-    def _settings(self) -> str:
-        return self.judge.sha256
+    def _blanks(self) -> BlankVerdicts:
+        return BlankVerdicts(self.judge, self.rubric, self.prompts.sha256)
 
     @override
     def parse(self, task: VerdictTask, outcome: Outcome) -> Verdict | Again[VerdictTask]:
-        blank = blank_verdict(task, outcome, self.judge.name, self.rubric, self.prompts.sha256, self._settings)
+        blank = self._blanks.of(task, outcome, bill(outcome))
         reply = usable(self.model, outcome, self.accept_substitutes)
         if isinstance(reply, Unusable) and reply.state is not State.EMPTY:
             return replace(blank, state=reply.state, reason=reply.reason)
@@ -91,7 +91,7 @@ class JudgeStage(VerdictForecasts[VerdictTask]):
         try:
             if isinstance(reply, Unusable):
                 raise Unreadable(reply.reason)
-            verdict = self._readers.own.read(reply)
+            verdict = (own := self._readers.own).read(whole_text(reply) if own.is_strict else reply.text)
         except Unreadable as problem:
             if task.ask == 0 and self._readers.own.is_strict:
                 return Again(replace(task, ask=1, problem=str(problem), other_score=blank.other_score))

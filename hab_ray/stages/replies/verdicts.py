@@ -26,9 +26,9 @@ class StrictVerdicts:
     shown: ShownTexts
     is_strict: bool = True
 
-    def read(self, reply: Reply) -> Listed:
+    def read(self, text: str) -> Listed:
         """Read the only verdict of a reply. Raises Unreadable."""
-        named = named_letters(whole_text(reply), self.key, self.known)
+        named = named_letters(text, self.key, self.known)
         if self.shown.holds(named.assessment):
             raise Unreadable(COPIED)
         return Listed(named.letters, named.assessment)
@@ -42,9 +42,9 @@ class PublishedVerdicts:
     known: tuple[str, ...]
     is_strict: bool = False
 
-    def read(self, reply: Reply) -> Listed:
+    def read(self, text: str) -> Listed:
         """Read the object between a reply's first and last brace. Raises Unreadable."""
-        return loose_verdict(reply.text, self.key, self.known)
+        return loose_verdict(text, self.key, self.known)
 
 
 def score(rubric: Rubric, issues: Iterable[str]) -> int:
@@ -67,7 +67,8 @@ class VerdictReaders:
         if self.other is None:
             return None
         try:
-            return score(rubric, self.other.read(reply).letters or ())
+            text = whole_text(reply) if self.other.is_strict else reply.text
+            return score(rubric, self.other.read(text).letters or ())
         except Unreadable:
             return None
 
@@ -116,7 +117,7 @@ class Validations:
         if literal and literal.validation:
             is_strict = literal.reading is Reading.STRICT
             return Validated(tagged_score(whole_text(reply)) if is_strict else loose_total(reply.text))
-        found = self._letters.read(reply)
+        found = self._letters.read(whole_text(reply))
         letters = found.letters or ()
         deducted = sum(self._deductions[letter] for letter in letters)
         return Validated(max(0, VALIDATION_START - deducted), letters, found.assessment)
