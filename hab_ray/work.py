@@ -203,7 +203,9 @@ def answering_subjects(
 
 def _all_answers(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> GivenResponses:
     tests = _named_tests(sweep, rubrics, cache)
-    return cache.get(("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests, sweep.rubrics))
+    return cache.get(
+        ("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests, sweep.rubrics)
+    )
 
 
 def _chosen_answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
