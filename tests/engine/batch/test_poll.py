@@ -236,9 +236,12 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Scen
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
-async def test_a_batch_that_the_vendor_knows_again_is_kept(scene_of: SceneOf) -> None:
+@pytest.mark.parametrize("between", [status("in_progress"), BUSY], ids=["known", "overloaded"])
+async def test_a_batch_that_is_not_unknown_all_the_time_is_kept(
+    scene_of: SceneOf, between: BatchStatus | CallError
+) -> None:
     gone = ResultsGone("no such batch")
-    scene = scene_of(Scripted(statuses=[gone, status("in_progress"), gone]))
+    scene = scene_of(Scripted(statuses=[gone, between, gone]))
     for clock in (0.0, 200.0, 400.0, 600.0):
         await scene.at(clock)
     assert isinstance(scene.batch.state, AtVendor) and scene.components.budget.lost == 0
