@@ -203,7 +203,9 @@ def answering_subjects(
 
 def _all_answers(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> GivenResponses:
     tests = _named_tests(sweep, rubrics, cache)
-    return cache.get(("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests))
+    return cache.get(
+        ("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests, sweep.rubrics)
+    )
 
 
 def _chosen_answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
@@ -243,7 +245,7 @@ def _named_tests(sweep: Sweep, rubrics: Mapping[str, Rubric], cache: ReadOnce) -
         return None
     if file == "seeds":
         return {dimension: seed_tests(rubric) for dimension, rubric in rubrics.items()}
-    given = cache.get(("tests", file), lambda: read_given_tests(file, rubrics))
+    given = cache.get(("tests", file), lambda: read_given_tests(file, rubrics, sweep.rubrics))
     for dimension in rubrics:
         if not given.get(dimension):
             raise ConfigError(f"{file}: no test for {dimension}; add some or leave it out of `dimensions:`")

@@ -10,6 +10,7 @@ import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def _resolve_below(value: Any, steps: Sequence[str], key: str, file: Path) -> An
 def _resolve(path: Any, key: str, file: Path) -> Any:
     if not isinstance(path, str) or not path or "://" in path or (key == "tests" and path == "seeds"):
         return path
-    path = os.path.expanduser(path)
+    with suppress(ValueError):  # not a path
+        path = os.path.expanduser(path)
     if os.path.isabs(path):
         return path
     beside = str(file.parent / path)

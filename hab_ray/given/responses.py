@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
@@ -66,11 +67,15 @@ class GivenResponses:
 
 
 def read_given_responses(
-    path: Location, rubrics: Mapping[str, Rubric], tests: Mapping[str, list[ChosenTest]] | None
+    path: Location,
+    rubrics: Mapping[str, Rubric],
+    tests: Mapping[str, list[ChosenTest]] | None,
+    own: Path | None = None,
 ) -> GivenResponses:
     """Read the responses in a file (Parquet, CSV or JSON lines). Dimensions without a rubric are left out.
 
-    `tests` are those that the sweep gives; without them the rows define the tests.
+    `tests` are those that the sweep gives; without them the rows define the tests. `own` is the folder of
+    the sweep's own rubrics, which may have more than `rubrics`.
 
     Raises:
         ConfigError: the file cannot be read, a row answers no known test, or two rows are different answers of one
@@ -84,7 +89,7 @@ def read_given_responses(
             reader.add(row, f"{path}, row {number}")
         else:
             left_out[row.dimension] += 1
-    warn_of_unknown(f"responses: {path}", left_out, rubrics)
+    warn_of_unknown(f"responses: {path}", left_out, rubrics, own)
     if not reader.responses:
         raise ConfigError(f"responses: {path} has no row of {', '.join(rubrics)}")
     return GivenResponses(

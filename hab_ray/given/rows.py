@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError, model_validator
@@ -156,8 +157,12 @@ def given_row(kind: type[Given], record: object, where: str) -> Given:
         raise ConfigError(one_line(f"{where}: {causes_of(error)}")) from None
 
 
-def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, list[ChosenTest]]:
+def read_given_tests(
+    path: Location, rubrics: Mapping[str, Rubric], own: Path | None = None
+) -> dict[str, list[ChosenTest]]:
     """Read the tests of a file, by dimension and in the file's order. Dimensions without a rubric are left out.
+
+    `own` is the folder of the sweep's own rubrics, which may have more than `rubrics`.
 
     Raises:
         ConfigError: the file cannot be read, a row is not a test of its dimension, or an id appears twice.
@@ -176,13 +181,13 @@ def read_given_tests(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str,
             raise ConfigError(f"{path}, row {number}: id {test.id!r} appears twice; ids must be unique")
         seen.add(test.id)
         tests[given.dimension].append(test)
-    warn_of_unknown(f"tests: {path}", left_out, rubrics)
+    warn_of_unknown(f"tests: {path}", left_out, rubrics, own)
     return dict(tests)
 
 
-def warn_of_unknown(where: str, left_out: Mapping[str, int], rubrics: Collection[str]) -> None:
-    """Log how many rows are left out because nobody has a rubric for their dimension, which may be misspelt."""
-    unknown = sorted(left_out.keys() - rubric_names())
+def warn_of_unknown(where: str, left_out: Mapping[str, int], rubrics: Collection[str], own: Path | None) -> None:
+    """Log how many rows are left out because their dimension has no rubric, also in `own`, and may be misspelt."""
+    unknown = sorted(left_out.keys() - rubric_names(own))
     if unknown:
         rows = counted(sum(left_out[name] for name in unknown), "row")
         named = ", ".join(repr(name[:SHOWN]) for name in unknown[:_SHOWN_NAMES])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
@@ -94,11 +95,13 @@ def refuse_second_run(sweep: Sweep, file: Path) -> None:
     """
     folder, run = file.parent.resolve(), sweep.run_folder
     is_relative = not any("://" in str(place) or Path(str(place)).is_absolute() for place in (run, sweep.store))
-    if is_relative and RunFolder(Location.of(folder) / str(run)).exists() and not RunFolder(run).exists():
-        raise ConfigError(
-            f"{file}: its run is in {folder / str(run)}, but you are in {Path.cwd()}, where a new run would pay for "
-            f"every call again; work in {folder}, or, if you mean a new run, name its folders by --run and --store"
-        )
+    with suppress(PermissionError):  # another user's run, which is not this one
+        if is_relative and RunFolder(Location.of(folder) / str(run)).exists() and not RunFolder(run).exists():
+            raise ConfigError(
+                f"{file}: its run is in {folder / str(run)}, but you are in {Path.cwd()}, where a new run would pay "
+                f"for every call again; work in {folder}, or, if you mean a new run, give `run:` and `store:` absolute "
+                "paths, or name them by --run and --store"
+            )
 
 
 def refuse_paths_in_package(sweep: Sweep, folder: Path) -> None:

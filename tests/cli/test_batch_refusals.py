@@ -30,6 +30,7 @@ def test_mode_batch_leaves_rows_open_and_says_what_to_change(desk: Desk, vendor:
     sim = dead_at(vendor, "refused")
     done = desk.says("run", asking(desk, sim), "--yes", status=5)
     assert NO_BATCHES in done and "give it `mode: auto` or `mode: online`" in done
+    assert f"unanswered: {TESTS} rows ({TESTS} in responses/)" in done and "the same command sends them again" in done
     meter = sim.meter()
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"], meter["billed"]) == (0, 0, 0)
 

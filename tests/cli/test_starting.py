@@ -26,6 +26,8 @@ from hab_ray.config.sweep import load_sweep
 from hab_ray.drafting.shipped import shipped_sweeps
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
+from hab_ray.planning.preflight import refuse_second_run
+from hab_ray.storage.local import LocalFolder
 from tests.conftest import Desk
 
 SECRET = "-".join(["hab", "starting", "key", "0123456789abcdef"])
@@ -240,3 +242,10 @@ def test_a_run_beside_its_sweep_is_not_begun_anew_in_another_folder(
         with pytest.raises(ConfigError, match="every call again; work in"):
             start()
     prepare(sweep, Choices(run=Location("runs/first")), NOW)
+
+    def forbidden(self: LocalFolder, name: str) -> bool:
+        raise PermissionError(13, "Permission denied", str(self.root / name))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFolder, "exists", forbidden)
+        refuse_second_run(load_sweep(sweep), sweep)  # somebody else's run, which this user cannot continue

@@ -47,6 +47,11 @@ def test_a_tilde_is_the_users_home(sweep: str, monkeypatch: pytest.MonkeyPatch) 
     assert placed == {"rubrics": "/home/me/rubrics", "responses": {"file": "/home/me/a.csv"}}
 
 
+@pytest.mark.parametrize("name", ["~\0", "~\ud800"])
+def test_what_is_no_path_is_left_to_the_sweeps_checks(name: str) -> None:
+    assert resolve_paths({"tests": name}, Path("jobs/mine.yaml")) == {"tests": f"jobs/{name}"}
+
+
 def test_a_file_in_the_present_folder_is_taken_with_a_note(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

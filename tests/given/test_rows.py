@@ -13,6 +13,7 @@ import pytest
 
 from hab_ray.errors import ConfigError
 from hab_ray.given.paraphrases import read_paraphrases
+from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, to_table
@@ -64,6 +65,19 @@ def test_rows_of_a_misspelt_dimension_are_named(write: Write, caplog: pytest.Log
 
 def test_rows_of_dimensions_that_the_sweep_leaves_out_go_unsaid(write: Write, caplog: pytest.LogCaptureFixture) -> None:
     read_given_tests(Location.of(write([record("a"), record("b")])), {WITH_CONTEXT: RUBRICS[WITH_CONTEXT]})
+    assert not caplog.text
+
+
+def test_rows_of_own_dimensions_that_the_sweep_leaves_out_go_unsaid(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "tests.jsonl").write_text(json.dumps(record(dimension="mine")))
+    (tmp_path / "responses.jsonl").write_text(
+        "\n".join(json.dumps(record(dimension=name, subject="s", text="r")) for name in (PLAIN, "mine"))
+    )
+    (tmp_path / "mine.yaml").touch()
+    read_given_tests(Location.of(tmp_path / "tests.jsonl"), RUBRICS, tmp_path)
+    read_given_responses(Location.of(tmp_path / "responses.jsonl"), RUBRICS, None, tmp_path)
     assert not caplog.text
 
 
