@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies, share_tests
+from hab_ray.analysis.across.comparison import (
+    Matching,
+    RunDifference,
+    compare_runs,
+    describe,
+    same_replies,
+    share_tests,
+)
 from hab_ray.analysis.across.published import NOTES, compare_published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
