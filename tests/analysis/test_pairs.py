@@ -195,6 +195,6 @@ def test_no_pair_is_called_undetectable_beside_one_that_differs(make_run: MakeRu
         rows = [replace(row, score=9 - 3 * at) for row in work.run.read(Verdict, file)]
         work.run.write(Verdict, file, rows[: 4 if name == "short" else 7])
     summary = summary_of(work)
-    rows = [row for row in differences(summary) if row.dimension == dimension]
-    assert [row.differs for row in rows] == [True, False, False]
-    assert "too few" not in designs_of(rows, summary.settings)[dimension].detectable
+    found = [row for row in differences(summary) if row.dimension == dimension]
+    assert [row.differs for row in found] == [True, False, False]
+    assert "too few" not in designs_of(found, summary.settings)[dimension].detectable
