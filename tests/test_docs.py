@@ -5,16 +5,10 @@ from __future__ import annotations
 import importlib
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from benchmarks import picture, sweep_reference
-from hab_ray.analysis.summary import summarise
-from hab_ray.report import write_scores
-from hab_ray.report.figures.data import bars
-from hab_ray.results import open_run
-from tests.small_runs import Shape, write_run
+from benchmarks import sweep_reference
 
 ROOT = Path(__file__).parent.parent
 DOCUMENTS = [ROOT / "docs/architecture.md", ROOT / "docs/method.md", ROOT / "CONTRIBUTING.md"]
@@ -61,14 +55,7 @@ def test_the_reference_of_sweep_files_is_current() -> None:
     assert all(f"| `{key}` |" in written for key in ("batch", "priced_as", "lanes", "patience_s", "timeout_s"))
 
 
-def test_the_picture_shows_every_subject_and_issue_of_a_run(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", Shape(dimensions=("encourage_learning",)))
-    write_scores(summarise(open_run(tmp_path / "run")))
-    board, shares = bars(open_run(tmp_path / "run")), picture.shares(str(tmp_path / "run"))
-    drawn = picture.picture(board, shares)
-    root = ElementTree.fromstring(drawn)
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}circle"))) == len(board) > 1
-    assert len(list(root.iter("{http://www.w3.org/2000/svg}title"))) == len(shares) >= len(board)
-    assert max(shares.values()) <= 1 and sum(shares.values()) > 0
-    shipped = (ROOT / "docs/picture.svg").read_text(encoding="utf-8")
-    assert len(shipped) < 150_000 and shipped.count("<circle") == 4 and "Share of answers" in shipped
+def test_the_pages_pictures_are_figures_of_simulated_answers() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\((docs/[^)]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert shown == ["docs/leaderboard.svg", "docs/issues.svg"]
+    assert all("Simulated answers" in (ROOT / each).read_text(encoding="utf-8") for each in shown)

@@ -49,7 +49,7 @@ def test_the_terminal_explains_a_mark_only_below_lines_that_have_it(
         rows = [among(0.5, 0.4, 0.6), replace(among(0.7, 0.6, 0.8, answers), judge="strict")]
         monkeypatch.setattr(agreement, "people", lambda _, rows=rows: rows)
         with pytest.raises(typer.Exit):
-            agreement.command(folder)
+            agreement.command(folder=folder)
         assert capsys.readouterr().out.count("* few answers") == legends
 
 

@@ -456,7 +456,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
 }
 SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first sample counts": (
-        put(ItemScores, "test_means", lambda self: self.by_test[:, 0]),
+        put(ItemScores, "test_means", property(lambda self: self.by_test[:, 0])),
         ", planted",
     ),
     "only the first replicate counts": (
