@@ -60,7 +60,7 @@ def without_tests(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
             Severity.HIGH,
             "Some dimensions have no tests",
             f"The run's folder lacks {', '.join(files)}. Without the tests no answer to them has a score.",
-            "`hab run` writes the files from the store; if the folder is a copy, copy it again.",
+            "`hab run` writes them; if the folder is a copy, copy it again.",
             len(files),
         )
 
