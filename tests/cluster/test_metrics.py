@@ -109,6 +109,14 @@ def test_ray_is_told_the_growth_of_totals_and_zero_for_what_has_ended(told: list
     assert told and not any(name in counters for name, _, _ in told)
 
 
+def test_a_call_that_was_not_sent_after_all_is_counted_once(told: list[tuple[str, float, str]]) -> None:
+    """A refused connection is taken off the calls sent; the next attempt is no further call."""
+    metrics, channel = RunMetrics(RUN, PROVIDERS, lambda: NOW), Channel("acme", Mode.ONLINE)
+    for sent in (7, 6, 7, 6, 8):
+        metrics.report({channel: counted(sent)}, PROGRESS, is_last=True)
+    assert sum(value for name, value, _ in told if name == "hab_calls") == 8
+
+
 def test_names_that_nobody_can_see_through_are_told_as_codes(told: list[tuple[str, float, str]]) -> None:
     counters = Counters()
     counters.traffic["m\ud800\n"] = Traffic(sent=1)

@@ -33,12 +33,12 @@ time, chooses the next action. The engine performs it (a request to the vendor, 
                     Cancel        AtVendor
                     Wait          AtVendor
                     RecordEnd     Ended
-                    GiveUp        Closed: the vendor no longer has it; none, and the run ends: the key is another's
+                    GiveUp        Closed: it is gone; AtVendor until the vendor says whose the key is; none if another's
                     StopProvider  AtVendor: no further request to this provider
     Ended           Poll          Ended
                     Wait          Ended
                     Collect       Collected; Ended if the results break off
-                    GiveUp        Closed
+                    GiveUp        Closed; Ended until the vendor says whose the key is; none if another's
                     StopProvider  Ended
     Collected       CleanUp       Closed
                     Close         Closed

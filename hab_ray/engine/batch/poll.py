@@ -155,7 +155,7 @@ class Poller:
     ) -> AtVendor | Ended | Closed:
         """Close a batch that no longer exists with the results stored so far; the rest may have been billed.
 
-        To a key of another account, every batch seems not to exist: it must not be paid again.
+        To a key of another account, or at another url, every batch seems not to exist: it must not be paid again.
 
         Raises:
             ConfigError: the API key belongs to another account.
@@ -164,8 +164,11 @@ class Poller:
         if record.intent.owner:
             try:
                 self._components.require_owner(record, await self._components.api.owner())
-            except CallError as failed:
+            except TransientError as failed:
                 return transitions.poll_failed(state, failed, self._context.clock(), self._policy)
+            except CallError as failed:
+                self._components.stop_provider(f"batch {record.name}: {error}, nor whose the key is: {failed}")
+                return state
         self._counters.notes.append(f"batch {record.name} no longer exists at the vendor: {error}")
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)

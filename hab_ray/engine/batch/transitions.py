@@ -79,7 +79,7 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
 def poll_failed(state: Polled, error: CallError, clock: float, policy: BatchPolicy) -> Polled:
     """Return the state after a request for status or results failed; the next poll tries again."""
     before = state.polls
-    unknown_since = min(before.unknown_since, clock) if isinstance(error, ResultsGone) else before.unknown_since
+    unknown_since = min(before.unknown_since, clock) if isinstance(error, ResultsGone) else inf
     polls = replace(before, at=clock, count=before.count + 1, ended=None, error=error, unknown_since=unknown_since)
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 

@@ -38,8 +38,8 @@ class RunCounters:
         return counted if isinstance(counted, BatchCounters) else BatchCounters()
 
     def online(self) -> list[Counters]:
-        """Return the counters of online channels."""
-        return [counted for channel, counted in self.newest.items() if channel.mode is Mode.ONLINE]
+        """Return the counters of online channels; a signal's thread may ask while the driver updates them."""
+        return [counted for channel, counted in list(self.newest.items()) if channel.mode is Mode.ONLINE]
 
     def by_batch(self) -> list[BatchCounters]:
         """Return the counters of batch engines."""

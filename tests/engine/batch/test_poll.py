@@ -32,7 +32,7 @@ from hab_ray.errors import (
 )
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batching import BatchStatus, Line, ResultsGone
+from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGone
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import Store, StoreWriter
@@ -66,11 +66,14 @@ class Scripted(Vendor):
             raise self.cancels.pop()
 
 
+@dataclass
 class Nameless(Scripted):
     """A vendor that does not answer whose the key is."""
 
+    error: CallError = BUSY
+
     async def owner(self) -> str:
-        raise BUSY
+        raise self.error
 
 
 def status(word: str = "completed", **facts: object) -> BatchStatus:
@@ -233,9 +236,12 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Scen
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
-async def test_a_batch_that_the_vendor_knows_again_is_kept(scene_of: SceneOf) -> None:
+@pytest.mark.parametrize("between", [status("in_progress"), BUSY], ids=["known", "overloaded"])
+async def test_a_batch_that_is_not_unknown_all_the_time_is_kept(
+    scene_of: SceneOf, between: BatchStatus | CallError
+) -> None:
     gone = ResultsGone("no such batch")
-    scene = scene_of(Scripted(statuses=[gone, status("in_progress"), gone]))
+    scene = scene_of(Scripted(statuses=[gone, between, gone]))
     for clock in (0.0, 200.0, 400.0, 600.0):
         await scene.at(clock)
     assert isinstance(scene.batch.state, AtVendor) and scene.components.budget.lost == 0
@@ -254,6 +260,17 @@ async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_o
     for clock in (0.0, 301.0):
         await scene.at(clock)
     assert isinstance(scene.batch.state, AtVendor) and scene.components.budget.lost == 0
+
+
+async def test_an_endpoint_that_knows_neither_a_batch_nor_a_list_is_asked_no_more(scene_of: SceneOf) -> None:
+    """As where the provider's url was changed: the batch may be at the endpoint that it was sent to."""
+    gone = ResultsGone("no such batch")
+    scene = scene_of(Nameless(statuses=[gone], error=NoBatchApi("404: no batch API at this url")))
+    for clock in (0.0, 301.0, 700.0, 1100.0):
+        await scene.at(clock)
+    assert scene.vendor.asked == ["poll", "poll"] and scene.components.budget.lost == 0
+    assert "no batch API at this url" in scene.components.counters.stops[""]
+    assert told(scene.components) == ["intent", "submitted"]
 
 
 async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: SceneOf) -> None:
