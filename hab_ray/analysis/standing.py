@@ -30,6 +30,11 @@ def was_beforehand(record: Record) -> bool:
     return not any(declaration.existing.has_results for declaration in record.declarations)
 
 
+def was_edited(declaration: Declaration) -> bool:
+    """Whether its plan is not the one whose digest was recorded with it."""
+    return declaration.plan is not None and declaration.plan.sha256 != declaration.sha256
+
+
 def margin_of(record: Record) -> float:
     """Return the declared margin within which two subjects count as equal, or the default."""
     return plan.margin if (plan := plan_of(record)) else MARGIN
@@ -64,7 +69,7 @@ def _sentences(record: Record, declarations: tuple[Declaration, ...]) -> Iterato
     if len(declarations) > 1 and last.plan is not None:
         times = "once" if len(declarations) == 2 else f"{len(declarations) - 1} times"
         yield f"It was changed {times} since, most recently when {last.existing} existed."
-    if last.plan is not None and last.plan.sha256 != last.sha256:
+    if was_edited(last):
         yield "Its digest is not the one recorded with it: the run's sweep.yaml was edited afterwards."
     if last.plan is not None:
         yield "What was declared is shown first; all else is exploratory."

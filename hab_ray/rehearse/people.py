@@ -143,7 +143,10 @@ def _wrong_lines(summary: Summary, planted: PlantedRatings) -> Iterator[str]:
     by_line: dict[tuple[str, ...], list[_RatingId]] = defaultdict(list)
     for rated in planted.scores:
         by_line[rated.rater, rated.dimension].append(rated)
-    shown: Lines = {(line.rater, line.dimension): _shown(line) for line in raters(summary)}
+    lines = raters(summary)
+    shown: Lines = {(line.rater, line.dimension): _shown(line) for line in lines}
+    if len(shown) < len(lines):
+        yield f"the table of raters has {len(lines)} lines for {len(shown)} raters and dimensions"
     yield from unequal("the line", shown, {key: _figures(planted, rated) for key, rated in by_line.items()})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
@@ -55,7 +56,7 @@ class Leaderboard:
             narrow = self._table(_narrow_text, _short_heading, 0, ranks)
             if not fits(narrow):
                 narrow = self._table(_narrow_text, _short_heading, 0, {})
-                cut = max(0, max((len(one_line(subject)) for subject in ranks), default=0) - _NAME)
+                cut = max(0, max((cell_len(one_line(subject)) for subject in ranks), default=0) - _NAME)
                 narrow.width = max(options.max_width, Measurement.get(console, unbounded, narrow).maximum - cut)
             yield narrow
             yield Text(_NARROW, style="dim")

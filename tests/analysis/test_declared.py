@@ -137,6 +137,13 @@ def test_the_terminal_calls_no_late_declaration_one_made_beforehand(work: Work) 
     assert late[0].startswith("Declared after the first answers: mean score"), late
 
 
+def test_the_terminal_says_that_the_plan_was_edited_since(work: Work) -> None:
+    (declaration,) = declaring(work).run.record.declarations
+    amend_record(work.run_path, declarations=(declaration.model_copy(update={"sha256": "0" * 64}),))
+    first = next(sentences(summary_of(work)))
+    assert first.startswith("Declared beforehand, and edited in the run's sweep.yaml since: mean score"), first
+
+
 def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:
     summary = summary_of(work)
     assert list(declared(summary)) == [] and list(sentences(summary)) == []

@@ -363,6 +363,15 @@ def test_no_overall_score_names_the_dimension_it_lacks() -> None:
     assert not list(without_overall(lacking, [StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ())]))
 
 
+def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_made_up(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    file = views.tests_file(DIMENSIONS[0])
+    work.run.folder.delete(file)
+    found = findings(summary_of(work))
+    assert found[0].kind == "no_tests" and f"lacks {file}." in found[0].headline
+    assert "no_overall" not in {each.kind for each in found}
+
+
 def test_missing_rows_name_the_worst_cell() -> None:
     doubtful = [Bounds("a", "d_one", PANEL, 3, 30, 0.4, 0.5), Bounds("b", "d_one", PANEL, 5, 30, 0.3, 0.5)]
     (found,) = missing([*doubtful, Bounds("b", OVERALL, PANEL, 5, 30, 0.3, 0.5)])

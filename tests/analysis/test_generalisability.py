@@ -240,7 +240,9 @@ def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:
         if subject == "alpha":
             rows += [replace(row, issues=("A",), score=0) for row in work.run.read(Verdict, file)[10:]]
         work.run.write(Verdict, file, rows)
-    assert "<b>2</b> ranks would leave" in page_of(work), "those without the floor"
+    page = page_of(work)
+    section = page[page.index("<b>2</b> ranks would leave") :]
+    assert section[: section.index("</table>")].count("<b>") == 3, "the number, and the two ranks without the floor"
 
 
 def test_one_subject_has_nothing_to_compare(make_run: MakeRun) -> None:

@@ -184,3 +184,17 @@ def test_a_subject_without_scores_makes_no_difference_harder_to_detect(make_run:
         dimensions[1]: 3,
     }
     assert designs[dimensions[1]].can_show_any and not designs[dimensions[0]].can_show_any
+
+
+def test_no_pair_is_called_undetectable_beside_one_that_differs(make_run: MakeRun) -> None:
+    """One pair shares seven tests, the others four: 2 / 2^7 is enough for three pairs, 2 / 2^4 is not."""
+    dimension, names = "ask_clarifying_questions", ("alpha", "beta", "short")
+    work = make_run(Shape(names, dimensions=(dimension,), tests=7))
+    for at, name in enumerate(names):
+        file = verdicts_file("strict", name, dimension)
+        rows = [replace(row, score=9 - 3 * at) for row in work.run.read(Verdict, file)]
+        work.run.write(Verdict, file, rows[: 4 if name == "short" else 7])
+    summary = summary_of(work)
+    found = [row for row in differences(summary) if row.dimension == dimension]
+    assert [row.differs for row in found] == [True, False, False]
+    assert "too few" not in designs_of(found, summary.settings)[dimension].detectable

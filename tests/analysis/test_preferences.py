@@ -28,7 +28,7 @@ from hab_ray.analysis.tables.trust.preferences import (
 from hab_ray.rows import Response, Verdict
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import MakeRun, Shape, summary_of
+from tests.small_runs import MakeRun, Shape, page_of, summary_of
 
 DIMENSIONS, TESTS = ("ask_clarifying_questions", "correct_misinformation"), 60
 JUDGES = ("acme/large", "bolt/large", "other/large")
@@ -154,6 +154,14 @@ def test_what_cannot_be_known_says_what_it_would_take(make_run: MakeRun) -> None
     both = make_run(Shape(subjects=JUDGES[:2], judges=JUDGES[:2], dimensions=DIMENSIONS))
     own = [row for row in found(both) if row.kind == ITSELF]
     assert len(own) == 2 and all("no subject unrelated to" in row.why for row in own)
+
+
+def test_a_dimension_that_is_not_in_the_overall_difference_is_named(work: Work) -> None:
+    work.run.write(Verdict, verdicts_file("acme/large", "acme/large", DIMENSIONS[0]), [])
+    own, measured = (only(found(work), ITSELF, "acme/large", name) for name in (OVERALL, DIMENSIONS[1]))
+    assert own.value == measured.value
+    title = work.rubrics[DIMENSIONS[0]].title
+    assert f"not measured in {title}, and not in the overall difference" in " ".join(page_of(work).split())
 
 
 def test_a_judge_that_is_no_subjects_kin_alone_has_no_preference(make_run: MakeRun) -> None:

@@ -17,7 +17,7 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, Verdict
 from hab_ray.stages import views
 from tests.conftest import Desk
-from tests.small_runs import Shape, write_run
+from tests.small_runs import Shape, verdict_files, write_run
 
 DIMENSION = "encourage_learning"
 SHAPE = Shape(("gw/gpt-4.1", "claude-opus-4-1-20250805", "alpha"), dimensions=(DIMENSION, "correct_misinformation"))
@@ -72,6 +72,15 @@ def test_runs_that_share_no_test_are_told_why(desk: Desk) -> None:
         )
     said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
     assert "The runs share no test: generated tests differ" in said and "sign-flip" not in said
+
+
+def test_runs_of_the_same_tests_without_scores_are_not_said_to_share_none(desk: Desk) -> None:
+    for name in ("one", "two"):
+        work = write_run(desk.folder / "runs" / name, Shape())
+    for file in verdict_files(work):
+        work.run.write(Verdict, file, [])
+    said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
+    assert "No subject has a score of a shared test in both runs." in said and "share no test" not in said
 
 
 def test_scores_that_a_paired_comparison_leaves_out_are_counted_once(desk: Desk) -> None:

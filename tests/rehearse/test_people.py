@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -14,6 +15,7 @@ from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.analysis.tables.trust import people as table_of_people
 from hab_ray.analysis.tables.trust import raters as table
 from hab_ray.given.ratings import Rating
+from hab_ray.rehearse import people as checks
 from hab_ray.rehearse.figures import Checked
 from hab_ray.rehearse.people import PlantedRatings, compare_people, plant, with_ratings
 from hab_ray.rehearse.perform import Rehearsal
@@ -137,6 +139,12 @@ def test_a_table_that_is_made_in_another_way(
     monkeypatch.setattr(table, attribute, mutant)
     wrong = rated().wrong
     assert wrong and all(problem.startswith("the line of person-") for problem in wrong)
+
+
+def test_lines_of_raters_that_stand_twice(rated: Rehearsed, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(checks, "raters", lambda summary: [*table.raters(summary), *table.raters(summary)])
+    (problem,) = rated().wrong
+    assert re.fullmatch(r"the table of raters has \d+ lines for \d+ raters and dimensions", problem)
 
 
 def swapped_judges(summary: Summary) -> tuple[tuple[str, ...], list[RatedDimension]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import StringIO
 
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from hab_ray.analysis.board import board
@@ -97,6 +98,11 @@ def test_a_very_narrow_terminal_still_shows_names_and_every_mean(width: int) -> 
     for name in ("gpt-4.1-mini ", "gpt-4.1-nano ", f"{LONG[:11]}…"):
         (row,) = [line for line in lines if name in line]
         assert row.count("0.50") == 7
+
+
+def test_a_name_in_wide_characters_is_cut_before_lines_wrap() -> None:
+    lines = printed(whole_board("\u6a21\u578b" * 8), width=70).splitlines()
+    assert max(map(cell_len, lines)) <= 70 and any("\u6a21" in line and "…" in line for line in lines)
 
 
 def test_a_wide_terminal_shows_every_interval_and_whole_names() -> None:

@@ -160,6 +160,12 @@ def _ids_by_text(run: Run, dimension: str) -> dict[_Text, str]:
     return ids
 
 
+def share_tests(first: Run, second: Run) -> bool:
+    """Whether a test of a shared dimension is in both runs, scored or not."""
+    shared = set(first.dimensions) & set(second.dimensions)
+    return any(_ids_by_text(first, name).keys() & _ids_by_text(second, name).keys() for name in shared)
+
+
 def _shared_ids(first: Mapping[_Text, str], second: Mapping[_Text, str]) -> dict[str, str]:
     """Return the second run's ids of shared tests by the first's."""
     return {id_: second[text] for text, id_ in first.items() if text in second}

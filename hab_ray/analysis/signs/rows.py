@@ -16,6 +16,7 @@ from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
 from hab_ray.results import Sent
 from hab_ray.rows import Score
+from hab_ray.stages.views import tests_file
 from hab_ray.visible import counted
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
@@ -47,6 +48,20 @@ def unfinished(statuses: Iterable[StatusCount], verdicts_per_answer: int) -> Ite
             else f"Still open: {counted(verdicts, 'verdict')}.",
             "`hab run` continues where it stopped; if the budget was reached, raise it first.",
             answers + verdicts,
+        )
+
+
+def without_tests(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """Report dimensions without tests: the run has not made them yet, or its folder lacks their file."""
+    files = [tests_file(dimension) for dimension, ids in tests.items() if not ids]
+    if files:
+        yield Finding(
+            "no_tests",
+            Severity.HIGH,
+            "Some dimensions have no tests",
+            f"The run's folder lacks {', '.join(files)}. Without the tests no answer to them has a score.",
+            "`hab run` writes them; if the folder is a copy, copy it again.",
+            len(files),
         )
 
 

@@ -13,7 +13,7 @@ from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_wit
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
 from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.standing import plan_of, was_beforehand
+from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 
@@ -83,7 +83,10 @@ def sentences(summary: Summary) -> Iterator[str]:
     ends = (
         " to ".join(f"{row.one} {row.value:.2f}" for row in dict.fromkeys((known[0], known[-1]))) if known else "none"
     )
-    when = "beforehand" if was_beforehand(summary.run.record) else "after the first answers"
+    record = summary.run.record
+    when = "beforehand" if was_beforehand(record) else "after the first answers"
+    if was_edited(record.declarations[-1]):
+        when += ", and edited in the run's sweep.yaml since"
     yield f"Declared {when}: {plan.primary.question or outcome} ({outcome}: {ends})"
     for family in plan.families:
         own = [row for row in rows if row.family == family.name]

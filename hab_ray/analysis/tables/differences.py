@@ -84,12 +84,14 @@ def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Map
 def _design_of(rows: Sequence[PairedDifference]) -> Design:
     """Return the design of a dimension's known pairs, for which Holm corrects.
 
-    It has their median calls and SD, ignoring an SD of 0 if most pairs have it.
+    It has their median calls and SD, ignoring an SD of 0 if most pairs have it; the most calls if with the median no
+    pair, but with these one, can differ significantly.
     """
     subjects = len({name for row in rows for name in (row.subject, row.other)})
     deviations = [row.sd or 0.0 for row in rows]
     sd = median(deviations) or median([each for each in deviations if each] or [0.0])
-    return Design(subjects, int(median(row.calls for row in rows)), sd)
+    design = Design(subjects, int(median(row.calls for row in rows)), sd)
+    return design if design.can_show_any else replace(design, calls=max(row.calls for row in rows))
 
 
 @analysis(PairedDifference, order=24, heading="Pairwise differences", layout=_shown)

@@ -38,6 +38,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
     rated = people(summary)
     return ranked(
         [
+            *rows.without_tests(asked.tests),
             *judging.chance(agreement, rated),
             *design.separate_nobody(differences(summary), asked),
             *judging.judges_without_scores(summary.statuses),
@@ -49,7 +50,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rating.raters_at_chance(rated, asked.panel),
             *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.ambiguous_rubrics(agreement),
-            *rows.without_overall(panel, awaited),
+            *(rows.without_overall(panel, awaited) if all(asked.tests.values()) else ()),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(summary),

@@ -29,8 +29,8 @@ class Preference:
     subject's other answers. length: an answer twice as long by the same subject. generator: tests its model generated.
 
     `mean` is the judge's own mean of the `answers` concerned; for length, of all answers. The 95 % interval is by
-    generation call and uncorrected; with few `calls` it is not `reliable`. If `value` is null, `why` says what is
-    needed to measure it.
+    generation call and uncorrected; with few `calls` it is not `reliable`. Overall, `itself` and `vendor` are means of
+    the dimensions in which they can be measured. If `value` is null, `why` says what is needed to measure it.
     """
 
     kind: str

@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies
+from hab_ray.analysis.across.comparison import (
+    Matching,
+    RunDifference,
+    compare_runs,
+    describe,
+    same_replies,
+    share_tests,
+)
 from hab_ray.analysis.across.published import NOTES, compare_published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
@@ -55,11 +62,13 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
     yield from _simulated_notices(runs)
     if not apart:
         yield "According to the runs' records, no setting that scores depend on differs."
-    if not any(row.shared for row in rows):
+    if not share_tests(*runs):
         yield (
             "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To "
             "compare in pairs, give both runs the same `tests:`."
         )
+    elif not any(row.shared for row in rows):
+        yield "No subject has a score of a shared test in both runs."
     yield from describe(same_replies(*runs), *runs)
     rows = [row for row in rows if row.dimension != OVERALL]
     matchings = Counter(row.matching for row in rows)

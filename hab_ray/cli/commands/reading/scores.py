@@ -47,7 +47,8 @@ def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     judges = f"Means of {len(run.panel)} judges" if len(run.panel) > 1 else "Judge"
     tests = {run.tests(dimension, columns=["id"]).num_rows for dimension in run.dimensions}
     counts = " to ".join(f"{count:,}" for count in sorted({min(tests), max(tests)}))
-    lost = f" Excluded for lack of a usable reply or verdict: {counted(excluded, 'answer')}." if excluded else ""
+    cut = ", or because they were cut" if run.record.sweep.truncated == "exclude" else ""
+    lost = f" Excluded for lack of a usable reply or verdict{cut}: {counted(excluded, 'answer')}." if excluded else ""
     note = f"{judges}: {', '.join(run.panel)}. Tests per dimension: {counts}; dimensions weigh the same overall.{lost}"
     notice = simulated_notice(run.location)
     return (*([notice] if notice else []), note)
