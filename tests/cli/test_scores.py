@@ -94,7 +94,7 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     found = desk.says("report", "runs/example")
     assert "of the 27 scores that were in the folder are others now, such as alpha, overall, by panel: 0.990" in found
     work.run.folder.put(SCORES, b"damaged")
-    assert "in the folder" not in desk.says("report", "runs/example")
+    assert "the scores that were in the folder cannot be read" in desk.says("report", "runs/example")
 
 
 def test_a_report_says_that_a_rubric_is_not_the_one_of_the_run(desk: Desk, work: Work) -> None:

@@ -125,6 +125,15 @@ def test_a_run_that_waits_for_its_batches_stops_without_asking_again_and_they_ca
     assert sim.meter()["batch"]["cancelled"] == 1 and sim.billed_once(2 * TESTS)
 
 
+def test_a_signal_before_anything_is_sent_ends_with_130(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor()
+    sweep = sweep_file(desk.folder, "openai", sim.url, "early")
+    running = desk.start("run", sweep, "--yes")
+    time.sleep(1.0)
+    _, took, output = stopped(running, signal.SIGINT)
+    assert running.returncode == 130 and took < 15 and "Traceback" not in output, output
+
+
 def test_a_terminal_that_is_closed_stops_a_run_which_clears_up(desk: Desk, vendor: Vendors) -> None:
     """A lost connection must not leave the store as after a crash."""
     sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 60}})

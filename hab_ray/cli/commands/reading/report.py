@@ -47,8 +47,11 @@ def command(run: RunFolderArgument) -> Exit:
         warn(f"rubric {', '.join(others)}: changed since the run; the report shows its present text beside old scores")
     before = _scores_in(work.run_path)
     show_results(work)
-    if before:
-        say(_compared(before, _scores_in(work.run_path)))
+    after = _scores_in(work.run_path)
+    if before is None:
+        say("the scores that were in the folder cannot be read; they were written anew, and not compared")
+    elif before and after:
+        say(_compared(before, after))
     return Exit.COMPLETE
 
 
@@ -59,12 +62,12 @@ def _changed_rubrics(work: Work) -> list[str]:
     return [name for name, rubric in work.rubrics.items() if recorded.get(name, rubric.sha256) != rubric.sha256]
 
 
-def _scores_in(run: Location) -> dict[tuple[str, str, str], Score]:
-    """Return the scores in a run's folder by subject, dimension and judge; none if their file is damaged."""
+def _scores_in(run: Location) -> Scores | None:
+    """Return the scores in a run's folder by subject, dimension and judge; None if their file is damaged."""
     try:
         scores = from_table(Score, open_run(run).scores())
     except DamagedFile:
-        return {}
+        return None
     return {(score.subject, score.dimension, score.judge): score for score in scores}
 
 
