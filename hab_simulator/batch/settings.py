@@ -18,8 +18,8 @@ class LineFaults(Settings):
 
     `failed` lines end with the vendor's error for `failed_status` and are drawn anew at every sending of a body;
     `refused` ones are turned down as invalid however often they are sent; a `malformed` one has Gemini refuse the whole
-    create request that holds it. `missing` lines have no result and are
-    not charged; `doubled` ones have theirs twice. Each `foreign` line is one more, with an id nobody sent.
+    create request that holds it. `missing` lines, which are never all of a batch, have no result and are not charged;
+    `doubled` ones have theirs twice. Each `foreign` line is one more, with an id nobody sent.
     """
 
     failed: Share = 0.0

@@ -75,18 +75,22 @@ class Answerer:
     attempts: Counter[bytes]
 
     async def answer(self, job: Job, dialect: Dialect, lines: Lines) -> Spool:
-        """Answer the lines of a job into a spool."""
+        """Answer the lines of a job into a spool; the last one is not missing if all others are."""
         pacer = Pacer()
         spool = Spool(job.folder / "answered")
-        for line in lines:
-            ask = dialect.read(job.order, line)
-            spool.add(*self._line(job, dialect, ask))
+        faults, are_missing = job.settings.lines, True
+        for number, line in enumerate(lines, 1):
+            if number == len(lines) and are_missing:
+                faults = faults.model_copy(update={"missing": 0.0})
+            draw, entry = self._line(job, dialect, dialect.read(job.order, line), faults)
+            are_missing = are_missing and not entry.times
+            spool.add(draw, entry)
             await pacer.pause()
         spool.finish()
         return spool
 
-    def _line(self, job: Job, dialect: Dialect, ask: LineAsk) -> tuple[float, Entry]:
-        vendor, faults, seed = dialect.vendor, job.settings.lines, self.mind.seed
+    def _line(self, job: Job, dialect: Dialect, ask: LineAsk, faults: LineFaults) -> tuple[float, Entry]:
+        vendor, seed = dialect.vendor, self.mind.seed
         try:
             checked = vendor.check(ask.path, job.order.headers, self.account, ask.body)
         except Refused as refusal:

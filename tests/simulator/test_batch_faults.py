@@ -285,6 +285,17 @@ async def test_missing_doubled_and_foreign_lines(start: Start) -> None:
     assert meter["billed_more_than_once"]["bodies"] == 0
 
 
+async def test_the_lines_of_a_batch_are_never_all_missing(start: Start) -> None:
+    """A vendor that counts answers and shows none withholds a batch: its rows are booked, and not sent again."""
+    line = await start(batch=lines_with(missing=1.0))
+    client = OpenAiClient(line)
+    for count in (1, 3):
+        ended = await client.run(map(openai_line, range(count)))
+        (found,) = await client.content(ended.output_file_id)
+        assert found["custom_id"] == (await client.content(ended.input_file_id))[-1]["custom_id"]
+    assert (await line.get("/_meter"))["batch"]["lines_billed"] == 2
+
+
 async def test_faults_do_not_depend_on_the_order_of_arrival(start: Start) -> None:
     seen = []
     for order in (range(60), reversed(range(60))):
