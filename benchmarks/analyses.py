@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
-from benchmarks.campaigns import HAB, timed
+from benchmarks.campaigns import watched
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.replies.verdicts import score
@@ -68,7 +68,7 @@ def main() -> None:
         run = Path(folder) / "run"
         fill(begin_run(run, Shape(SUBJECTS, JUDGES, tuple(sorted(load_rubrics())))), asked.tests)
         for what in ("first report", "second, from analysis/"):
-            print(f"{what:24} {timed(*HAB, 'report', run)[1]}")
+            print(f"{what:24} {watched(['report', str(run)]).figures}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from benchmarks.campaigns import ROOT, timed
+from benchmarks.campaigns import ROOT, watched
 from benchmarks.opened_parts import PARTS_OPENED
 from hab_ray.calls import Call, Finish, Reply, Usage
 from hab_ray.catalog.prices import Mode
@@ -144,10 +144,10 @@ def strangers(rows: int) -> pa.Table:
 
 def measured(sweep: Path) -> str:
     """Run `hab run` in a process of its own: its figures."""
-    printed, figures = timed(sys.executable, "-m", "benchmarks.opened_parts", "run", "--yes", sweep)
-    assert "0 calls sent" in printed, printed
-    (opened,) = (line for line in printed.splitlines() if line.startswith(PARTS_OPENED))
-    return f"{figures}  {opened}"
+    ended = watched(["run", "--yes", str(sweep)], program=(sys.executable, "-m", "benchmarks.opened_parts"))
+    assert "0 calls sent" in ended.printed, ended.printed
+    (opened,) = (line for line in ended.printed.splitlines() if line.startswith(PARTS_OPENED))
+    return f"{ended.figures}  {opened}"
 
 
 def main() -> int:

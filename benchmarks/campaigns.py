@@ -62,6 +62,11 @@ class Ended:
     wall_s: float
     most_mib: float
 
+    @property
+    def figures(self) -> str:
+        """What it took, in words."""
+        return f"{self.wall_s:6.2f} s  {self.cpu_s:6.2f} s of CPU  {self.most_mib:6.0f} MiB"
+
 
 class Watch:
     """What a process and all that it starts use, but the simulator, as it was last seen of each of them.
@@ -98,12 +103,18 @@ class Watch:
 
 
 def watched(
-    arguments: Sequence[str], environment: Mapping[str, str] | None = None, folder: Path = ROOT, within_s: float = inf
+    arguments: Sequence[str],
+    environment: Mapping[str, str] | None = None,
+    folder: Path = ROOT,
+    within_s: float = inf,
+    program: Sequence[str] = HAB,
 ) -> Ended:
     """Run `hab`, for so long at most, and look at all its processes but the simulator's."""
     began = time.monotonic()
     with tempfile.TemporaryFile("w+") as output:
-        process = psutil.Popen([*HAB, *arguments], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        process = psutil.Popen(
+            [*program, *arguments], cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
+        )
         watch = Watch(process)
         while process.poll() is None and time.monotonic() < began + within_s:
             watch.look()
@@ -113,19 +124,6 @@ def watched(
         status, took_s = process.wait(), time.monotonic() - began
         output.seek(0)
         return Ended(status, output.read(), watch.cpu_s, took_s, watch.largest_mib)
-
-
-def timed(*command: str | Path) -> tuple[str, str]:
-    """What a command printed, and what it took: seconds, seconds of CPU, and its largest resident set."""
-    began = time.monotonic()
-    with tempfile.TemporaryFile("w+") as output:
-        process = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
-        _, status, used = os.wait4(process.pid, 0)
-        seconds, cpu = time.monotonic() - began, used.ru_utime + used.ru_stime
-        output.seek(0)
-        printed = output.read()
-    assert status == 0, printed
-    return printed, f"{seconds:6.2f} s  {cpu:6.2f} s of CPU  {used.ru_maxrss / 1000:6.0f} MB"
 
 
 def private_mib(process: psutil.Process) -> float:
