@@ -338,15 +338,16 @@ def _has_all_tests(work: Work) -> bool:
     """Return whether the sweep's file of tests contains all tests of the run, and possibly more."""
     if not isinstance(work.sweep.tests, Location) or work.sweep.responses is not None:
         return False
-    return bool(_chosen_before(work)) and not _lost_tests(work)
+    before = _chosen_before(work)
+    return bool(before) and not _lost_tests(work, before)
 
 
-def _lost_tests(work: Work) -> list[str]:
-    """Return the ids of the run's tests that the sweep no longer gives, or gives with another text."""
+def _lost_tests(work: Work, before: Mapping[str, Sequence[ChosenTest]]) -> list[str]:
+    """Return the ids of the tests of `before` that the sweep no longer gives, or gives with another text."""
     given = {dimension: set(map(_test_content, tests)) for dimension, tests in given_tests(work).items()}
     return [
         test.id
-        for dimension, tests in _chosen_before(work).items()
+        for dimension, tests in before.items()
         for test in tests
         if _test_content(test) not in given.get(dimension, ())
     ]
@@ -456,7 +457,7 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     for name, digest in hashes(work).items():
         may_change = name in _MAY_CHANGE or name.startswith(_RATERS) or (grows and name == "tests")
         if not may_change and earlier.hashes.get(name, digest) != digest:
-            lost = _lost_tests(work) if name == "tests" else []
+            lost = _lost_tests(work, _chosen_before(work)) if name == "tests" else []
             which = f": {counted(len(lost), 'test')} changed or missing, such as {lost[0]}" if lost else ""
             yield one_line(f"{name}: its text has changed{which}")
     for name, model in work.models.items():

@@ -142,14 +142,12 @@ class RunMetrics:
         metric, key = reading.metric, (reading.metric, reading.tags)
         instrument = self._instruments.get(metric) or self._create(metric)
         tags = dict(zip(metric.tags, map(one_line, (self._run, *reading.tags)), strict=True))
-        before = self._last.get(key, 0.0)
         if metric.kind is Kind.GAUGE:
+            self._last[key] = reading.value
             instrument.set(reading.value, tags=tags)
-        elif reading.value > before:
+        elif reading.value > (before := self._last.get(key, 0.0)):  # a count falls if a connection is refused
+            self._last[key] = reading.value
             instrument.inc(reading.value - before, tags=tags)
-        else:  # calls whose connection was refused are taken off those sent
-            return
-        self._last[key] = reading.value
 
     def _create(self, metric: Metric) -> Any:
         from ray.util import metrics

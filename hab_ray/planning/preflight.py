@@ -94,7 +94,7 @@ def refuse_second_run(sweep: Sweep, file: Path) -> None:
         ConfigError: both are relative, and the run is beside the file but not here.
     """
     folder, run = file.parent.resolve(), sweep.run_folder
-    is_relative = not any("://" in str(place) or Path(str(place)).is_absolute() for place in (run, sweep.store))
+    is_relative = all(each.is_local and not Path(str(each)).is_absolute() for each in (run, sweep.store))
     with suppress(PermissionError):  # another user's run, which is not this one
         if is_relative and RunFolder(Location.of(folder) / str(run)).exists() and not RunFolder(run).exists():
             raise ConfigError(

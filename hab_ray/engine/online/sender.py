@@ -35,6 +35,7 @@ from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import Watch, until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
+_NOT_SENT = (Unreachable, Untrusted)
 
 
 @dataclass(frozen=True)
@@ -189,14 +190,13 @@ class Sender:
             latency_s = self._clock() - started
             answer = self._read(request, exchange)
         except BaseException as error:
-            if write and write.refusal is not None:
+            is_withdrawn = write is not None and write.refusal is not None
+            if is_withdrawn or isinstance(error, _NOT_SENT):
                 self._counters.calls -= 1
                 traffic.sent -= 1
+            if is_withdrawn:
                 self._withdraw(request)
                 raise
-            if isinstance(error, Unreachable | Untrusted):
-                self._counters.calls -= 1
-                traffic.sent -= 1
             traffic.rate_limited += isinstance(error, RateLimited)
             self._limits.report(_failure_report(request.model, exchange, error))
             self._book_failure(request, exchange, error)
@@ -227,7 +227,7 @@ class Sender:
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
         if isinstance(error, BadUsage):
             return self._budget.settle(request.bound, request.bound)
-        refused = isinstance(error, Unreachable | Untrusted) or getattr(error, "kind", None) not in _COST_UNKNOWN
+        refused = isinstance(error, _NOT_SENT) or getattr(error, "kind", None) not in _COST_UNKNOWN
         if exchange is None and isinstance(error, CallError) and refused:
             return self._budget.release(request.bound)
         self._budget.lose(request.bound)

@@ -32,6 +32,11 @@ from hab_ray.storage.run import SWEEP
 from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import counted, one_line
 
+_NO_SCORES = "No subject has a score of a shared test in both runs."
+_NO_TESTS = (
+    "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To compare "
+    "in pairs, give both runs the same `tests:`."
+)
 UNIT = (
     "Scores are from 0 to 1. A difference is the second run's mean minus the first's, with a 95 % interval: over "
     "shared tests if there are any (paired), else of independent means. Intervals are not corrected for the number of "
@@ -62,13 +67,8 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
     yield from _simulated_notices(runs)
     if not apart:
         yield "According to the runs' records, no setting that scores depend on differs."
-    if not share_tests(*runs):
-        yield (
-            "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To "
-            "compare in pairs, give both runs the same `tests:`."
-        )
-    elif not any(row.shared for row in rows):
-        yield "No subject has a score of a shared test in both runs."
+    if not any(row.shared for row in rows):
+        yield _NO_SCORES if share_tests(*runs) else _NO_TESTS
     yield from describe(same_replies(*runs), *runs)
     rows = [row for row in rows if row.dimension != OVERALL]
     matchings = Counter(row.matching for row in rows)

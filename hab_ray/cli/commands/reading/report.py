@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isclose
 
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.summary import Summary
 from hab_ray.cli.ending import console, ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import load_run
@@ -25,13 +26,15 @@ from hab_ray.visible import counted, one_line
 from hab_ray.work import Work
 
 Scores = Mapping[tuple[str, str, str], Score]
+"""Scores by subject, dimension and judge."""
 
 
-def show_results(work: Work) -> None:
+def show_results(work: Work) -> Summary:
     """Write scores and report; print the leaderboard and the report's path."""
     summary, report = write_results(work)
     show_board(summary, console)
     say(f"report: {report}")
+    return summary
 
 
 @ends_with_status
@@ -46,11 +49,10 @@ def command(run: RunFolderArgument) -> Exit:
     if others := _changed_rubrics(work):
         warn(f"rubric {', '.join(others)}: changed since the run; the report shows its present text beside old scores")
     before = _scores_in(work.run_path)
-    show_results(work)
-    after = _scores_in(work.run_path)
+    after = _by_name(show_results(work).scores)
     if before is None:
         say("the scores that were in the folder cannot be read; they were written anew, and not compared")
-    elif before and after:
+    elif before:
         say(_compared(before, after))
     return Exit.COMPLETE
 
@@ -63,11 +65,14 @@ def _changed_rubrics(work: Work) -> list[str]:
 
 
 def _scores_in(run: Location) -> Scores | None:
-    """Return the scores in a run's folder by subject, dimension and judge; None if their file is damaged."""
+    """Return the scores in a run's folder; None if their file is damaged."""
     try:
-        scores = from_table(Score, open_run(run).scores())
+        return _by_name(from_table(Score, open_run(run).scores()))
     except DamagedFile:
         return None
+
+
+def _by_name(scores: Iterable[Score]) -> Scores:
     return {(score.subject, score.dimension, score.judge): score for score in scores}
 
 
