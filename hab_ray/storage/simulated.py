@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from http.client import HTTPException
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.config.sweep import Sweep
@@ -16,6 +17,7 @@ from hab_ray.storage.run import BY_SIMULATOR, MARKER
 NOTICE = "Simulated answers: these scores test the pipeline and measure nothing."
 PARTLY = "Simulated answers ({}): these scores test the pipeline and measure nothing."
 _TIMEOUT_S = 2.0
+_COUNTED_BY_A_METER = b'"billed_more_than_once"'
 
 
 def refuse_simulated(sweep: Sweep) -> None:
@@ -40,22 +42,22 @@ def note_simulators(sweep: Sweep) -> None:
 
 def simulators_of(sweep: Sweep) -> list[str]:
     """Return which of the sweep's own providers are simulators on this machine."""
-    return sorted(name for name, entry in sweep.providers.items() if entry.url and _is_simulator(entry.url))
+    return sorted(name for name, entry in sweep.providers.items() if entry.url and is_simulator(entry.url))
 
 
-def _is_simulator(url: str) -> bool:
-    """Return whether a loopback server has a simulator's meter. Other addresses get no request."""
+def is_simulator(url: str) -> bool:
+    """Return whether a loopback server has a simulator's meter. Other addresses get no request.
+
+    The simulator's own client is not used: every run at a local server would load the simulator for it.
+    """
     parts = urlsplit(url)
     if parts.hostname not in LOOPBACK:
         return False
-    from hab_simulator import SimulatorClient
-
-    client = SimulatorClient(f"{parts.scheme}://{parts.netloc}", _TIMEOUT_S)
     try:
-        client.meter()
+        with urlopen(f"{parts.scheme}://{parts.netloc}/_meter", timeout=_TIMEOUT_S) as response:
+            return _COUNTED_BY_A_METER in response.read()
     except (OSError, ValueError, HTTPException):
         return False
-    return True
 
 
 def simulated_notice(run: Location) -> str | None:
