@@ -197,7 +197,7 @@ class Desk:
         """What `hab` finds in its environment."""
         return dict(os.environ) | self.environment
 
-    def sweep(self, name: str, url: str, account: Mapping[str, object] | None = None, **changes: Any) -> Path:
+    def sweep(self, name: str, url: str, account: Mapping[str, object] | None = None, /, **changes: Any) -> Path:
         """A small sweep against a simulator, with keys of its account and top-level keys changed.
 
         It makes its tests unless some are given.
