@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from datetime import datetime
 from pathlib import Path
@@ -48,7 +47,7 @@ def span_s(ledger: Path) -> float:
     return (max(moments) - min(moments)).total_seconds()
 
 
-def main() -> int:
+def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--times", type=int, default=1)
@@ -76,8 +75,7 @@ def main() -> int:
         driver = json.loads((run / "log/progress.json").read_text())["driver_cpu_s"]
         print(f"CPU of the driver outside executors: {driver:.1f} s, {1000 * driver / calls:.4f} ms a call")
         print(f"largest memory of a process: {ended.most_mib:.0f} MiB PSS without shared memory")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -150,7 +150,7 @@ def measured(sweep: Path) -> str:
     return f"{ended.figures}  {opened}"
 
 
-def main() -> int:
+def main() -> None:
     """Fill a store and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keys", type=int, default=0, help="so many further keys, and a small sweep")
@@ -164,8 +164,7 @@ def main() -> int:
         print(f"{calls:,} calls of the sweep, {asked.keys:,} further keys, {len(store.list('replies'))} parts")
         print(f"built from the store: {measured(sweep)}")
         print(f"nothing to do:        {measured(sweep)}")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -143,29 +143,21 @@ class Modes:
 
 @dataclass(frozen=True)
 class Shape:
-    """A sweep: so many tests a dimension, so many rows a batch; `enqueued_tokens` lets few batches be open at once.
-
-    `executor` is where its online calls are made.
-    """
+    """A sweep: so many tests a dimension, so many rows a batch; `executor` is where its online calls are made."""
 
     modes: Modes
     tests: int
     rows: int
-    enqueued_tokens: int | None = None
     concurrent: int = 8
     executor: str = "auto"
 
 
 @dataclass
 class Session:
-    """A folder in which `hab` is run against one simulator, with Rays of its own or the one at `ray_address`.
-
-    What it starts carries a mark in its environment.
-    """
+    """A folder in which `hab` is run against one simulator; what it starts carries a mark in its environment."""
 
     folder: Path
     url: str
-    ray_address: str | None = None
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
@@ -181,11 +173,9 @@ class Session:
 
         Answers are cut at so few tokens that each costs nearly what is set aside for it: what a budget forgets, shows.
         """
-        modes, limits = shape.modes, {"concurrent": shape.concurrent, "patience_s": 20, "timeout_s": 60}
-        if shape.enqueued_tokens is not None:
-            limits["enqueued_tokens"] = shape.enqueued_tokens
+        modes = shape.modes
         account = {
-            "limits": limits,
+            "limits": {"concurrent": shape.concurrent, "patience_s": 20, "timeout_s": 60},
             "price": PRICE,
             "batch": {"discount": 0, "price": PRICE},
             "batches": {
@@ -224,8 +214,6 @@ class Session:
         """`hab run` in a process group of its own, as a terminal starts it; what it prints is kept in `hab.log`."""
         environment = {**os.environ, MARK: self.mark, "RAY_AUTH_MODE": "disabled"}
         environment.pop("RAY_ADDRESS", None)
-        if self.ray_address:
-            environment["RAY_ADDRESS"] = self.ray_address
         with (self.folder / "hab.log").open("a") as log:
             return subprocess.Popen(
                 [*HAB, "run", "--yes", "sweep.yaml"],

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -153,7 +152,7 @@ def show(seen: Seen, executor: str | None) -> None:
     print(line("CPU a call, everything", 1000 * seen.cpu_s / count, "ms"))
 
 
-def main() -> int:
+def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tests", type=int, default=4000)
@@ -163,8 +162,7 @@ def main() -> int:
         folder = Path(name)
         seen = run(folder, simulator.url, write_sweep(folder, simulator.url, asked.tests, asked.executor))
         show(seen, asked.executor)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

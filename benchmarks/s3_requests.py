@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 import tempfile
 import threading
 import time
@@ -141,7 +140,7 @@ def outage(server: SeaweedFS, proxy: S3Proxy, folder: Path, tests: int) -> None:
         print(f"again: status {again.status}, {' '.join(lost)} (0 if nothing was lost)")
 
 
-def main() -> int:
+def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     scenes = {"batch": batch, "online": online, "outage": outage}
@@ -153,8 +152,7 @@ def main() -> int:
         server.new_bucket(BUCKET)
         with s3_proxy(server.ports[-1]) as proxy:
             scenes[asked.scene](server, proxy, Path(name), tests)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

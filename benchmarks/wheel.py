@@ -8,7 +8,6 @@ extras, the sdist with those for figures. Prints how long each step takes and en
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,8 @@ import time
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks.campaigns import ROOT
+
 COMMANDS = (("--version",), ("sweeps", "small"), ("rubric", "check"), ("rehearse", "jobs/small.yaml"))
 FIGURES = ("figures", "runs/rehearsal-small")
 
@@ -54,8 +54,6 @@ def rehearsed(package: Path, folder: Path) -> bool:
 
 def main() -> int:
     """The exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         packages = built(Path(folder) / "dist")
         return 0 if all([rehearsed(package, Path(folder) / package.name) for package in packages]) else 1

@@ -197,22 +197,23 @@ class Desk:
         """What `hab` finds in its environment."""
         return dict(os.environ) | self.environment
 
-    def sweep(self, name: str, url: str, **changes: Any) -> Path:
-        """A small sweep against a simulator, with top-level keys changed; it makes its tests unless some are given."""
-        limits = {"concurrent": 8, "patience_s": 4, "timeout_s": 20}
-        models = {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}}
+    def sweep(self, name: str, url: str, account: Mapping[str, object] | None = None, /, **changes: Any) -> Path:
+        """A small sweep against a simulator, with keys of its account and top-level keys changed.
+
+        It makes its tests unless some are given.
+        """
+        sim = {
+            "kind": "openai",
+            "url": f"{url}/x/sim/v1",
+            "limits": {"concurrent": 8, "patience_s": 4, "timeout_s": 20},
+            "price": {"input": 0, "output": 0},
+            "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}},
+            **(account or {}),
+        }
         sweep: dict[str, Any] = {
             "name": name,
             **({} if changes.get("tests") or changes.get("responses") else MADE),
-            "providers": {
-                "sim": {
-                    "kind": "openai",
-                    "url": f"{url}/x/sim/v1",
-                    "limits": limits,
-                    "price": {"input": 0, "output": 0},
-                    "models": models,
-                }
-            },
+            "providers": {"sim": sim},
             "subjects": ["sim/alpha", {"model": "sim/beta", "name": "beta-kind", "system": "Be kind."}],
             "judges": ["sim/judge"],
             **changes,
@@ -271,9 +272,11 @@ class Desk:
         return done.stdout
 
 
-def until(what: Callable[[], object], process: subprocess.Popen[str] | None = None) -> None:
+def until(
+    what: Callable[[], object], process: subprocess.Popen[str] | None = None, within_s: float = STARTS_WITHIN_S
+) -> None:
     """Wait for something that happens soon, and before the process ends."""
-    end = time.monotonic() + STARTS_WITHIN_S
+    end = time.monotonic() + within_s
     while not what():
         if process is not None and process.poll() is not None:
             raise AssertionError(process.communicate())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,21 @@ _SEED = 0
 _Array = NDArray[np.float64]
 _Estimate = tuple[float | None, float | None, float | None]
 Statistic = Callable[[_Array], _Array]
+
+
+class LowAgreement(StrEnum):
+    """What a low agreement amounts to by its interval: above chance, at most chance, or too wide to tell."""
+
+    LITTLE = "agree little"
+    CHANCE = "agree no better than chance"
+    UNCLEAR = "may agree no better than chance"
+
+    @classmethod
+    def of(cls, low: float, high: float) -> LowAgreement:
+        """Classify a low agreement by the ends of its 95 % interval."""
+        if low > 0:
+            return cls.LITTLE
+        return cls.UNCLEAR if high >= LOW_ALPHA else cls.CHANCE
 
 
 def agreement(marks: Iterable[ItemScores]) -> _Estimate:

@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hab_ray.catalog.models import folder_name
-from hab_ray.errors import ConfigError, DamagedFile
+from hab_ray.errors import ConfigError
 from hab_ray.rows import ENUMS, RaterView, Row, Verdict, schema_of, with_all_columns
 from hab_ray.storage.folder import Folder
-from hab_ray.storage.replies.records import read_table
+from hab_ray.storage.replies.records import read_table, whole_file
 from hab_ray.storage.run import RATERS
 from hab_ray.visible import one_line
 
@@ -58,17 +58,10 @@ class Views:
         except FileNotFoundError:
             return None
         table = read_table(f"{self.where}/{name}", data, schema.names)
-        try:
+        with whole_file(f"{self.where}/{name}", "has other columns than this version writes"):
             complete = with_all_columns(row_type, table, schema.names)
             _check_kinds(complete, schema)
             return complete.cast(schema)
-        except MemoryError:
-            raise
-        except (pa.ArrowException, KeyError, ValueError) as error:
-            raise DamagedFile(
-                f"{self.where}/{name}: has other columns than this version writes ({error}); delete it and run the "
-                "same command"
-            ) from error
 
     def raters_beside(self, panel: Sequence[str]) -> list[str]:
         """Return the names of raters outside the panel with verdicts in the folder, sorted."""

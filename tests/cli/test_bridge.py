@@ -38,7 +38,8 @@ def sim_job(desk: Desk, url: str, job: str, **changes: Any) -> Path:
     shipped = yaml.safe_load((ROOT / job).read_text())
     judges = ["sim/judge", {"model": "sim/other", "name": "other"}]
     without = {"subjects": None, "dimensions": DIMENSIONS}
-    return desk.sweep(**{**shipped, **without, "judges": judges, "url": url, "executor": "local", **changes})
+    keys = {**shipped, **without, "judges": judges, "executor": "local", **changes}
+    return desk.sweep(keys.pop("name"), url, **keys)
 
 
 @pytest.mark.parametrize("job", ["jobs/judge-bridge.yaml", "jobs/judge-bridge-full.yaml"])

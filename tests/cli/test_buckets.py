@@ -28,9 +28,8 @@ def proxy(bucket: str, s3_server: SeaweedFS, desk: Desk) -> Iterator[S3Proxy]:
 
 
 def sweep(desk: Desk, url: str, place: str, **changes: Any) -> Path:
-    provider = {"kind": "openai", "url": f"{url}/x/sim/v1", "key_env": "SIM_KEY", "price": {"input": 1, "output": 1}}
-    settings = SMALL | {"providers": {"sim": provider}, "run": f"{place}/run", "store": f"{place}/store"}
-    return desk.sweep("small", url, **settings | changes)
+    account = {"key_env": "SIM_KEY", "price": {"input": 1, "output": 1}}
+    return desk.sweep("small", url, account, **SMALL | {"run": f"{place}/run", "store": f"{place}/store"} | changes)
 
 
 def test_a_sweep_in_a_bucket_ends_as_on_disk_and_is_not_asked_again(

@@ -18,17 +18,9 @@ KEY = "sk-never-shown-anywhere-81"
 
 
 def priced(desk: Desk, sim: Vendor) -> Path:
-    provider = {
-        "kind": "openai",
-        "url": f"{sim.url}/x/sim/v1",
-        "key_env": "LAB_KEY",
-        "price": PRICE,
-        "batch": {"discount": 0.5},
-        "batches": {"poll_s": 0.2, "longest_poll_s": 0.2},
-        "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}},
-    }
+    batches = {"batch": {"discount": 0.5}, "batches": {"poll_s": 0.2, "longest_poll_s": 0.2}}
     less = {"validate": "off", "subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
-    return desk.sweep("visited", sim.url, providers={"sim": provider}, **less)
+    return desk.sweep("visited", sim.url, {"key_env": "LAB_KEY", "price": PRICE, **batches}, **less)
 
 
 def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors) -> None:
@@ -59,9 +51,8 @@ def test_a_practice_run_without_a_key_is_warned_of_nothing_at_its_simulator(desk
 
 
 def test_a_model_without_a_price_is_wrong_because_hab_run_refuses_it(desk: Desk, vendor: Vendors) -> None:
-    provider = {"kind": "openai", "url": f"{vendor().url}/x/sim/v1"}
     less = {"tests": "seeds", "subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
-    sweep = desk.sweep("unpriced", "", providers={"sim": provider}, **less)
+    sweep = desk.sweep("unpriced", vendor().url, {"price": None}, **less)
     assert "no price is known for alpha" in desk.says("run", sweep, "--yes", status=2)
     examined = desk.says("doctor", sweep, status=2)
     assert "price of sim/alpha" in examined and "price of sim/judge" in examined

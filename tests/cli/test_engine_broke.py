@@ -8,7 +8,6 @@ import signal
 import time
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
@@ -22,14 +21,9 @@ CONCURRENT = 8
 
 def sweep_of(desk: Desk, sim: Vendor) -> Path:
     """A sweep of online calls alone, without selection, that cost something."""
-    provider: dict[str, Any] = {
-        "kind": "openai",
-        "url": f"{sim.url}/x/sim/v1",
-        "limits": {"concurrent": CONCURRENT, "patience_s": 4, "timeout_s": 60},
-        "price": {"input": 1, "output": 2},
-    }
+    limits = {"concurrent": CONCURRENT, "patience_s": 4, "timeout_s": 60}
     given = {"dimensions": ["encourage_learning"], "tests": "seeds", "executor": "ray"}
-    return desk.sweep("own", sim.url, **given, providers={"sim": provider})
+    return desk.sweep("own", sim.url, {"limits": limits, "price": {"input": 1, "output": 2}}, **given)
 
 
 def below(process: psutil.Process, title: str) -> psutil.Process:

@@ -15,14 +15,7 @@ PRICE = {"input": 1, "output": 2}
 
 def priced(desk: Desk, sim: Vendor, name: str, **changes: Any) -> Path:
     """A sweep of two dimensions whose calls cost what the simulator charges."""
-    provider = {
-        "kind": "openai",
-        "url": f"{sim.url}/x/sim/v1",
-        "limits": {"concurrent": 8, "patience_s": 4, "timeout_s": 20},
-        "price": PRICE,
-        "models": {"emb": {"purpose": "embedding"}, "gen": {"schema_bounds": ["lists"]}},
-    }
-    return desk.sweep(name, sim.url, dimensions=DIMENSIONS, providers={"sim": provider}, **changes)
+    return desk.sweep(name, sim.url, {"price": PRICE}, dimensions=DIMENSIONS, **changes)
 
 
 def charging(vendor: Vendors, **models: dict[str, Any]) -> Vendor:

@@ -89,10 +89,9 @@ def test_a_disk_that_is_full_when_the_report_is_written_is_told_by_status_with_t
 
 def test_too_few_open_files_end_the_run_with_7_and_every_paid_reply_is_kept(desk: Desk, vendor: Vendors) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
-    limits = {"concurrent": 300, "patience_s": 4, "timeout_s": 20}
-    account = {"kind": "openai", "url": f"{sim.url}/x/sim/v1", "limits": limits, "price": {"input": 1, "output": 2}}
+    account = {"limits": {"concurrent": 300, "patience_s": 4, "timeout_s": 20}, "price": {"input": 1, "output": 2}}
     few = {"dimensions": ["encourage_learning"], "tests": desk.tests(100), "executor": "local"}
-    sweep = desk.sweep("few", sim.url, **few, providers={"sim": account})
+    sweep = desk.sweep("few", sim.url, account, **few)
     said = broken_by_limit(desk, sweep, resource.RLIMIT_NOFILE, 64)
     assert "Too many open files. Raise the limit" in said and "could not be written" not in said, said
     desk.says("run", sweep, "--yes")

@@ -7,9 +7,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pytest
 from hab_ray.cli.job import last_line
 from hab_ray.cluster.metrics import CALLS, IN_FLIGHT
 from hab_ray.errors import Exit
-from tests.conftest import Desk, Vendors
+from tests.conftest import Desk, Vendors, until
 from tests.ray_cluster import HEADER, KEY, RayCluster
 
 WITHIN_S = 600.0
@@ -27,8 +26,6 @@ STATE = ("actors", "jobs", "nodes", "tasks", "workers", "runtime_envs", "placeme
 
 def sweep(desk: Desk, url: str, concurrent: int) -> Path:
     account = {
-        "kind": "openai",
-        "url": f"{url}/x/sim/v1",
         "key_env": "HAB_TEST_KEY",
         "headers_env": {"X-Team": "HAB_TEST_TEAM"},
         "price": {"input": 1, "output": 1},
@@ -36,8 +33,7 @@ def sweep(desk: Desk, url: str, concurrent: int) -> Path:
     }
     places = {"run": str(desk.folder / "run"), "store": str(desk.folder / "store")}
     few = {"dimensions": ["encourage_learning"], "subjects": ["sim/alpha"], "budget_usd": 1.0}
-    settings = {"tests": "seeds", "mode": "online", "providers": {"sim": account}}
-    return desk.sweep("job", url, **settings, **few, **places)
+    return desk.sweep("job", url, account, tests="seeds", mode="online", **few, **places)
 
 
 def submitted(cluster: RayCluster, name: str, path: Path) -> subprocess.Popen[str]:
@@ -53,13 +49,6 @@ def api(cluster: RayCluster, path: str) -> str:
 
 def job(cluster: RayCluster, name: str) -> Mapping[str, Any]:
     return dict(json.loads(api(cluster, f"/api/jobs/{name}")))
-
-
-def until(is_true: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not is_true():
-        assert time.monotonic() < end, what
-        time.sleep(0.1)
 
 
 def exported(cluster: RayCluster) -> set[str]:
@@ -82,14 +71,14 @@ def test_a_job_is_left_stopped_submitted_again_and_tells_nobody_its_keys(
     path = sweep(desk, sim.url, concurrent=1)  # takes a minute: what Ray exports comes after many seconds at times
 
     client = submitted(cluster, "first", path)
-    until(lambda: sim.received("alpha") > 0, "the job sends nothing")
-    until(lambda: {CALLS.exported, IN_FLIGHT.exported} <= exported(cluster), "no metric is exported")
+    until(lambda: sim.received("alpha") > 0, within_s=WITHIN_S)
+    until(lambda: {CALLS.exported, IN_FLIGHT.exported} <= exported(cluster), within_s=WITHIN_S)
     os.killpg(client.pid, signal.SIGINT)
     output, _ = client.communicate(timeout=60)
     assert job(cluster, "first")["status"] == "RUNNING", output
 
     urllib.request.urlopen(cluster.job_server + "/api/jobs/first/stop", b"", timeout=30).close()  # as `ray job stop`
-    until(lambda: job(cluster, "first")["status"] == "STOPPED", "the job does not end")
+    until(lambda: job(cluster, "first")["status"] == "STOPPED", within_s=WITHIN_S)
     log = json.loads(api(cluster, "/api/jobs/first/logs"))["logs"]
     assert log.splitlines()[-1] == last_line(130) and "Traceback" not in log and "Unhandled" not in log, log
     status = json.loads(desk.hab("status", desk.folder / "run", "--json").stdout)

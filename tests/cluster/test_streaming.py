@@ -17,15 +17,10 @@ SECONDS = 8
 
 def sweep_of(desk: Desk, sim: Vendor, name: str) -> Path:
     """One subject and one judge on many tests, at a pace that takes a while."""
-    provider: dict[str, Any] = {
-        "kind": "openai",
-        "url": f"{sim.url}/x/sim/v1",
-        "limits": {"concurrent": 50, "requests_per_minute": 60 * RESPONSES / SECONDS, "timeout_s": 60},
-        "price": {"input": 0, "output": 0},
-    }
+    limits = {"concurrent": 50, "requests_per_minute": 60 * RESPONSES / SECONDS, "timeout_s": 60}
     settings = {"tests": desk.tests(RESPONSES), "store": "store", "executor": "ray"}
-    subjects = {"subjects": ["sim/alpha"], "dimensions": ["encourage_learning"], "providers": {"sim": provider}}
-    return desk.sweep(name, sim.url, **settings, **subjects)
+    subjects = {"subjects": ["sim/alpha"], "dimensions": ["encourage_learning"]}
+    return desk.sweep(name, sim.url, {"limits": limits}, **settings, **subjects)
 
 
 def rows(run: Path) -> dict[str, list[dict[str, Any]]]:

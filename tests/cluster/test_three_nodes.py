@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
-import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +15,7 @@ import hab_ray
 from hab_ray.catalog.addresses import outside_address
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from tests.conftest import Desk, Vendors
+from tests.conftest import Desk, Vendors, until
 from tests.ray_cluster import RayCluster
 
 ROOT = Path(__file__).parent.parent.parent
@@ -40,15 +37,9 @@ def address() -> str:
 
 
 def sweep(desk: Desk, url: str, bucket: str) -> Path:
-    account = {
-        "kind": "openai",
-        "url": f"{url}/x/sim/v1",
-        "limits": {"concurrent": CONCURRENT, "timeout_s": 60},
-        "price": {"input": 1, "output": 1},
-        "lanes": LANES,
-    }
+    limits, price = {"concurrent": CONCURRENT, "timeout_s": 60}, {"input": 1, "output": 1}
     places = {"run": f"{bucket}/run", "store": f"{bucket}/store", "tests": desk.tests(TESTS), "budget_usd": 5.0}
-    return desk.sweep("three", url, **ON_EVERY_NODE, **places, providers={"sim": account})
+    return desk.sweep("three", url, {"limits": limits, "price": price, "lanes": LANES}, **ON_EVERY_NODE, **places)
 
 
 def lanes(cluster: RayCluster) -> dict[str, str]:
@@ -57,14 +48,6 @@ def lanes(cluster: RayCluster) -> dict[str, str]:
         actors: list[dict[str, Any]] = json.load(answer)["data"]["result"]["result"]
     living = [actor for actor in actors if actor["class_name"] == "Lane" and actor["state"] == "ALIVE"]
     return {actor["actor_id"][:16]: actor["node_id"] for actor in living}
-
-
-def until(is_true: Callable[[], bool], job: subprocess.Popen[str], what: str) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not is_true():
-        assert job.poll() is None, f"{what}: {job.communicate()[0]}"
-        assert time.monotonic() < end, what
-        time.sleep(0.2)
 
 
 @pytest.mark.timeout(1500)
@@ -82,7 +65,7 @@ def test_every_node_answers_calls_and_one_may_die(
         written = store.list("replies")
         return {node for lane, node in lanes(cluster).items() if any(lane in name for name in written)}
 
-    until(lambda: nodes_with_replies() == {*cluster.nodes, *added}, job, "a node has answered nothing")
+    until(lambda: nodes_with_replies() == {*cluster.nodes, *added}, job, WITHIN_S)
     assert not any(name.endswith(".parquet") for name in store.list("replies")), "too late to kill a node"
     cluster.kill(added[0])
     output, _ = job.communicate(timeout=WITHIN_S)

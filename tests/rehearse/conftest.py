@@ -134,6 +134,18 @@ class Stage:
         write_scores(summary)
         return compare(self.work, summary, self.client)
 
+    def must_fail(self, reason: str) -> None:
+        """Rehearse, which must find this problem though the bills agree."""
+        done = self.rehearse()
+        assert not done.passed and not done.comparison.passed and done.bills_agree
+        assert reason in problems(done.comparison)
+
+    def must_show(self, reason: str) -> Comparison:
+        """Compare the run with the truth, which must find this problem."""
+        found = self.compare()
+        assert not found.passed and reason in problems(found)
+        return found
+
 
 StageOf = Callable[..., Stage]
 

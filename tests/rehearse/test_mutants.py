@@ -77,13 +77,6 @@ def two_answers(tasks: Tasks) -> Tasks:
     return of_responses(lambda _: "\n\n".join(task.response.text for task in tasks))(tasks)
 
 
-def must_fail(stage: StageOf, reason: str) -> None:
-    done = stage().rehearse()
-    assert not done.passed and not done.comparison.passed
-    assert done.bills_agree
-    assert reason in problems(done.comparison)
-
-
 def without_rubric(system: str) -> str:
     return system[system.index("The user's message stands between") :]
 
@@ -148,7 +141,7 @@ MUTANTS_OF_REQUESTS: dict[str, tuple[Mutant, str]] = {
 def test_a_subject_or_judge_who_is_shown_or_told_something_else(stage: StageOf, monkeypatch: Patch, name: str) -> None:
     plant, reason = MUTANTS_OF_REQUESTS[name]
     plant(monkeypatch)
-    must_fail(stage, reason)
+    stage().must_fail(reason)
 
 
 def test_the_rubric_of_another_dimension(stage: StageOf, monkeypatch: Patch) -> None:
@@ -162,7 +155,7 @@ def test_the_rubric_of_another_dimension(stage: StageOf, monkeypatch: Patch) -> 
             yield row_id, replace(call, system=with_other.system)
 
     monkeypatch.setattr(JudgeStage, "requests", requests)
-    must_fail(stage, "of correct_misinformation lacked issue A")
+    stage().must_fail("of correct_misinformation lacked issue A")
 
 
 def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, monkeypatch: Patch) -> None:
@@ -175,7 +168,7 @@ def test_a_response_of_another_subject(stage: StageOf, rehearsed_stage: Stage, m
         return [replace(t, response=replace(t.response, text=texts[t.test.id])) for t in tasks]
 
     tasks_of(JudgeStage, of_another)(monkeypatch)
-    must_fail(stage, "kind, correct_misinformation, judge first, test ")
+    stage().must_fail("kind, correct_misinformation, judge first, test ")
 
 
 def fewer(verdict: Verdict) -> Verdict:
@@ -209,13 +202,7 @@ def test_verdicts_that_are_read_in_another_way(rehearsed_stage: Stage, monkeypat
     plant, reason = MUTANTS_OF_VERDICTS[name]
     plant(monkeypatch)
     rehearsed_stage.settle()
-    must_be_found(rehearsed_stage, reason)
-
-
-def must_be_found(stage: Stage, reason: str) -> None:
-    found = stage.compare()
-    assert not found.passed
-    assert reason in problems(found)
+    rehearsed_stage.must_show(reason)
 
 
 MUTANTS_OF_VIEWS: dict[str, tuple[Callable[[list[Verdict]], list[Verdict]], str]] = {
@@ -237,7 +224,7 @@ def test_verdicts_that_are_filed_in_another_way(rehearsed_stage: Stage, name: st
     change, reason = MUTANTS_OF_VIEWS[name]
     run, file = rehearsed_stage.work.run, verdicts_file(JUDGES[0], SUBJECTS[0], MISINFORMATION)
     run.write(Verdict, file, change(run.read(Verdict, file)))
-    must_be_found(rehearsed_stage, reason)
+    rehearsed_stage.must_show(reason)
 
 
 def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
@@ -245,7 +232,7 @@ def test_the_wrong_judge_in_the_panel(rehearsed_stage: Stage) -> None:
     for place in product(SUBJECTS, DIMENSIONS):
         rows = run.read(Verdict, verdicts_file(JUDGES[0], *place))
         run.write(Verdict, verdicts_file(JUDGES[1], *place), [replace(row, judge=JUDGES[1]) for row in rows])
-    must_be_found(rehearsed_stage, "judge second, test ")
+    rehearsed_stage.must_show("judge second, test ")
 
 
 def stored(stage: Stage, run: Run) -> Comparison:
@@ -324,8 +311,8 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
 def test_means_and_claims_that_are_made_otherwise(rehearsed_stage: Stage, monkeypatch: Patch, name: str) -> None:
     plant, reason = (MUTANTS_OF_ANALYSES | MUTANTS_OF_CLAIMS)[name]
     plant(monkeypatch)
-    found = rehearsed_stage.compare()
-    assert not found.rows.wrong and reason in problems(found)
+    found = rehearsed_stage.must_show(reason)
+    assert not found.rows.wrong
     assert bool(found.wrong_cells) == (name in MUTANTS_OF_ANALYSES)
 
 

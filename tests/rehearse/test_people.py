@@ -27,9 +27,9 @@ from hab_ray.sweep import raters as joining
 from hab_ray.sweep.raters import Joined, join_ratings, place_raters
 from hab_ray.work import Work
 from tests.rehearse.conftest import ASKED, DIMENSIONS, PEOPLE, SUBJECTS, Stage
+from tests.rehearse.mutants import Mutant, Patch, put
 
 ANSWERS = len(SUBJECTS) * ASKED
-Patch = pytest.MonkeyPatch
 Rehearsed = Callable[[], Checked]
 
 
@@ -132,15 +132,6 @@ def first_judge_alone(summary: Summary, subject: str, dimension: str) -> dict[tu
     return {at: mark for at, mark in zip(answers, own.by_test.ravel().tolist(), strict=True) if mark == mark}
 
 
-@pytest.mark.parametrize(("attribute", "mutant"), [("panel_marks", first_judge_alone), ("_mean", max)])
-def test_a_table_that_is_made_in_another_way(
-    rated: Rehearsed, monkeypatch: Patch, attribute: str, mutant: object
-) -> None:
-    monkeypatch.setattr(table, attribute, mutant)
-    wrong = rated().wrong
-    assert wrong and all(problem.startswith("the line of person-") for problem in wrong)
-
-
 def test_lines_of_raters_that_stand_twice(rated: Rehearsed, monkeypatch: Patch) -> None:
     monkeypatch.setattr(checks, "raters", lambda summary: [*table.raters(summary), *table.raters(summary)])
     (problem,) = rated().wrong
@@ -160,13 +151,19 @@ def swapped_sides(parts: Sequence[Rated]) -> Estimate:
     return replace(found, value=None if found.value is None else -found.value)
 
 
-@pytest.mark.parametrize(("attribute", "mutant"), [("people_of", swapped_judges), ("difference", swapped_sides)])
-def test_a_table_of_people_that_is_made_in_another_way(
-    rated: Rehearsed, monkeypatch: Patch, attribute: str, mutant: object
-) -> None:
-    monkeypatch.setattr(table_of_people, attribute, mutant)
+@pytest.mark.parametrize(
+    ("plant", "line"),
+    [
+        (put(table, "panel_marks", first_judge_alone), "the line of person-"),
+        (put(table, "_mean", max), "the line of person-"),
+        (put(table_of_people, "people_of", swapped_judges), "the difference from people of "),
+        (put(table_of_people, "difference", swapped_sides), "the difference from people of "),
+    ],
+)
+def test_a_table_that_is_made_in_another_way(rated: Rehearsed, monkeypatch: Patch, plant: Mutant, line: str) -> None:
+    plant(monkeypatch)
     wrong = rated().wrong
-    assert wrong and all(problem.startswith("the difference from people of ") for problem in wrong)
+    assert wrong and all(problem.startswith(line) for problem in wrong)
 
 
 def test_calls_that_ratings_cost_and_ratings_that_nobody_gave_are_problems(rehearsed_stage: Stage) -> None:

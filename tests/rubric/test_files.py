@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from hab_ray.rubric.checks import check_rubric, check_themes
 from hab_ray.rubric.problems import Findings
 
 Raw = dict[str, Any]
+Edit = Callable[[Raw], None]
 RUBRICS = Path(__file__).parents[2] / "rubrics"
 
 # Letters and points of arXiv 2509.08494: (validation criteria, issues), A first.
@@ -178,34 +180,19 @@ def _place(raw: Raw, path: str) -> tuple[Any, Any]:
     return place, int(last) if isinstance(place, list) else last
 
 
-def _put(path: str, value: object) -> Callable[[Raw], None]:
+def _put(path: str, value: object) -> Edit:
     """An edit that sets the value at a dotted path."""
-
-    def edit(raw: Raw) -> None:
-        place, key = _place(raw, path)
-        place[key] = value
-
-    return edit
+    return lambda raw: operator.setitem(*_place(raw, path), value)
 
 
-def _drop(path: str) -> Callable[[Raw], None]:
+def _drop(path: str) -> Edit:
     """An edit that removes the key or list entry at a dotted path."""
-
-    def edit(raw: Raw) -> None:
-        place, key = _place(raw, path)
-        del place[key]
-
-    return edit
+    return lambda raw: operator.delitem(*_place(raw, path))
 
 
-def _keep(path: str, count: int) -> Callable[[Raw], None]:
+def _keep(path: str, count: int) -> Edit:
     """An edit that cuts the list at a dotted path short."""
-
-    def edit(raw: Raw) -> None:
-        place, key = _place(raw, path)
-        del place[key][count:]
-
-    return edit
+    return lambda raw: operator.delitem(operator.getitem(*_place(raw, path)), slice(count, None))
 
 
 def _add_issues(raw: Raw) -> None:
@@ -219,7 +206,6 @@ def _repeat_a_seed(raw: Raw) -> None:
     raw["generation"]["seeds"].append(again)
 
 
-Edit = Callable[[Raw], None]
 PROBLEMS: list[tuple[Edit, str, str, str]] = [
     (_put("titel", "x"), "titel", "unknown key", "write title or remove it"),
     (_put("judging.zzz", "x"), "judging.zzz", "unknown key", "remove it"),

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import inf
 
 from hab_simulator.accounts import SimulatedModel
 from hab_simulator.limits import RateLimits, Verdict
-
-
-@dataclass
-class Clock:
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
+from tests.storage.conftest import Clock
 
 
 def limiter(clock: Clock) -> RateLimits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from hab_ray.analysis.agreement import LOW_ALPHA
+from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement
 from hab_ray.analysis.evidence.verdicts import VerdictTexts
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -18,6 +18,11 @@ from hab_ray.rows import State
 TOLERATED_UNREADABLE, TOLERATED_COPIES, TOLERATED_DENIALS = 0.05, 0.02, 0.02
 MAX_ALIKE, MAX_EVERYTHING = 0.5, 0.2
 MIN_VERDICTS = 10
+_SUCH_A_PANEL = {
+    LowAgreement.LITTLE: f"Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked.",
+    LowAgreement.CHANCE: "Scores by such a panel say nothing about the subjects.",
+    LowAgreement.UNCLEAR: "Too little was judged to tell whether scores by this panel say anything about the subjects.",
+}
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
 
@@ -34,18 +39,9 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    if low <= 0 and high >= LOW_ALPHA:
-        detail = (
-            f"{measured} Too little was judged to tell whether scores by this panel say anything about the subjects."
-        )
-        title = "The judges may agree no better than chance"
-    elif low <= 0:
-        detail = f"{measured} Scores by such a panel say nothing about the subjects."
-        title = "The judges agree no better than chance"
-    else:
-        detail = f"{measured} Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked."
-        title = "The judges agree little"
-    yield Finding("agreement", Severity.HIGH, title, detail, remedy, value)
+    how = LowAgreement.of(low, high)
+    detail = f"{measured} {_SUCH_A_PANEL[how]}"
+    yield Finding("agreement", Severity.HIGH, f"The judges {how}", detail, remedy, value)
 
 
 def ambiguous_rubrics(agreed: Sequence[Agreed]) -> Iterator[Finding]:

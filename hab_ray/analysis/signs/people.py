@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from hab_ray.analysis.agreement import LOW_ALPHA
+from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
@@ -17,11 +17,10 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
     for row in rows[:1]:
         value, low, high = row.agreement, row.low, row.high
         if row.is_low and low is not None and high is not None:
-            may = "may " if low <= 0 and high >= LOW_ALPHA else ""
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
-                f"People {may}agree {'no better than chance' if low <= 0 else 'little'} with each other",
+                f"People {LowAgreement.of(low, high)} with each other",
                 f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, its 95 % interval {low:z.2f} to "
                 f"{high:z.2f}: 0 is chance, 1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the "
                 "judges are right.",

@@ -11,7 +11,7 @@ from hab_ray.rubric import SCORE_START, VALIDATION_START, Reading, Rubric
 from hab_ray.stages.prompts.literal import AnyWording
 from hab_ray.stages.replies.copying import COPIED, ShownTexts
 from hab_ray.stages.replies.published import Listed, loose_total, loose_verdict, tagged_score
-from hab_ray.stages.replies.reading import Unreadable, named_letters, whole_text
+from hab_ray.stages.replies.reading import Named, Unreadable, named_letters, whole_text
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,12 @@ class StrictVerdicts:
     shown: ShownTexts
     is_strict: bool = True
 
-    def read(self, text: str) -> Listed:
+    def read(self, text: str) -> Named:
         """Read the only verdict of a reply. Raises Unreadable."""
         named = named_letters(text, self.key, self.known)
         if self.shown.holds(named.assessment):
             raise Unreadable(COPIED)
-        return Listed(named.letters, named.assessment)
+        return named
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,5 @@ class Validations:
             is_strict = literal.reading is Reading.STRICT
             return Validated(tagged_score(whole_text(reply)) if is_strict else loose_total(reply.text))
         found = self._letters.read(whole_text(reply))
-        letters = found.letters or ()
-        deducted = sum(self._deductions[letter] for letter in letters)
-        return Validated(max(0, VALIDATION_START - deducted), letters, found.assessment)
+        deducted = sum(self._deductions[letter] for letter in found.letters)
+        return Validated(max(0, VALIDATION_START - deducted), found.letters, found.assessment)

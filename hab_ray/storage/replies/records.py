@@ -119,8 +119,8 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 @contextmanager
-def whole_file(name: str) -> Iterator[None]:
-    """Turn errors that show a damaged file into a DamagedFile with the remedy."""
+def whole_file(name: str, problem: str = "cannot be read") -> Iterator[None]:
+    """Turn errors that show a damaged file into a DamagedFile that states this problem and the remedy."""
     try:
         yield
     except (FileNotFoundError, MemoryError):  # Arrow's error about memory is an ArrowException too
@@ -128,7 +128,7 @@ def whole_file(name: str) -> Iterator[None]:
     except (pa.ArrowException, LookupError, ValueError, OSError) as error:
         if getattr(error, "errno", None) in NO_DESCRIPTOR:
             raise
-        raise DamagedFile(f"{name}: cannot be read ({error}); delete it and run the same command") from error
+        raise DamagedFile(f"{name}: {problem} ({error}); delete it and run the same command") from error
 
 
 def read_listed(read: Callable[[], T]) -> T:

@@ -141,16 +141,6 @@ def broken() -> InDoubt:
 
 
 @dataclass
-class Time:
-    """A clock that only the test moves."""
-
-    now: float = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-@dataclass
 class Clock:
     """Wall time that advances by 2 ms at every reading."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.batch.enqueued import MIN_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited
-from tests.engine.batch.fakes import Time
+from tests.storage.conftest import Clock
 
 FULL = RateLimited("token_limit_exceeded", None)
 
 
-def queues(enqueued_tokens: int | None = None) -> tuple[EnqueuedTokenLimits, Time]:
-    clock = Time()
+def queues(enqueued_tokens: int | None = None) -> tuple[EnqueuedTokenLimits, Clock]:
+    clock = Clock(0.0)
     entry = ModelEntry(provider="p", wire="m", limits=Limits(enqueued_tokens=enqueued_tokens))
     return EnqueuedTokenLimits({"m": entry}, 300.0, clock), clock
 

@@ -36,8 +36,9 @@ from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGon
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import Store, StoreWriter
-from tests.engine.batch.fakes import KEYS, START, Time, Vendor, components_of, context_of, sent, told
+from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, sent, told
 from tests.engine.bench import stored
+from tests.storage.conftest import Clock
 
 POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
 REFUSED = RowError(FailureKind.TOO_LONG, "too long")
@@ -88,7 +89,7 @@ class Scene:
     components: Components
     poller: Poller
     batch: BatchInFlight
-    clock: Time
+    clock: Clock
 
     async def at(self, clock: float) -> None:
         """Set the clock, and perform every action that is due."""
@@ -116,7 +117,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
     """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
 
     def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
-        clock = Time()
+        clock = Clock(0.0)
 
         def today() -> datetime:
             return START + timedelta(seconds=age_s + clock.now)
