@@ -105,6 +105,15 @@ class Repeats(_Reading, extra="ignore"):
     bodies: int
 
 
+class ModelCharges(_Reading, extra="ignore"):
+    """What was charged for an account's calls to one model, of which replies for `lost_nanousd` did not arrive."""
+
+    account: str
+    model: str
+    nanousd: int
+    lost_nanousd: int = 0
+
+
 class BatchTotals(_Reading, extra="ignore"):
     """What was counted of batches; `cancelled` and `expired` ones brought a part of their lines."""
 
@@ -115,6 +124,7 @@ class BatchTotals(_Reading, extra="ignore"):
     lines_received: int
     lines_billed: int
     nanousd: int
+    models: tuple[ModelCharges, ...]
 
 
 class MeterReading(_Reading, extra="ignore"):
@@ -129,6 +139,7 @@ class MeterReading(_Reading, extra="ignore"):
     lost_nanousd: int
     nanousd: int
     billed_more_than_once: Repeats
+    models: tuple[ModelCharges, ...]
     batch: BatchTotals
 
     @property

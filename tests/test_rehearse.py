@@ -393,7 +393,8 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
             "lost_nanousd": lost,
             "nanousd": 10,
             "billed_more_than_once": {"bodies": 0},
-            "batch": dict.fromkeys(batches, 0),
+            "models": [],
+            "batch": {**dict.fromkeys(batches, 0), "models": []},
         }
     )
     end = RunEnd(Exit.COMPLETE, (), {}, (), 1, ours)
@@ -401,8 +402,9 @@ def test_bills_agree_to_the_nano_dollar_but_for_replies_that_were_lost(
     write_record(work, NOW)
     cells = tuple(compared(scores(planted()), planted()))
     comparison = Comparison(cells, (), Checked(1), ())
-    done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), comparison, meter)
+    done = Rehearsal(end, 1.0, summarise(open_run(work.run_path)), comparison, meter, stored_nanousd=ours)
     assert done.bills_agree is agree and done.passed is agree
+    assert not replace(done, stored_nanousd=ours - 1).passed
     assert not replace(done, end=replace(end, exit=Exit.UNANSWERED)).passed
     assert not replace(done, comparison=replace(comparison, cells=())).passed
     lacking = MissingEvidence(judge="j1", dimension="d1", what="the test", requests=3)

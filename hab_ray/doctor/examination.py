@@ -34,6 +34,7 @@ from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.rehearse.staging import account
 from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.secret import fence_secret
 from hab_ray.sweep.session import Session
 from hab_ray.work import Work
 
@@ -252,6 +253,7 @@ class Examination:
                 budget=self.budget,
                 run=self.session.work.run_name,
                 epochs=frozenset({lease.epoch}),
+                fingerprint=endpoint.fingerprint(fence_secret(folder)),
             ),
         )
 

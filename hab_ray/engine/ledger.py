@@ -32,6 +32,7 @@ import zstandard
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from hab_ray.catalog.models import folder_name
+from hab_ray.catalog.prices import Price
 from hab_ray.errors import DamagedFile, LeaseLost
 from hab_ray.progress import BatchProgress
 from hab_ray.storage.folder import Folder
@@ -55,12 +56,17 @@ class _Event(BaseModel):
     at: datetime
 
 
+def _is_missing(value: object) -> bool:
+    return value is None
+
+
 class Intent(_Event):
     """The intent to create a batch. `newest` is the id of the newest batch at the vendor at that moment.
 
     `model` is the catalogue's name, `wire` the vendor's; `tokens` is an estimate of the input, `nanousd` the
-    reservation. `owner` is the API key's organisation or workspace, as far as the vendor tells. If a sampled bound is
-    reserved, `most_nanousd` is the most that the batch can cost; otherwise it is None, and `nanousd` is the most.
+    reservation. `owner` is the API key's organisation or workspace, as far as the vendor tells; `fingerprint` is the
+    key's, and the batch is booked at `price`; both are None in older ledgers. If a sampled bound is reserved,
+    `most_nanousd` is the most that the batch can cost; otherwise it is None, and `nanousd` is the most.
     """
 
     kind: Literal["intent"] = "intent"
@@ -79,7 +85,9 @@ class Intent(_Event):
     requests_file: str
     owner: str
     newest: str | None
-    most_nanousd: int | None = Field(default=None, exclude_if=lambda most: most is None)
+    most_nanousd: int | None = Field(default=None, exclude_if=_is_missing)
+    fingerprint: str | None = Field(default=None, exclude_if=_is_missing)
+    price: Price | None = Field(default=None, exclude_if=_is_missing)
 
     @property
     def most(self) -> int:
@@ -291,17 +299,17 @@ class Ledger:
 
     def keep(self, number: int, lines: Lines) -> None:
         """Store a batch's lines, before its intent refers to them."""
-        self.folder.put(f"{self._folder(number)}/{lines.rows_file}", lines.rows)
+        self.folder.put(f"{self.folder_of(number)}/{lines.rows_file}", lines.rows)
         packed = zstandard.ZstdCompressor(level=3).compress(lines.requests)
-        self.folder.put(f"{self._folder(number)}/{lines.requests_file}", packed)
+        self.folder.put(f"{self.folder_of(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
-        requests = self.folder.get(f"{self._folder(batch.number)}/{batch.intent.requests_file}")
+        requests = self.folder.get(f"{self.folder_of(batch.number)}/{batch.intent.requests_file}")
         return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
 
     def rows(self, batch: Batch) -> bytes:
         """Read the key and body hash of each row of a batch; see `body_hashes`."""
-        return self.folder.get(f"{self._folder(batch.number)}/{batch.intent.rows_file}")
+        return self.folder.get(f"{self.folder_of(batch.number)}/{batch.intent.rows_file}")
 
     def add(self, batch: Batch, event: Event) -> Batch:
         """Write the next event of a batch; return the batch with it.
@@ -309,7 +317,7 @@ class Ledger:
         Raises:
             LeaseLost: another driver wrote it.
         """
-        folder, number = self._folder(batch.number), f"{len(batch.events) + 1:03d}-"
+        folder, number = self.folder_of(batch.number), f"{len(batch.events) + 1:03d}-"
         lost = LeaseLost(f"another driver has taken over batch {batch.name}: nothing more is spent here")
         if any(PurePosixPath(name).name.startswith(number) for name in self.folder.list(folder)):
             raise lost
@@ -320,7 +328,8 @@ class Ledger:
             raise lost from None
         return replace(batch, events=(*batch.events, event))
 
-    def _folder(self, number: int) -> str:
+    def folder_of(self, number: int) -> str:
+        """Return the folder of a batch's files, relative to the store's."""
         return f"{self._prefix}/{number:06d}"
 
 

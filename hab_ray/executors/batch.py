@@ -35,6 +35,7 @@ from hab_ray.providers.access import endpoint_of
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import StoreWriter
+from hab_ray.storage.secret import fence_secret
 
 
 @dataclass(frozen=True)
@@ -203,6 +204,7 @@ class BatchExecutor:
                 budget=setup.run.budget,
                 run=site.work.run_name,
                 epochs=setup.epochs,
+                fingerprint=endpoint.fingerprint(fence_secret(folder)),
                 deadline=setup.deadline,
                 keeps_refusals=setup.is_detached,
             ),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
+from hashlib import blake2b, sha256
 from typing import Any, Protocol
 
 from hab_ray.calls import Answer, ChatCall, EmbedCall
@@ -43,6 +43,13 @@ class Endpoint:
     def body_without_key(self, raw: bytes) -> bytes:
         """Mask the secrets that a vendor's raw body may echo."""
         return self._secrets.masked_bytes(raw)
+
+    def fingerprint(self, secret: bytes) -> str:
+        """Return four hex digits that another key almost never shares: enough to notice it, too few to identify a key.
+
+        One of 65,536 other keys has the same digits, so no guess of a key can be confirmed by them.
+        """
+        return blake2b(self.key.encode("utf-8", "surrogatepass"), key=secret, digest_size=2).hexdigest()
 
     @cached_property
     def _secrets(self) -> Secrets:

@@ -12,6 +12,7 @@ from hab_ray.rehearse.figures import NOTHING, Checked, Figures, all_same
 from hab_ray.rehearse.requests import wrong_requests
 from hab_ray.rehearse.rows import compare_rows
 from hab_ray.rehearse.selection import wrong_choice
+from hab_ray.rehearse.stability import wrong_making
 from hab_ray.rehearse.tables import wrong_tables
 from hab_ray.rehearse.truth import ScoreKey, Truth
 from hab_ray.results import Run
@@ -96,7 +97,7 @@ def compare(work: Work, summary: Summary, client: SimulatorClient) -> Comparison
     stored = compare_stored(work, summary.run, client, truth)
     return replace(
         stored,
-        findings=(*stored.findings, *wrong_tables(summary, truth)),
+        findings=(*stored.findings, *wrong_tables(summary, truth), *wrong_making(work, summary, client.meter())),
         bridge=compare_bridge(work, summary, truth),
     )
 

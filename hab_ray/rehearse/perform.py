@@ -25,6 +25,8 @@ from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest
 from hab_ray.stages.views import tests_file
 from hab_ray.stopping import Stop
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.run import drive
 from hab_ray.sweep.session import Say, Session
@@ -37,13 +39,22 @@ _MIN_TESTS = 2
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Result of a rehearsal: the run's end, its comparison with the truth, and the simulator's meter."""
+    """Result of a rehearsal: the run's end, its comparison with the truth, and the simulator's meter.
+
+    `stored_nanousd` is the cost of all outcomes in its store.
+    """
 
     end: RunEnd
     seconds: float
     summary: Summary
     comparison: Comparison
     meter: MeterReading
+    stored_nanousd: int
+
+    @property
+    def pays_once(self) -> bool:
+        """Whether our costs equal those of all outcomes in the store, of which it has one for each call."""
+        return self.end.cost_nanousd == self.stored_nanousd
 
     @property
     def bills_agree(self) -> bool:
@@ -57,8 +68,8 @@ class Rehearsal:
 
     @property
     def passed(self) -> bool:
-        """Whether the run is complete, the truth was recovered and the bills agree."""
-        return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree
+        """Whether the run is complete, the truth was recovered, the bills agree and no call was paid for twice."""
+        return self.end.exit is Exit.COMPLETE and self.comparison.passed and self.bills_agree and self.pays_once
 
 
 def _refuse_unsupported(work: Work, play: Play) -> None:
@@ -129,7 +140,14 @@ def rehearsed(session: Session, options: Options, client: SimulatorClient, play:
         summary=summary,
         comparison=comparison,
         meter=client.meter(),
+        stored_nanousd=_stored_nanousd(work),
     )
+
+
+def _stored_nanousd(work: Work) -> int:
+    """Return the cost of all outcomes in a store, one for each call."""
+    store = Store(open_folder(work.sweep.store))
+    return sum(sum(store.costs(model, list(store.known([model]))).values()) for model in work.models)
 
 
 def _write_given_tests(work: Work) -> None:

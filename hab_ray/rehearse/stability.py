@@ -33,15 +33,19 @@ from hab_ray.analysis.tables.robustness import (
 from hab_ray.catalog.prices import NANO
 from hab_ray.rehearse.figures import Lines, all_same, same, unequal
 from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
+from hab_ray.work import Work
+from hab_simulator import MeterReading
 
 _TOP, _DRAWS, _SIGMAS, _ROUNDING = 10, 500, 6, 1e-9
 _JUDGES, _TESTS, _REST = "subject x judge", "test x judge", "subject x test x judge, and the rest"
 Components = Mapping[str, Fraction | None]
 CompleteMarks = Mapping[tuple[str, str, str], Fraction]
+_TWICE = "twice the tests"
+_MAKING = ("generate", "validate", "select")
 # Factor on the tests, number of judges, and added replicates.
 _SIZES: Mapping[str, Callable[[int], tuple[int, int, int]]] = {
     GIVEN: lambda judges: (1, judges, 0),
-    "twice the tests": lambda judges: (2, judges, 0),
+    _TWICE: lambda judges: (2, judges, 0),
     "four times the tests": lambda judges: (4, judges, 0),
     "one judge more": lambda judges: (1, judges + 1, 0),
     "twice the judges": lambda judges: (1, 2 * judges, 0),
@@ -189,6 +193,27 @@ def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
     verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
     answer, verdict = (Fraction(sum(own), len(own)) for own in bills)
     return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(row.making_usd or 0.0)
+
+
+def wrong_making(work: Work, summary: Summary, meter: MeterReading) -> Iterator[str]:
+    """Yield the cost of making as many tests again if the simulator charged another amount for making these.
+
+    The meter tells calls apart by model, so there is nothing to compare if a subject or judge is of a model that made
+    tests.
+    """
+    calling = [shard for shard in work.shards() if shard.spec.makes_calls]
+    makers, others = (
+        {work.model(shard).entry.wire for shard in calling if (shard.stage in _MAKING) is makes}
+        for makes in (True, False)
+    )
+    rows = [row for row in generalisability(summary) if row.name == _TWICE and row.dimension != OVERALL]
+    if not makers or makers & others or len(rows) < len(work.rubrics):
+        return
+    charges = [each for each in (*meter.models, *meter.batch.models) if each.model in makers]
+    charged = sum(each.nanousd - each.lost_nanousd for each in charges)
+    shown = sum(row.making_usd or 0.0 for row in rows)
+    if round(shown * NANO) != charged:
+        yield f"making as many tests again costs {shown}, but the simulator charged {charged / NANO} for making these"
 
 
 def _complete(reader: RunReader, dimension: str) -> tuple[CompleteMarks, tuple[Sequence[str], ...]]:

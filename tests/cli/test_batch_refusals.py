@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,3 +127,16 @@ def test_a_model_that_takes_no_batches_stays_refused_under_detach(desk: Desk, ve
     assert "give it `mode: auto` or `mode: online`" in desk.says("run", sweep, "--yes", status=5)
     meter = sim.meter()
     assert (meter["batch"]["created"], meter["batch"]["lines_billed"], meter["billed"]) == (2, 0, 0)
+
+
+def test_a_refused_key_does_not_say_that_rows_of_open_batches_are_sent_again(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2}}, accounts={"openai": {"keys": ["good"]}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "refused")
+    changed(sweep, providers={"openai": account_of(sweep) | {"key_env": "HAB_TEST_OPENAI"}})
+    with_key = {key: replace(desk, environment={"HAB_TEST_OPENAI": key}) for key in ("good", "revoked")}
+    with_key["good"].says("run", sweep, "--yes", "--detach", status=3)
+    done = with_key["revoked"].says("run", sweep, "--yes", status=5)
+    assert f"unanswered: {TESTS} rows ({TESTS} in responses/)" in done and "sends them again" not in done
+    assert "the same command collects those that are in a batch at a vendor, and sends the others again" in done
+    with_key["good"].says("run", sweep, "--yes")
+    assert sim.billed_once(2 * TESTS)

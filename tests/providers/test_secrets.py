@@ -40,6 +40,17 @@ def test_a_header_is_masked_with_and_without_its_scheme_and_text_without_secrets
     assert secrets.masked_bytes(b"nothing here \xff") == b"nothing here \xff"
 
 
+def test_a_fingerprint_tells_two_keys_apart_and_many_keys_share_it() -> None:
+    def fingerprint(key: str, secret: bytes = b"secret") -> str:
+        return Endpoint("acme", "google", "http://localhost:1", key, 1.0).fingerprint(secret)
+
+    assert fingerprint(ODD) == fingerprint(ODD) != fingerprint(KEY)
+    assert fingerprint(ODD) != fingerprint(ODD, b"another store's secret")
+    found = [fingerprint(f"key {n}") for n in range(100_000)]
+    assert {len(each) for each in found} == {4}, "a guessed key can be confirmed"
+    assert len(set(found)) > 45_000, "it does not tell keys apart"
+
+
 BODIES: dict[str, Callable[[str], dict[str, Any]]] = {
     "openai": lambda key: choice(f"It is {key}.") | {"model": key, "provider": key},
     "anthropic": lambda key: message(f"It is {key}.") | {"model": key},

@@ -24,6 +24,7 @@ import pytest
 
 from hab_ray.analysis import board, intervals, marks, pairs, scores
 from hab_ray.analysis.agreement import kappa
+from hab_ray.analysis.evidence import making
 from hab_ray.analysis.intervals import Interval
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.tables import (
@@ -40,6 +41,7 @@ from hab_ray.analysis.tables import (
 from hab_ray.analysis.tables.trust import agreement
 from hab_ray.calls import ChatCall
 from hab_ray.config.sections import Validate
+from hab_ray.engine.online.retries import RetryLoop
 from hab_ray.exchange import published
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.trouble import Trouble
@@ -61,6 +63,7 @@ from tests.rehearse.conftest import DIMENSIONS, JUDGES, Stage, StageOf, problems
 from tests.rehearse.mutants import (
     Mutant,
     Patch,
+    around,
     calls_of,
     ends_swapped,
     other_letters,
@@ -254,7 +257,6 @@ def made(stage: StageOf) -> Stage:
         select={"embedding": "lab/emb", "tests": 3},
         samples=2,
         replicates=2,
-        subjects=[{"model": "lab/a", "name": "plain"}],
     )
 
 
@@ -497,3 +499,31 @@ def test_a_mutant_that_takes_faults_fails_with_them(rough: Stage, monkeypatch: P
 def must_be_found(stage: Stage, monkeypatch: Patch, plant: Mutant, reason: str) -> None:
     plant(monkeypatch)
     assert not stage.must_show(reason).rows.wrong
+
+
+def without_embeddings(sound: Any) -> Any:
+    """Every call that made tests, but those for vectors."""
+    return lambda run, dimension: ((model, key) for model, key in sound(run, dimension) if model != "lab/emb")
+
+
+def test_a_cost_of_making_tests_that_leaves_calls_out_fails(chosen: Stage, monkeypatch: Patch) -> None:
+    choose_anew(chosen)
+    assert chosen.compare().passed
+    around(making, "_named_calls", without_embeddings)(monkeypatch)
+    chosen.must_show("making as many tests again costs")
+
+
+def completed_twice(sound: Any) -> Any:
+    """Every call is sent again once it is answered."""
+
+    async def complete(self: Any, request: Any) -> None:
+        await sound(self, request)
+        await sound(self, request)
+
+    return complete
+
+
+def test_a_call_that_is_paid_for_twice_fails_also_where_all_are_asked_twice(stage: StageOf, monkeypatch: Patch) -> None:
+    around(RetryLoop, "complete", completed_twice)(monkeypatch)
+    done = stage(samples=2, replicates=2).rehearse()
+    assert done.bills_agree and not done.pays_once and not done.passed

@@ -26,7 +26,7 @@ time, chooses the next action. The engine performs it (a request to the vendor, 
                     Look          OutcomeUnknown
                     Wait          OutcomeUnknown
                     Adopt         AtVendor
-                    Retry         Submitting: the vendor does not have it
+                    Retry         Submitting: the vendor does not have it; none if the key may be another account's
                     RefuseOwner   none: the API key belongs to another account, and the run ends
                     LeaveInDoubt  Abandoned
     AtVendor        Poll          AtVendor

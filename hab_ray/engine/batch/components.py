@@ -41,7 +41,8 @@ class EngineContext:
     once spending must end. `epochs` are this run's, including the current one: batches of other epochs are collected
     but not paid for. At `deadline`, the engine cancels open batches and sends nothing more. With `keeps_refusals`, a
     model whose last batch was refused in an earlier process gets no further batch: a run that leaves before its batches
-    end would otherwise send the same one at every start. `clock` gives monotonic seconds; `new_tag` must be unique.
+    end would otherwise send the same one at every start. `fingerprint` is that of the account's key. `clock` gives
+    monotonic seconds; `new_tag` must be unique.
     """
 
     epoch: int
@@ -49,6 +50,7 @@ class EngineContext:
     budget: BudgetService
     run: str
     epochs: frozenset[int]
+    fingerprint: str
     deadline: datetime | None = None
     keeps_refusals: bool = False
     clock: Callable[[], float] = time.monotonic
@@ -131,13 +133,24 @@ class Components:
         else:
             self.counters.stops.setdefault(model, str(error))
 
-    @staticmethod
-    def require_owner(record: Batch, owner: str) -> None:
-        """Raise ConfigError if the API key belongs to another account than the one that a batch was sent to."""
-        if not same_owner(owner, record.intent.owner):
+    def require_account(self, record: Batch, owner: str) -> None:
+        """Raise ConfigError if the API key may belong to another account than the one that a batch was sent to.
+
+        `owner` is the key's. Two keys may belong to different accounts unless the vendor names one project for both.
+        """
+        intent = record.intent
+        if not same_owner(owner, intent.owner):
             raise ConfigError(
-                f"provider {record.provider}: batch {record.name} was sent to organisation {record.intent.owner}, and "
+                f"provider {record.provider}: batch {record.name} was sent to organisation {intent.owner}, and "
                 f"the key now belongs to {owner}; use a key of the first one until its batches are collected"
+            )
+        names_project = "/" in owner and "/" in intent.owner
+        if intent.fingerprint not in (None, self.context.fingerprint) and not names_project:
+            raise ConfigError(
+                f"provider {record.provider}: the vendor does not show batch {record.name} to the present key, and it "
+                "was sent with another one; use that key, or one of the same project, until the batch is collected. If "
+                f"there is none any more, delete the folder {self.ledger.folder_of(record.number)} of the store: its "
+                "rows are then sent and paid for again, and what it may have cost counts in no budget"
             )
 
     def stop_provider(self, reason: str) -> None:

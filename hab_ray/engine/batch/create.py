@@ -65,7 +65,7 @@ class Creator:
         Raises:
             LeaseLost: another driver has the store.
             Interrupted: the user stops the run.
-            ConfigError: the API key belongs to another organisation than the one the batch was sent to.
+            ConfigError: the API key may belong to another account than the one the batch was sent to.
         """
         try:
             await self._doubts_settled.wait()
@@ -101,7 +101,7 @@ class Creator:
             case Submitting() | OutcomeUnknown(), do.Wait(until):
                 await asyncio.sleep(max(0.0, until - components.context.clock()))
                 return state
-            case CreateFailed() | OutcomeUnknown(), do.Retry(after_s):
+            case CreateFailed(), do.Retry(after_s):
                 return transitions.retried(state, components.context.clock() + after_s)
             case CreateFailed(), do.Requeue(error):
                 self._close_refused(batch, state.record, error)
@@ -123,8 +123,11 @@ class Creator:
             case OutcomeUnknown(), do.Adopt(batch_id, certain):
                 self._search.add_own(batch_id)
                 return self._sender.submitted(state, batch_id, adopted=True, certain=certain)
+            case OutcomeUnknown(), do.Retry():
+                components.require_account(state.record, state.owner or "")
+                return transitions.retried(state, components.context.clock())
             case OutcomeUnknown(), do.RefuseOwner(owner):
-                components.require_owner(state.record, owner)
+                components.require_account(state.record, owner)
             case Submitting() | CreateFailed() | OutcomeUnknown(), do.LeaveInDoubt(reason):
                 if reason:
                     components.stop_provider(reason)

@@ -30,7 +30,7 @@ MIN_LOOK_EVERY_S, MAX_LOOK_EVERY_S = 0.02, 0.2
 
 
 class Poller:
-    """Polls the open batches of `components.rows` and collects their results. `prices` are batch prices."""
+    """Polls the open batches of `components.rows` and collects their results. `prices` are today's batch prices."""
 
     states: tuple[type[Sent], ...] = AtVendor, Ended, Collected
 
@@ -103,7 +103,8 @@ class Poller:
             until = self._context.today() + timedelta(seconds=UNKNOWN_S)
             self._counters.notes.append(
                 f"batch {state.record.name}: {error}; it may show late, and is asked for until {until:%H:%M:%S} UTC. "
-                "After that, the rest of its reservation counts as spent, and its rows are sent again"
+                "After that, unless the key may be another account's, the rest of its reservation counts as spent, and "
+                "its rows are sent again"
             )
 
     async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:
@@ -125,14 +126,15 @@ class Poller:
         context, ledger, intent = self._context, self._components.ledger, state.record.intent
         hashes = body_hashes(await asyncio.to_thread(ledger.rows, state.record))
         results = batch.results = await self._results(batch, state.record, hashes)
+        price = intent.price or self._prices[batch.model]
         try:
             try:
-                await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
+                await self._collector.collect(results, intent, price, hashes, status)
             except ResultsLate:
                 if state.polls.still_count < LATE_POLLS:
                     raise
                 status = replace(status, lacks_results=True)
-                await self._collector.collect(results, intent, self._prices[batch.model], hashes, status)
+                await self._collector.collect(results, intent, price, hashes, status)
         except CallError as error:
             self._count_retry(state.record, error)
             return transitions.poll_failed(state, error, self._context.clock(), self._policy)
@@ -158,17 +160,17 @@ class Poller:
         To a key of another account, or at another url, every batch seems not to exist: it must not be paid again.
 
         Raises:
-            ConfigError: the API key belongs to another account.
+            ConfigError: the API key may belong to another account.
         """
         record = state.record
-        if record.intent.owner:
-            try:
-                self._components.require_owner(record, await self._components.api.owner())
-            except TransientError as failed:
-                return transitions.poll_failed(state, failed, self._context.clock(), self._policy)
-            except CallError as failed:
-                self._components.stop_provider(f"batch {record.name}: {error}, nor whose the key is: {failed}")
-                return state
+        try:
+            owner = await self._components.api.owner() if record.intent.owner else ""
+        except TransientError as failed:
+            return transitions.poll_failed(state, failed, self._context.clock(), self._policy)
+        except CallError as failed:
+            self._components.stop_provider(f"batch {record.name}: {error}, nor whose the key is: {failed}")
+            return state
+        self._components.require_account(record, owner)
         self._counters.notes.append(f"batch {record.name} no longer exists at the vendor: {error}")
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)

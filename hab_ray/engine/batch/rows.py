@@ -19,7 +19,7 @@ EMPTY = Packed(0, 0, 0)
 
 @dataclass(frozen=True)
 class Request:
-    """The lines of a batch and its intent; owner, newest batch, epoch and time are filled in when it is sent."""
+    """The lines of a batch and its intent; owner, fingerprint, newest batch, epoch and time follow when it is sent."""
 
     lines: Lines
     intent: Intent

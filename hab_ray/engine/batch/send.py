@@ -50,8 +50,10 @@ class Sender:
             # These requests used up all attempts.
             return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
         await until_held(self._context.guard)
-        facts = {"epoch": self._context.epoch, "at": self._context.today(), "owner": owner, "newest": newest}
-        record = self._components.ledger.add(state.record, request.intent.model_copy(update=facts))
+        context = self._context
+        facts = {"epoch": context.epoch, "at": context.today(), "owner": owner, "newest": newest}
+        intent = request.intent.model_copy(update=facts | {"fingerprint": context.fingerprint})
+        record = self._components.ledger.add(state.record, intent)
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)
         batch.state = state = replace(state, record=record)

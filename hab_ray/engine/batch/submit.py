@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
 
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import Action, AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.cells import Cell
@@ -222,6 +223,7 @@ class Submitter:
             owner="",
             newest=None,
             most_nanousd=pack.most if batch.wave else None,
+            price=rate(self._components.models[batch.model], Mode.BATCH),
         )
         return Request(lines, intent)
 

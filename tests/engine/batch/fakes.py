@@ -164,6 +164,7 @@ def context_of(
         budget=budget or unlimited(),
         run="/runs/x",
         epochs=frozenset({1, 2}),
+        fingerprint="a1b2",
         clock=clock,
         today=today or Clock(),
     )
@@ -208,9 +209,9 @@ def written(ledger: Ledger, number: int, *events: Event) -> Batch:
     return batch
 
 
-def sent(ledger: Ledger, certain: bool) -> Batch:
-    """A batch in the ledger that is at the vendor."""
-    return written(ledger, 1, intent(), submitted(certain))
+def sent(ledger: Ledger, certain: bool, **intended: object) -> Batch:
+    """A batch in the ledger that is at the vendor; `intended` changes its intent."""
+    return written(ledger, 1, intent().model_copy(update=intended), submitted(certain))
 
 
 def write_events(folder: Path, number: int, *events: Event) -> None:

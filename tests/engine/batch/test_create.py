@@ -153,6 +153,21 @@ async def test_an_owner_is_the_same_as_far_as_both_records_say_and_another_is_re
     assert len(vendor.submitted) == same == ("since" in vendor.asked)
 
 
+@pytest.mark.parametrize("listed", [[], [seen("ours", "tag")]], ids=["unseen", "seen"])
+async def test_a_doubtful_batch_of_another_key_is_adopted_if_seen_and_not_sent_again_if_not(
+    components: Components, vendor: Vendor, listed: list[SeenBatch]
+) -> None:
+    vendor.org, vendor.listed = "", listed
+    state = doubtful(components, owner="", fingerprint="ffff")
+    if listed:
+        batch = await settled(components, state)
+        assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours"
+    else:
+        with pytest.raises(ConfigError, match="it was sent with another one; use that key"):
+            await settled(components, state)
+    assert not vendor.submitted
+
+
 @pytest.mark.parametrize("stale_looks", [[1], [2], [3], [3, 5], [1, 2, 3, 4]])
 async def test_a_batch_waits_while_the_lease_is_stale_and_is_made_once(
     tmp_path: Path, vendor: Vendor, stale_looks: list[int]

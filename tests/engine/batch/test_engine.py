@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
+from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
@@ -18,7 +19,18 @@ from hab_ray.engine.ledger import Batch, Ledger
 from hab_ray.errors import DamagedFile, Interrupted, LeaseLost, RateLimited
 from hab_ray.providers.batching import BadRows, BatchJob
 from hab_ray.storage.folder import LocalFolder
-from tests.engine.batch.fakes import ENDED, KEYS, QUICK, Vendor, context_of, engine_of, intent, submitted, write_events
+from tests.engine.batch.fakes import (
+    ENDED,
+    ENTRY,
+    KEYS,
+    QUICK,
+    Vendor,
+    context_of,
+    engine_of,
+    intent,
+    submitted,
+    write_events,
+)
 from tests.engine.bench import chat
 
 SHORT_S = 0.01
@@ -58,6 +70,8 @@ async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path)
         assert (counters.offered[0], counters.calls, counters.in_flight["m"]) == (5, 5, 5)
         assert counters.batches == tuple(records(tmp_path)) and counters.finished[0] == 0
         assert engine.holds([chat("m", "question 3").key]) and not engine.holds([chat("m", "another").key])
+    record = Ledger(LocalFolder(tmp_path), "acme").read()[0]
+    assert (record.intent.fingerprint, record.intent.price) == ("a1b2", rate(ENTRY, Mode.BATCH))
 
 
 async def test_two_rows_with_one_call_are_sent_once_and_both_finish(tmp_path: Path) -> None:

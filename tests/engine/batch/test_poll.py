@@ -37,7 +37,7 @@ from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import Store, StoreWriter
 from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, sent, told
-from tests.engine.bench import stored
+from tests.engine.bench import completion, stored
 from tests.storage.conftest import Clock
 
 POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
@@ -114,16 +114,21 @@ SceneOf = Callable[..., Scene]
 
 @pytest.fixture
 def scene_of(tmp_path: Path) -> SceneOf:
-    """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`."""
+    """A scene with this vendor; the batch is `certain` to be ours, and this run pays for it if it `is_own`.
 
-    def scene(vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0) -> Scene:
+    `intended` changes its intent.
+    """
+
+    def scene(
+        vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0, **intended: object
+    ) -> Scene:
         clock = Clock(0.0)
 
         def today() -> datetime:
             return START + timedelta(seconds=age_s + clock.now)
 
         components = components_of(tmp_path, vendor, POLICY, context_of(clock, today))
-        record = sent(components.ledger, certain)
+        record = sent(components.ledger, certain, **intended)
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
@@ -150,6 +155,16 @@ async def test_a_batch_is_polled_when_due_and_collected_once(scene_of: SceneOf) 
     counters = scene.components.counters
     assert counters.finished[7] == 2 and counters.in_flight["m"] == 0 and not scene.components.rows.batches
     assert scene.components.budget.in_batches == 0
+
+
+@pytest.mark.parametrize(("sent_at", "booked"), [(Price(5, 5, 5, 5), 10), (None, 2)], ids=["known", "an old ledger"])
+async def test_a_row_is_booked_at_the_price_at_which_its_batch_was_sent(
+    scene_of: SceneOf, sent_at: Price | None, booked: int
+) -> None:
+    million = completion({"prompt_tokens": 1_000_000, "completion_tokens": 1_000_000})
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], million)]), price=sent_at)
+    await scene.at(0.0)
+    assert scene.harvested.nanousd == booked
 
 
 async def test_results_that_break_off_are_read_again_and_nothing_is_filed_twice(scene_of: SceneOf) -> None:
@@ -254,6 +269,37 @@ async def test_a_batch_that_another_accounts_key_cannot_see_is_not_paid_for_agai
     with pytest.raises(ConfigError, match="the key now belongs to rival; use a key of the first one"):
         await scene.at(301.0)
     assert told(scene.components) == ["intent", "submitted"] and scene.components.budget.lost == 0
+
+
+@pytest.mark.parametrize(
+    ("owner", "org", "fingerprint", "is_kept"),
+    [
+        ("", "", "ffff", True),
+        ("", "", "a1b2", False),
+        ("", "", None, False),
+        ("org", "org", "ffff", True),
+        ("org/project", "org/project", "ffff", False),
+    ],
+    ids=["another key", "the same key", "an old ledger", "only the organisation is named", "a new key of the project"],
+)
+async def test_a_batch_sent_with_another_key_is_not_paid_for_again_unless_the_vendor_names_the_same_project(
+    scene_of: SceneOf, owner: str, org: str, fingerprint: str | None, is_kept: bool
+) -> None:
+    scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")], org=org), owner=owner, fingerprint=fingerprint)
+    await scene.at(0.0)
+    if is_kept:
+        with pytest.raises(ConfigError, match=r"use that key, or one of the same project.*folder ledger/acme/000001"):
+            await scene.at(301.0)
+        assert told(scene.components) == ["intent", "submitted"] and scene.components.budget.lost == 0
+    else:
+        await scene.at(301.0)
+        assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 100
+
+
+async def test_a_batch_that_a_rotated_key_can_see_is_collected(scene_of: SceneOf) -> None:
+    scene = scene_of(Scripted(statuses=[status()], lines=[*BOTH], org=""), owner="", fingerprint="ffff")
+    await scene.at(0.0)
+    assert isinstance(scene.batch.state, Closed) and scene.harvested.failures == 2
 
 
 async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:

@@ -42,9 +42,9 @@ def _print_result(done: Rehearsal) -> None:
         count = counted(len(end.unanswered), "unanswered row")
         say(f"{count}, the first {first.file} {first.row_id}: {first.reason}", "red")
     twice, asked = meter.billed_more_than_once.bodies, done.summary.settings
-    billed = f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice"
     if asked.samples * asked.replicates > 1:
-        billed = ""  # the same request is asked for more than once, and the meter knows requests only
+        twice = 0  # the same request is asked for more than once, and the meter knows requests only
+    billed = f"{counted(twice, 'call')} billed more than once" if twice else "no call was billed twice" * done.pays_once
     bill = f"simulated bill: {usd(meter.charged)}{'; the bills agree to the nano-dollar' * done.bills_agree}"
     sent = f"{done.seconds:.0f} s, {counted(end.calls, 'simulated call')} sent"
     say("; ".join(filter(None, (sent, _by_batch(meter), _online(meter), billed, bill))))
@@ -99,6 +99,9 @@ def _verdict(done: Rehearsal, following: str) -> Exit:
     if not done.bills_agree:
         ours, theirs = (f"${nano / NANO:.9f}" for nano in (done.end.cost_nanousd, done.arrived_nanousd))
         wrong.append(f"bills (our costs are {ours}, the simulator charged {theirs} for replies that arrived)")
+    if not done.pays_once:
+        ours, kept = (f"${nano / NANO:.9f}" for nano in (done.end.cost_nanousd, done.stored_nanousd))
+        wrong.append(f"calls paid for more than once (our costs are {ours}, all replies in the store cost {kept})")
     if done.end.exit is not Exit.COMPLETE:
         wrong.append(f"the run is not complete ({done.end.exit.meaning})")
     failed = ", ".join(wrong) or "there was nothing to compare"
