@@ -293,6 +293,15 @@ def hashes(work: Work) -> dict[str, str]:
     return found
 
 
+def own_texts(work: Work) -> Iterator[bytes]:
+    """Yield the user's own rubrics, themes, wordings of judges and paraphrases, whose digests are in `hashes`."""
+    if work.sweep.rubrics:
+        yield "\n".join(work.themes).encode()
+        yield from (rubric.canonical for rubric in work.rubrics.values())
+    yield from (rubric.canonical for rubrics in work.wordings.values() for rubric in rubrics.values())
+    yield from (given_file(variant.tests) for variant in work.sweep.variants.subjects if variant.tests is not None)
+
+
 def _check_judges(work: Work) -> None:
     """Refuse judges with the name of a rater, because their verdicts would be mixed with the ratings in the run."""
     raters = {view.rater for view in work.run.read(RaterView, RATERS)}

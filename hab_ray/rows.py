@@ -82,7 +82,9 @@ class Embedded:
 class ChosenTest:
     """A test as subjects get it: a chosen candidate or a given test, whose `cluster` is null.
 
-    The id is that of `id_of_test`, unless a file of tests gives another.
+    The id is that of `id_of_test`, unless a file of tests gives another. Tests with the same `call` come from one
+    generation call, so they are not independent. It is null if the test was not generated, or was chosen by a version
+    that did not keep it. It is in no key.
     """
 
     id: str
@@ -91,6 +93,12 @@ class ChosenTest:
     context: str
     system: str
     cluster: int | None
+    call: str | None = None
+
+    @property
+    def own_call(self) -> str:
+        """The generation call, or the test's id if none is known: such a test counts as independent."""
+        return self.call or self.id
 
 
 def id_of_test(dimension: str, prompt: str, context: str) -> str:

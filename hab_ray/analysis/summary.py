@@ -28,10 +28,9 @@ from hab_ray.analysis.marks import (
 from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
 from hab_ray.results import Run, Sent, rows_in
-from hab_ray.rows import Candidate, Score, State
+from hab_ray.results.run import tests_with_calls
+from hab_ray.rows import Score, State
 from hab_ray.rubric import Rubric
-from hab_ray.stages.views import candidates_file
-from hab_ray.storage.run import RunFolder
 
 T = TypeVar("T")
 _STATES = {state.value: state for state in State}
@@ -124,10 +123,7 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
 
 def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
     """Return the key of the call that generated each test of a dimension, or the test's id if none did."""
-    rows = RunFolder(run.location).read(Candidate, candidates_file(dimension))
-    known = {(row.prompt, row.context): row.reply_key for row in rows if row.reply_key}
-    tests = rows_in(run.tests(dimension, columns=["id", "prompt", "context"]))
-    return tuple(known.get((prompt, context), id_) for id_, prompt, context in tests)
+    return tuple(call or id_ for call, id_ in rows_in(tests_with_calls(run, dimension).select(["call", "id"])))
 
 
 def marks_and_statuses(

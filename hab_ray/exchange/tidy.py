@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run, analyses_of
+from hab_ray.results.run import tests_with_calls
 from hab_ray.rows import IssueShift, Row, ScoreMap, Shift, to_table
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS, RunFolder
 
@@ -20,7 +21,7 @@ WriteFile = Callable[[Path, pa.Schema, Iterator[pa.Table]], None]
 def tidy_tables(run: Run, sharing: Sharing) -> Iterator[tuple[str, Iterable[pa.Table]]]:
     """Yield the run's tables by name, large ones in parts, with null for texts that `sharing` leaves out."""
     parts, raters = [(subject, dimension) for subject in run.subjects for dimension in run.dimensions], run.raters
-    yield "tests", (sharing.tests(dimension, run.tests(dimension)) for dimension in run.dimensions)
+    yield "tests", (sharing.tests(dimension, tests_with_calls(run, dimension)) for dimension in run.dimensions)
     yield "responses", (sharing.responses(*part, run.responses(*part)) for part in parts)
     yield (
         "verdicts",

@@ -1,6 +1,7 @@
 """Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, optionally `id` and `context`.
 
-Imported tests also have `source`, `licence` and `canaries`, in case their source record is lost.
+Exported tests also have `call`, because tests from one generation call are not independent. Imported tests also have
+`source`, `licence` and `canaries`, in case their source record is lost.
 """
 
 from __future__ import annotations
@@ -87,7 +88,10 @@ ORIGIN = Columns(texts=("source", "licence", "canaries"))
 
 
 class GivenTest(Strict):
-    """One row of a file of tests. Its id defaults to a hash of its text, its system prompt to the rubric's."""
+    """One row of a file of tests. Its id defaults to a hash of its text, its system prompt to the rubric's.
+
+    `call` names the generation call that the test comes from; a test without one counts as independent.
+    """
 
     dimension: str
     prompt: Prompt
@@ -95,6 +99,7 @@ class GivenTest(Strict):
     context: Text = ""
     system: Text | None = None
     cluster: Cluster | None = None
+    call: Text | None = None
     source: Text | None = None
     licence: Text | None = None
     canaries: Text | None = None
@@ -220,6 +225,7 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
         context=given.context,
         system=rubric.system if given.system is None else given.system,
         cluster=given.cluster,
+        call=given.call if has_visible_text(given.call or "") else None,
     )
 
 

@@ -18,7 +18,7 @@ from hab_ray.rehearse.requests import Sent, settings_of_judges, settings_of_subj
 from hab_ray.rows import Candidate, Response, State
 from hab_ray.rubric import LiteralJudging, LiteralPrompts, Reading
 from hab_ray.stages.views import candidates_file
-from hab_ray.work import Work, given_rows
+from hab_ray.work import Work, given_rows, given_tests
 from hab_simulator import (
     Manner,
     SimulatorClient,
@@ -64,7 +64,7 @@ class Truth:
     - `given` are the given answers by subject and dimension; `texts` what a judge must be shown of each, by its mark.
     - `uncounted` is how many of several equal given answers count in no mean, by subject and mark.
     - `literals` are the imported wordings by judge and dimension.
-    - `calls` are the generation slots of tests by dimension and the prompt's digest.
+    - `calls` are the generation slots or calls of tests by dimension and the prompt's digest.
     """
 
     deductions: Deductions
@@ -260,9 +260,10 @@ class Truth:
 
 
 def _slots(work: Work, dimension: str) -> Mapping[str, str]:
-    """Return the generation slot in each candidate's id, by its prompt's digest."""
+    """Return the generation slot in each candidate's id, or the call of each given test, by the prompt's digest."""
     rows = work.run.read(Candidate, candidates_file(dimension))
-    return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows if row.prompt}
+    given = {digest(test.prompt): test.call for test in given_tests(work).get(dimension, ()) if test.call}
+    return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows if row.prompt} | given
 
 
 def _by_published_reading(said: TrueVerdict, points: Mapping[str, int]) -> Iterator[Expected]:

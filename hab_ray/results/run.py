@@ -16,9 +16,9 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
 from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
-from hab_ray.results.views import Views
-from hab_ray.rows import ChosenTest, Rejudged, Response, Score, Verdict
-from hab_ray.stages.views import rejudged_file, responses_file, tests_file, verdicts_file
+from hab_ray.results.views import Views, rows_in
+from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, Score, Verdict
+from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
 from hab_ray.storage.record import Record, read_record
 from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.run import ANALYSIS, SCORES, RunFolder
@@ -101,7 +101,11 @@ class Run:
         return {dimension: known[dimension] for dimension in self.dimensions if dimension in known}
 
     def tests(self, dimension: str | None = None, *, columns: Columns = None) -> pa.Table:
-        """Return the tests: `id, dimension, prompt, context, system, cluster` (null for given tests)."""
+        """Return the tests.
+
+        `id, dimension, prompt, context, system, cluster` (null for given tests), `call` (the generation call that the
+        test comes from, null if unknown; tests with the same call are not independent).
+        """
         names = [tests_file(each) for each in _chosen(self, "dimension", dimension, self.dimensions)]
         return _views(self).read(ChosenTest, names, columns)
 
@@ -221,6 +225,19 @@ def analyses_of(run: Run) -> tuple[str, ...]:
     """Return the names of the analyses whose tables are in a run's folder."""
     names = RunFolder(run.location).folder.list(ANALYSIS)
     return tuple(Path(name).stem for name in names if name.endswith(".parquet"))
+
+
+def tests_with_calls(run: Run, dimension: str) -> pa.Table:
+    """Return a dimension's tests with their generation calls, also of tests from versions that did not keep `call`."""
+    tests = run.tests(dimension)
+    if not tests.column("call").null_count:
+        return tests
+    candidates = _views(run).read(Candidate, [candidates_file(dimension)], ["prompt", "context", "reply_key"])
+    known = {(prompt, context): key for prompt, context, key in rows_in(candidates) if key}
+    asked = rows_in(tests.select(["call", "prompt", "context"]))
+    calls = [call or known.get((prompt, context)) for call, prompt, context in asked]
+    at = tests.schema.get_field_index("call")
+    return tests.set_column(at, tests.schema.field(at), pa.array(calls, pa.string()))
 
 
 def rejudged(run: Run) -> pa.Table:

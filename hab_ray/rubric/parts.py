@@ -146,13 +146,17 @@ class Rubric(RubricPart):
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of everything that models are shown or scores depend on.
+        """Hex digest of `canonical`."""
+        return sha256(self.canonical).hexdigest()
+
+    @property
+    def canonical(self) -> bytes:
+        """Everything that models are shown or scores depend on, as JSON with the keys of a rubric file.
 
         Comments, line breaks, the order of keys, `fidelity` and the `why` of notes do not count. A key introduced by a
         later version counts only if given, so that older files keep their digests.
         """
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return sha256(canonical.encode("ascii")).hexdigest()
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":")).encode("ascii")
 
     @property
     def literal_generation(self) -> LiteralGeneration | None:

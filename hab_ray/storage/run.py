@@ -18,13 +18,17 @@ FAILED = "log/failed.jsonl"
 SCORES = "scores.parquet"
 SHIFTS, ISSUE_SHIFTS, SCORE_MAPS = "bridge/shifts.parquet", "bridge/issues.parquet", "bridge/maps.parquet"
 RATERS = "raters.parquet"
+TEXTS = "texts"
 ANALYSIS = "analysis"
 FIGURES = "figures"
 SHEETS = "sheets"
 REPORT = "report/index.html"
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts", "rejudged")
 MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
-OF_A_RUN = (SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, ANALYSIS, FIGURES, SHEETS, "bridge", "report", "log", "cells")
+OF_A_RUN = (
+    *(SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, TEXTS, ANALYSIS, FIGURES, SHEETS),
+    *("bridge", "report", "log", "cells"),
+)
 _MAX_NAMED = 5
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 
 from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.cluster.executor import RayExecutor
@@ -27,6 +28,7 @@ from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
+from hab_ray.resolve import own_texts
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.stopping import LATE_S
@@ -34,6 +36,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S
 from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
+from hab_ray.storage.run import TEXTS
 from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
@@ -203,7 +206,7 @@ class _Run:
             time.sleep(STALE_CHECK_S)
 
     def _write_given_rows(self) -> None:
-        """Write the sweep's given tests and responses as views, unless the run has them already.
+        """Write the sweep's given tests and responses as views, and its own texts, unless the run has them already.
 
         Ratings are joined to the present answers now, and to all answers at the end.
         """
@@ -211,6 +214,9 @@ class _Run:
         for dimension, tests in given.tests.items():
             if run.count(tests_file(dimension)) is None:
                 run.write(ChosenTest, tests_file(dimension), tests)
+        for text in own_texts(self._work):
+            if not run.has(file := f"{TEXTS}/{sha256(text).hexdigest()}"):
+                run.folder.put(file, text)
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) is None:
                 run.write(Response, responses_file(subject, dimension), rows)

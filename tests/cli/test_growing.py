@@ -1,4 +1,4 @@
-"""A finished run that gets more tests, and a dimension from a file beside those that were generated."""
+"""A finished run that gets more tests and dimensions from a file, and other runs on its exported tests."""
 
 from __future__ import annotations
 
@@ -43,3 +43,38 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
     other = desk.lines("fewer.jsonl", ({"dimension": name, "prompt": "Only this."} for name in (GENERATED, ADDED)))
     changed = "tests: its text has changed: 4 tests changed or missing, such as "
     assert changed in desk.says("run", sweep(GENERATED, ADDED, tests=other.name), status=2)
+
+
+FORMATS = {"hf": "tests.parquet", "csv": "tests.csv", "json": "tests.jsonl"}
+
+
+def test_a_run_on_exported_tests_has_the_intervals_of_the_run_that_generated_them(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor()
+    made = {"generate": {"model": "sim/gen", "candidates": 12, "per_call": 3}, "validate": "off"}
+    select = {"select": {"embedding": "sim/emb", "tests": 9}}
+    desk.says("run", desk.sweep("first", sim.url, **made, **select, dimensions=[GENERATED], mode="online"))
+    first = results(desk, "first")
+    calls = {row["call"] for row in first["tests"]}
+    assert 3 <= len(calls) <= 4 and None not in calls
+    asked = sim.meter()["received"]
+    for form, file in FORMATS.items():
+        desk.says("export", "runs/first", "--format", form, "--out", form)
+        again = desk.sweep(form, sim.url, tests=f"{form}/{file}", dimensions=[GENERATED], mode="online")
+        assert f"{len(calls)} generation calls (of 9 tests)" in desk.says("plan", again, "--long")
+        desk.says("run", again)
+        assert results(desk, form) == first
+    assert sim.meter()["received"] == asked  # the calls' keys do not depend on the column
+
+    rows = [{name: cell for name, cell in row.items() if name != "call"} for row in first["tests"]]
+    desk.says("run", desk.sweep("apart", sim.url, tests=str(desk.lines("apart.jsonl", rows)), dimensions=[GENERATED]))
+    apart = results(desk, "apart")["scores"]
+    assert {row["calls"] for row in apart} == {9} and {row["calls"] for row in first["scores"]} == {len(calls)}
+    assert [row["mean"] for row in apart] == [row["mean"] for row in first["scores"]]
+    assert [row["high"] for row in apart] != [row["high"] for row in first["scores"]]
+
+
+def results(desk: Desk, name: str) -> dict[str, list[dict[str, Any]]]:
+    """The tests of a run, and what its intervals and p-values are in."""
+    run = open_run(desk.folder / "runs" / name)
+    tables = {name: run.analysis(name) for name in ("differences", "leaderboard")}
+    return {name: table.to_pylist() for name, table in {"tests": run.tests(), "scores": run.scores(), **tables}.items()}

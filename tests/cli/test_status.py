@@ -62,7 +62,7 @@ def test_a_run_that_has_just_been_resumed_still_shows_its_rows(desk: Desk, vendo
     assert again.returncode == 0 and 0 not in totals
 
 
-MAX_REQUESTS = 3
+MAX_REQUESTS, MAX_REQUESTS_AT_END = 3, 7
 READS = ("list", "exists", "size", "get", "get_range")
 
 
@@ -102,12 +102,38 @@ def test_a_status_is_what_the_files_hold_and_takes_three_requests(
     desk.says("run", small(desk, vendor().url))
     status = status_of(desk)
     assert status["end"] == {"status": 0, "meaning": Exit.COMPLETE.meaning} and status["driver"] is None
-    reads = counted_reads(monkeypatch)
+    reads, progress = counted_reads(monkeypatch), desk.folder / "run/log/progress.json"
+    read_status(Location.of(desk.folder / "run"))
+    assert 0 < len(reads) <= MAX_REQUESTS_AT_END, reads
+    reads.clear()
+    progress.write_text(json.dumps({**json.loads(progress.read_text()), "end": None}))
     read_status(Location.of(desk.folder / "run"))
     assert 0 < len(reads) <= MAX_REQUESTS, reads
-    (desk.folder / "run/log/progress.json").unlink()
+    progress.unlink()
     counted = status_of(desk)
     assert lines(counted) == lines(status) and len(lines(status)) > 2 and counted["end"] is None
+
+
+def test_lost_results_of_a_finished_run_are_named_until_the_same_command_brings_them_back(
+    desk: Desk, vendor: Vendors
+) -> None:
+    sim = vendor()
+    sweep = small(desk, sim.url)
+    desk.says("run", sweep)
+    run, asked = desk.folder / "run", sim.meter()["received"]
+    assert status_of(desk)["lost"] is None and "lacks" not in desk.says("status", run) + desk.says("scores", run)
+    for view in ("verdicts/*/*", "responses/*", "tests"):
+        file = next(run.glob(f"{view}/encourage_learning.parquet"))
+        kept = file.read_bytes()
+        file.unlink()
+        lacking = f"the run's folder lacks 1 file that it had at its end, such as {file.relative_to(run)}"
+        assert lacking in desk.says("status", run) and lacking in status_of(desk)["lost"]
+        assert lacking in desk.says("scores", run)
+        assert lacking in " ".join(json.loads(desk.says("scores", run, "--json"))["notes"])
+        if view != "tests":
+            desk.says("run", sweep)
+            assert file.read_bytes() == kept and status_of(desk)["lost"] is None
+    assert sim.meter()["received"] == asked
 
 
 def test_a_status_says_how_the_last_run_ended_and_nothing_once_another_has_begun(desk: Desk, vendor: Vendors) -> None:

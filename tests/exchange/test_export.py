@@ -21,10 +21,12 @@ from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import ChosenTest, Response, State, Verdict, from_table
-from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict, from_table, to_table
+from hab_ray.stages import views
+from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
+from hab_ray.storage.replies.records import to_parquet
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, MakeRun, Shape
+from tests.small_runs import HOSTILE, MakeRun, Shape, summary_of
 
 EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
 
@@ -68,6 +70,21 @@ def test_a_data_set_has_the_published_columns_and_every_scored_response(make_run
     with_context = {row["dimension"] for row in found if row["misinformation"] is not None}
     assert with_context == {"correct_misinformation"}
     assert {row["subject_response"] for row in found} == {HOSTILE}
+
+
+def test_tests_chosen_by_an_earlier_version_are_exported_with_their_generation_calls(
+    make_run: MakeRun, tmp_path: Path
+) -> None:
+    """Earlier versions wrote no column `call`, so it follows from the candidates."""
+    work = make_run(Shape(dimensions=("correct_misinformation",)))
+    first, *others = work.run.read(ChosenTest, file := views.tests_file("correct_misinformation"))
+    made = Candidate("0-0", first.dimension, State.OK, first.prompt, first.context, "", "", "key of a call")
+    work.run.write(Candidate, candidates_file(first.dimension), [made, replace(made, context="other", reply_key="k")])
+    work.run.folder.put(file, to_parquet(to_table(ChosenTest, [first, *others]).drop_columns(["call"])))
+    exported(opened(work), "hf", tmp_path / "out")
+    tests = read_given_tests(Location.of(tmp_path / "out/tests.parquet"), work.rubrics)[first.dimension]
+    assert [test.call for test in tests] == ["key of a call", *[None] * len(others)]
+    assert summary_of(work).settings.calls_of(first.dimension) == ("key of a call", *(test.id for test in others))
 
 
 def test_what_a_judge_was_asked_is_told_only_where_it_is_known(make_run: MakeRun, tmp_path: Path) -> None:

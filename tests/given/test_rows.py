@@ -105,9 +105,27 @@ def test_a_system_prompt_may_be_given_even_an_empty_one(write: Write) -> None:
 
 
 def test_the_tests_of_a_run_can_be_given_to_another(tmp_path: Path) -> None:
-    tests = [ChosenTest(f"t{n}", PLAIN, f"prompt {n}", "", "own system", n) for n in range(4)]
+    tests = [ChosenTest(f"t{n}", PLAIN, f"prompt {n}", "", "own system", n, f"call {n // 2}") for n in range(4)]
     pq.write_table(to_table(ChosenTest, tests), tmp_path / "d.parquet")
     assert read(tmp_path / "d.parquet") == {PLAIN: tests}
+
+
+def test_the_generation_call_of_a_test_is_kept_as_it_is_and_none_where_nothing_is_visible(write: Write) -> None:
+    long, control = "c" * 100_000, "a\x00\x1b[31m\u202e\n"
+    told = [long, control, "7", "-1", "=1+1", "", " \u200b\t"]
+    records = [record(f"{at}?", call=call) for at, call in enumerate(told)]
+    found = read(write(records))[PLAIN]
+    assert [test.call for test in found] == [*told[:5], None, None]
+    assert [test.own_call for test in found[5:]] == [test.id for test in found[5:]]
+    assert [test.call for test in read(write([record("a")]))[PLAIN]] == [None]
+
+
+@pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
+def test_a_generation_call_that_is_no_text_is_refused(write: Write) -> None:
+    path = write([record("a", call=7)])
+    with pytest.raises(ConfigError, match="call") as told:
+        read(path)
+    assert str(path) in str(told.value)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,17 @@ def test_paraphrases_are_recovered_and_a_judge_who_is_shown_the_test_is_noticed(
     assert "lacked the test to which the answer was given" in problems(found_out.comparison)
 
 
+def test_given_tests_that_share_a_generation_call_are_recovered(stage: StageOf, tmp_path: Path) -> None:
+    seeds = load_rubrics()[DIMENSIONS[1]].seeds[:4]
+    lines = [
+        {"dimension": DIMENSIONS[1], "prompt": seed.prompt, "call": f"c{at // 2}"} for at, seed in enumerate(seeds)
+    ]
+    (tests := tmp_path / "of-calls.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    done = stage(tests=str(tests), dimensions=[DIMENSIONS[1]]).rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    assert {score.calls for score in done.summary.scores} == {2}
+
+
 EXPERIMENTS = Path(__file__).parents[2] / "jobs/experiments"
 SHIPPED = sorted(file.stem for file in EXPERIMENTS.glob("*.yaml"))
 

@@ -191,7 +191,7 @@ def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Ma
     alone = int(marked.sum()) - len(both), int(other_marked.sum()) - len(both)
     if len(both) >= _MIN_SHARED:
         mine, theirs = _chosen(one, [a for a, _ in both]), _chosen(other, [b for _, b in both])
-        calls = min(mine.calls, theirs.calls, key=lambda each: len(set(each)))  # given tests have no calls of their own
+        calls = min(mine.calls, theirs.calls, key=lambda each: len(set(each)))  # given tests may have no calls
         return SharedTests(
             len(both), alone, _means(mine, theirs), ahead(replace(theirs, calls=calls), replace(mine, calls=calls))
         )

@@ -52,7 +52,7 @@ class SelectStage(ComputeStage[ChosenTest]):
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
         chosen = ((candidates[ids[row]], cluster) for row, cluster in picks.rows)
-        tests = [_test(self.rubric, c.prompt, c.context, cluster) for c, cluster in chosen]
+        tests = [_test(self.rubric, c.prompt, c.context, cluster, c.reply_key or None) for c, cluster in chosen]
         return Computed(sorted(tests, key=lambda test: test.id), picks.note)
 
     def _no_tests(self) -> Computed[ChosenTest]:
@@ -73,5 +73,6 @@ def seed_tests(rubric: Rubric) -> list[ChosenTest]:
     return [_test(rubric, seed.prompt, seed.context or "") for seed in rubric.seeds]
 
 
-def _test(rubric: Rubric, prompt: str, context: str, cluster: int | None = None) -> ChosenTest:
-    return ChosenTest(id_of_test(rubric.id, prompt, context), rubric.id, prompt, context, rubric.system, cluster)
+def _test(rubric: Rubric, prompt: str, context: str, cluster: int | None = None, call: str | None = None) -> ChosenTest:
+    id = id_of_test(rubric.id, prompt, context)
+    return ChosenTest(id, rubric.id, prompt, context, rubric.system, cluster, call)

@@ -16,6 +16,7 @@ from hab_ray.executors.protocol import Channel
 from hab_ray.progress import PROGRESS, Draining, LastEnd, Progress, RowReason, RunEnd, StageProgress, read_progress
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import Folder
+from hab_ray.storage.manifest import write_manifest
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.announcing import Announcer
 from hab_ray.sweep.monitoring.counters import RunCounters
@@ -76,7 +77,7 @@ class Reporter:
         self._metrics.report(self._counters.newest, progress, is_last=progress.end is not None)
 
     def end(self, exit: Exit) -> RunEnd:
-        """Report a last time, write the lists of unanswered and failed rows, and summarise the run.
+        """Report a last time, write the lists of unanswered and failed rows and of files, and summarise the run.
 
         A run is not complete if a model, subject or judge has rows but no usable one.
         """
@@ -90,6 +91,8 @@ class Reporter:
             self._write_rows(FAILED, failures.rows)
         elif exit is not Exit.INTERRUPTED:
             self._work.run.folder.delete(FAILED)
+        if exit is not Exit.INTERRUPTED:
+            write_manifest(self._work.run.folder)
         counters = self._counters
         newest = counters.newest.values()
         return RunEnd(

@@ -15,6 +15,8 @@ from hab_ray.report import leaderboard
 from hab_ray.results import Run, open_run
 from hab_ray.results.run import analyses_of
 from hab_ray.rows import Score, from_table
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.manifest import lost_notice
 from hab_ray.storage.simulated import simulated_notice
 from hab_ray.visible import counted
 
@@ -50,8 +52,12 @@ def _notes(run: Run, shown: Board) -> tuple[str, ...]:
     cut = ", or because they were cut" if run.record.sweep.truncated == "exclude" else ""
     lost = f" Excluded for lack of a usable reply or verdict{cut}: {counted(excluded, 'answer')}." if excluded else ""
     note = f"{judges}: {', '.join(run.panel)}. Tests per dimension: {counts}; dimensions weigh the same overall.{lost}"
-    notice = simulated_notice(run.location)
-    return (*([notice] if notice else []), note)
+    return (*_notices(run), note)
+
+
+def _notices(run: Run) -> list[str]:
+    """Return what makes the scores unusable: simulated answers, or files of results that are lost."""
+    return [*filter(None, (simulated_notice(run.location), lost_notice(open_folder(run.location))))]
 
 
 def _worst(run: Run) -> list[Finding]:
@@ -95,7 +101,7 @@ def command(folder: RunFolderArgument, form: FormatOption = None, as_json: JsonO
                 _warn_of_worst(run)
         print_table(table, form, console)
         return Exit.COMPLETE
-    if notice := simulated_notice(run.location):
+    for notice in _notices(run):
         warn(notice)
     _warn_of_worst(run)
     console.print(leaderboard(scores, ranks), crop=False)

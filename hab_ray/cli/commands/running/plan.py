@@ -31,9 +31,9 @@ def _detectable_effects(work: Work) -> Iterator[str]:
     subjects, select, given = len(work.sweep.subject_names), work.sweep.select, given_tests(work)
     sizes: dict[tuple[int, int], list[str]] = {}
     for dimension in work.rubrics:
-        is_given = dimension in given
-        tests = len(given[dimension]) if is_given else select.tests if select else 0
-        calls = tests if is_given else _generation_calls(work, tests)
+        own = given.get(dimension)
+        tests = len(own) if own else select.tests if select else 0
+        calls = len({test.own_call for test in own}) if own else _generation_calls(work, tests)
         sizes.setdefault((tests, calls), []).append(dimension.replace("_", " "))
     all_tests = sum(tests * len(named) for (tests, _), named in sizes.items())
     if subjects > 1:

@@ -1,7 +1,8 @@
 """`hab status`: show a run's progress.
 
 Users poll it, often from other machines, so it takes three requests: for the driver's last report and for the holder of
-the store. Without a report by a driver of this version it counts the run's files.
+the store. After the end it also lists the files of results, to notice lost ones. Without a report by a driver of this
+version it counts the run's files.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
 from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import Holder, last_holder
+from hab_ray.storage.manifest import lost_notice
 from hab_ray.visible import counted, log_json, one_line
 
 SILENT_AFTER_S = 60.0
@@ -36,7 +38,7 @@ class Status:
 
     `driver` holds the store now, for this run or another one; `died` held it last and died without releasing it.
     `is_counted` means that progress was counted from the run's files, because there is no report or, for the reason in
-    `problem`, it could not be read.
+    `problem`, it could not be read. `lost` says which files of results are missing since the run's end.
     """
 
     run: Location
@@ -46,6 +48,7 @@ class Status:
     died: Holder | None = None
     is_counted: bool = False
     problem: str | None = None
+    lost: str | None = None
 
     @property
     def is_driven(self) -> bool:
@@ -54,7 +57,7 @@ class Status:
 
 
 def read_status(run: Location) -> Status:
-    """Read a run's status, in at most three requests if its driver has reported; raise ConfigError without a run."""
+    """Read a run's status; raise ConfigError without a run."""
     problem, progress, store = None, None, None
     try:
         progress = read_progress(open_folder(run).get(PROGRESS))
@@ -75,14 +78,15 @@ def read_status(run: Location) -> Status:
     if holder and store.resolve(holder.run).is_same(run):
         progress = replace(progress, end=None)  # the reported end is that of an earlier process
     died = holder if holder and holder.is_known_dead() else None
-    return Status(run, store, progress, None if died else holder, died, is_counted, problem)
+    lost = lost_notice(open_folder(run)) if progress.end else None
+    return Status(run, store, progress, None if died else holder, died, is_counted, problem, lost)
 
 
 def status_json(status: Status) -> str:
     """Return a status as JSON."""
     driver = status.driver
     by = driver and {"pid": driver.pid, "host": driver.host, "run": driver.run, "since": driver.since}
-    return log_json({"run": str(status.run), "driver": by, **asdict(status.progress)})
+    return log_json({"run": str(status.run), "driver": by, "lost": status.lost, **asdict(status.progress)})
 
 
 def print_status(status: Status) -> None:
@@ -99,8 +103,8 @@ def print_status(status: Status) -> None:
             f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
             f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows those of this run"
         )
-    if status.problem:
-        say(status.problem, "yellow")
+    for trouble in filter(None, (status.problem, status.lost)):
+        say(trouble, "yellow")
     if status.progress.at:
         _print_last_report(status.progress)
     _print_end(status)
@@ -172,8 +176,9 @@ def command(
 ) -> Exit:
     """Show a run's progress from its files, also while another process drives it.
 
-    The JSON has the keys of log/progress.json, `run`, and `driver` (the process that holds the store, or null). Its
-    `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
+    The JSON has the keys of log/progress.json, `run`, `driver` (the process that holds the store, or null), and `lost`
+    (which files of results are missing since the end, or null). Its `end` is {"status": exit status of the last
+    `hab run`, "meaning": ...}, null while it runs or if it was killed.
     """
     status = read_status(run)
     if as_json:
