@@ -16,6 +16,8 @@ from hab_ray.resources import OWN_VERSION
 from hab_ray.results import Run
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.manifest import lost_notice
 from hab_ray.visible import one_line
 
 CARD = "README.md"
@@ -89,6 +91,8 @@ def warnings(run: Run) -> Iterator[str]:
             yield _text(f"{dimension}: {imported_note(rubric.literal)}")
     if not run.scores().num_rows:
         yield "There are no scores: the run has not ended, or `hab report` has not been run."
+    if lost := lost_notice(open_folder(run.location)):
+        yield lost
     for noun, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
         for state, count in sorted(Counter(table.column("state").to_pylist()).items()):
             if state != State.OK:

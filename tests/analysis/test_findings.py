@@ -378,7 +378,15 @@ def test_missing_rows_name_the_worst_cell() -> None:
     assert "2 cells" in found.detail and "b in d one (5 of 30 rows)" in found.detail
 
 
-def test_an_unfinished_run_says_so() -> None:
+def test_an_unfinished_run_says_so_first(make_run: MakeRun) -> None:
+    work = sound(make_run)
+    drawing_lots(work)
+    half_done(work)
+    first, *others = findings(summary_of(work))
+    assert first.kind == "unfinished" and "agreement" in {other.kind for other in others}
+
+
+def test_an_unfinished_run_says_how_much_is_open() -> None:
     open_rows = [
         StatusCount(None, "a", "d_one", MissingReason.OPEN, 4, ()),
         StatusCount("j", "a", "d_one", MissingReason.OPEN, 2, ()),

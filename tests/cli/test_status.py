@@ -13,6 +13,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.running.status import print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
+from hab_ray.exchange.card import CARD
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
@@ -131,6 +132,8 @@ def test_lost_results_of_a_finished_run_are_named_until_the_same_command_brings_
         assert lacking in desk.says("scores", run)
         assert lacking in " ".join(json.loads(desk.says("scores", run, "--json"))["notes"])
         if view != "tests":
+            desk.says("export", run, "--format", "csv", "--out", desk.folder / view.partition("/")[0])
+            assert lacking in (desk.folder / view.partition("/")[0] / CARD).read_text()
             desk.says("run", sweep)
             assert file.read_bytes() == kept and status_of(desk)["lost"] is None
     assert sim.meter()["received"] == asked

@@ -39,6 +39,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
     return ranked(
         [
             *rows.without_tests(asked.tests),
+            *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.chance(agreement, rated),
             *design.separate_nobody(differences(summary), asked),
             *judging.judges_without_scores(summary.statuses),
@@ -48,7 +49,6 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rating.people_differ(rated, asked.panel),
             *rating.people_disagree(rated),
             *rating.raters_at_chance(rated, asked.panel),
-            *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
             *judging.ambiguous_rubrics(agreement),
             *(rows.without_overall(panel, awaited) if all(asked.tests.values()) else ()),
             *rows.not_at_random(_counts(marks, lambda one: one.missing), summary.statuses),
