@@ -92,7 +92,7 @@ def warnings(run: Run) -> Iterator[str]:
     if not run.scores().num_rows:
         yield "There are no scores: the run has not ended, or `hab report` has not been run."
     if lost := lost_notice(open_folder(run.location)):
-        yield lost
+        yield _text(lost)
     for noun, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
         for state, count in sorted(Counter(table.column("state").to_pylist()).items()):
             if state != State.OK:

@@ -32,4 +32,6 @@ def lost_notice(run: Folder) -> str | None:
 
 
 def _present(run: Folder) -> Iterator[str]:
-    return (name for folder in _LISTED for name in run.list(folder) if name.endswith(".parquet"))
+    """Yield the names of the files of results; those that hab cannot have given are of other programs."""
+    names = (name for folder in _LISTED for name in run.list(folder) if name.endswith(".parquet"))
+    return (name for name in names if name.isascii() and name.isprintable())

@@ -24,6 +24,7 @@ from hab_ray.results import Run, open_run
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict, from_table, to_table
 from hab_ray.stages import views
 from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
+from hab_ray.storage.manifest import MANIFEST
 from hab_ray.storage.replies.records import to_parquet
 from hab_ray.work import Work
 from tests.small_runs import HOSTILE, MakeRun, Shape, summary_of
@@ -199,6 +200,14 @@ def test_a_run_that_has_only_begun_exports_no_rows_and_says_so(form: str, make_r
     run = opened(make_run(Shape(tests=0)))
     exported(run, form, tmp_path / "out", "mit")
     assert "There are no scores" in (tmp_path / "out" / CARD).read_text()
+
+
+def test_the_card_shows_the_name_of_a_lost_file_as_text(make_run: MakeRun, tmp_path: Path) -> None:
+    work = make_run(Shape())
+    work.run.folder.put(MANIFEST, b"tests/[here](https://elsewhere.example)<b>.parquet\n")
+    exported(opened(work), "hf", tmp_path / "out")
+    card = (tmp_path / "out" / CARD).read_text()
+    assert r"lacks 1 file that it had at its end, such as tests/\[here\](https://elsewhere.example)\<b\>.parquet" in card
 
 
 def test_the_card_shows_licence_and_names_as_text(make_run: MakeRun, tmp_path: Path) -> None:
