@@ -149,8 +149,9 @@ class Components:
             raise ConfigError(
                 f"provider {record.provider}: the vendor does not show batch {record.name} to the present key, and it "
                 "was sent with another one; use that key, or one of the same project, until the batch is collected. If "
-                f"there is none any more, delete the folder {self.ledger.folder_of(record.number)} of the store: its "
-                "rows are then sent and paid for again, and what it may have cost counts in no budget"
+                "there is none any more, or the batch is gone for it too, delete the folder "
+                f"{self.ledger.folder_of(record.number)} of the store: its rows are then sent and paid for again, and "
+                "what it may have cost counts in no budget"
             )
 
     def stop_provider(self, reason: str) -> None:

@@ -157,20 +157,22 @@ class Poller:
     ) -> AtVendor | Ended | Closed:
         """Close a batch that no longer exists with the results stored so far; the rest may have been billed.
 
-        To a key of another account, or at another url, every batch seems not to exist: it must not be paid again.
+        To a key of another account, or at another url, every batch seems not to exist: it must not be paid again. The
+        key is the account's if the vendor has shown it the batch, and only then let the results expire.
 
         Raises:
             ConfigError: the API key may belong to another account.
         """
         record = state.record
         try:
-            owner = await self._components.api.owner() if record.intent.owner else ""
+            if not state.polls.is_shown:
+                owner = await self._components.api.owner() if record.intent.owner else ""
+                self._components.require_account(record, owner)
         except TransientError as failed:
             return transitions.poll_failed(state, failed, self._context.clock(), self._policy)
         except CallError as failed:
             self._components.stop_provider(f"batch {record.name}: {error}, nor whose the key is: {failed}")
             return state
-        self._components.require_account(record, owner)
         self._counters.notes.append(f"batch {record.name} no longer exists at the vendor: {error}")
         hashes = body_hashes(await asyncio.to_thread(self._components.ledger.rows, record))
         results = await self._results(batch, record, hashes)

@@ -72,6 +72,7 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
         still_count=(0 if is_new else before.still_count) + 1 if status.ended else 0,
         error=None,
         unknown_since=inf,
+        is_shown=True,
     )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 

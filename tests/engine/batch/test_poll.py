@@ -302,6 +302,14 @@ async def test_a_batch_that_a_rotated_key_can_see_is_collected(scene_of: SceneOf
     assert isinstance(scene.batch.state, Closed) and scene.harvested.failures == 2
 
 
+async def test_results_that_expired_of_a_batch_that_a_rotated_key_can_see_count_as_lost(scene_of: SceneOf) -> None:
+    gone = ResultsGone("results are kept for 29 days")
+    scene = scene_of(Scripted(statuses=[status()], lines=[gone], org=""), owner="", fingerprint="ffff")
+    await scene.at(0.0)
+    await scene.at(20.0)
+    assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 100
+
+
 async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:
     scene = scene_of(Nameless(statuses=[ResultsGone("no such batch")]))
     for clock in (0.0, 301.0):
