@@ -411,7 +411,7 @@ def write_record(work: Work, now: datetime) -> None:
     if earlier:
         if _is_another_file(work, earlier) and _has_all_tests(work):
             for dimension, tests in given_tests(work).items():
-                work.run.write(ChosenTest, tests_file(dimension), tests)
+                work.run.write(ChosenTest, tests_file(dimension), _with_known_calls(work, dimension, tests))
         return put_record(work.run_path, record)
     try:
         RunFolder(work.run_path).folder.put_new(SWEEP, text_of(record))
@@ -419,6 +419,12 @@ def write_record(work: Work, now: datetime) -> None:
         if not RunFolder(work.run_path).exists():
             raise
         raise ConfigError(f"{work.run_path}: another process has just started this run; wait until it ends") from None
+
+
+def _with_known_calls(work: Work, dimension: str, tests: Sequence[ChosenTest]) -> list[ChosenTest]:
+    """Return tests of a file with the generation calls that the run knows of them, where the file names none."""
+    known = {test.id: test.call for test in work.run.read(ChosenTest, tests_file(dimension))}
+    return [replace(test, call=test.call or known.get(test.id)) for test in tests]
 
 
 def load_work(run: Location, now: datetime) -> Work:

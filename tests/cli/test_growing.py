@@ -45,6 +45,22 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
     assert changed in desk.says("run", sweep(GENERATED, ADDED, tests=other.name), status=2)
 
 
+def test_tests_keep_their_generation_calls_in_a_file_that_names_none(desk: Desk, vendor: Vendors) -> None:
+    url = vendor().url
+    prompts = ["Why?", "How so?", "What then?", "And next?"]
+    rows: list[dict[str, object]] = [{"dimension": ADDED, "prompt": prompt} for prompt in prompts]
+    named = [{**row, "call": "one"} for row in rows[:3]]
+
+    def grown(file: str, *lines: dict[str, object]) -> list[str | None]:
+        given = str(desk.lines(f"{file}.jsonl", lines))
+        desk.says("run", desk.sweep("named", url, tests=given, dimensions=[ADDED], executor="local"))
+        return open_run(desk.folder / "runs/named").tests().column("call").to_pylist()
+
+    assert grown("first", *named) == ["one"] * 3
+    assert grown("more", *rows) == ["one", "one", "one", None]
+    assert grown("other", *rows[:3], {**rows[3], "call": "two"}) == ["one", "one", "one", "two"]
+
+
 FORMATS = {"hf": "tests.parquet", "csv": "tests.csv", "json": "tests.jsonl"}
 
 
