@@ -9,8 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
+from hab_ray.cli.commands.running import plan
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan
 from hab_ray.config.sweep import load_sweep
 from hab_ray.planning import make_plan
@@ -86,3 +88,12 @@ def test_time_is_told_by_the_way_that_calls_will_go(tmp_path: Path) -> None:
     assert re.search(r"time: usually \d+ rounds of batches.*; \d+ (s|min) for what goes online; all online about", told)
     assert 0 < mixed.plan().online_seconds < mixed.plan().seconds
     assert by_batch.plan().online_seconds == 0 and "for what goes online" not in shown(by_batch, 300, short)
+
+
+def test_a_dimension_without_any_given_test_is_not_planned_with_those_to_select(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made(tmp_path)
+    assert any("show" in line for line in plan._detectable_effects(run.work))
+    monkeypatch.setattr(plan, "given_tests", lambda work: dict.fromkeys(work.rubrics, ()))
+    assert not any("pair" in line for line in plan._detectable_effects(run.work))

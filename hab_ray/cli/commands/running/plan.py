@@ -32,8 +32,8 @@ def _detectable_effects(work: Work) -> Iterator[str]:
     sizes: dict[tuple[int, int], list[str]] = {}
     for dimension in work.rubrics:
         own = given.get(dimension)
-        tests = len(own) if own else select.tests if select else 0
-        calls = len({test.own_call for test in own}) if own else _generation_calls(work, tests)
+        tests = len(own) if own is not None else select.tests if select else 0
+        calls = _generation_calls(work, tests) if own is None else len({test.own_call for test in own})
         sizes.setdefault((tests, calls), []).append(dimension.replace("_", " "))
     all_tests = sum(tests * len(named) for (tests, _), named in sizes.items())
     if subjects > 1:
