@@ -68,7 +68,7 @@ MADE_BY = ("rubric_sha256", "prompts_sha256", "settings_sha256", *TOOK)
 
 # The columns that readers outside may rely on: the design's, in its words; a null is allowed where it says so.
 COLUMNS = {
-    ChosenTest: ("id", "dimension", "prompt", "context", "system", "cluster"),
+    ChosenTest: ("id", "dimension", "prompt", "context", "system", "cluster", "call"),
     Response: (
         "test_id",
         "subject",
@@ -98,7 +98,7 @@ COLUMNS = {
     ),
     Score: ("subject", "dimension", "judge", "mean", "low", "high", "n", "excluded", "truncated"),
 }
-NULLABLE = {"cluster", "score", "issues", "mean", "low", "high", "other_score", "at", *TOOK}
+NULLABLE = {"cluster", "call", "score", "issues", "mean", "low", "high", "other_score", "at", *TOOK}
 
 
 @pytest.mark.parametrize("row_type", COLUMNS)
