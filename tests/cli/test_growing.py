@@ -54,7 +54,8 @@ def test_tests_keep_their_generation_calls_in_a_file_that_names_none(desk: Desk,
     def grown(file: str, *lines: dict[str, object]) -> list[str | None]:
         given = str(desk.lines(f"{file}.jsonl", lines))
         desk.says("run", desk.sweep("named", url, tests=given, dimensions=[ADDED], executor="local"))
-        return open_run(desk.folder / "runs/named").tests().column("call").to_pylist()
+        calls: list[str | None] = open_run(desk.folder / "runs/named").tests().column("call").to_pylist()
+        return calls
 
     assert grown("first", *named) == ["one"] * 3
     assert grown("more", *rows) == ["one", "one", "one", None]

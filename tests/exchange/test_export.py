@@ -207,7 +207,7 @@ def test_the_card_shows_the_name_of_a_lost_file_as_text(make_run: MakeRun, tmp_p
     work.run.folder.put(MANIFEST, b"tests/[here](https://elsewhere.example)<b>.parquet\n")
     exported(opened(work), "hf", tmp_path / "out")
     card = (tmp_path / "out" / CARD).read_text()
-    assert r"lacks 1 file that it had at its end, such as tests/\[here\](https://elsewhere.example)\<b\>.parquet" in card
+    assert r"that it had at its end, such as tests/\[here\](https://elsewhere.example)\<b\>.parquet" in card
 
 
 def test_the_card_shows_licence_and_names_as_text(make_run: MakeRun, tmp_path: Path) -> None:
