@@ -94,6 +94,6 @@ def test_a_dimension_without_any_given_test_is_not_planned_with_those_to_select(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = made(tmp_path)
-    assert any("show" in line for line in plan._detectable_effects(run.work))
+    assert any("show" in line for line in plan.detectable_effects(run.work))
     monkeypatch.setattr(plan, "given_tests", lambda work: dict.fromkeys(work.rubrics, ()))
-    assert not any("pair" in line for line in plan._detectable_effects(run.work))
+    assert not any("pair" in line for line in plan.detectable_effects(run.work))

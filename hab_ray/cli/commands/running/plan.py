@@ -26,7 +26,7 @@ from hab_ray.storage.lease.takeover import held_notice
 from hab_ray.work import Work, drawn_tests, given_tests
 
 
-def _detectable_effects(work: Work) -> Iterator[str]:
+def detectable_effects(work: Work) -> Iterator[str]:
     """Yield the smallest differences between subjects that the tests can show, and the judge drift sentinels can."""
     subjects, select, given = len(work.sweep.subject_names), work.sweep.select, given_tests(work)
     sizes: dict[tuple[int, int], list[str]] = {}
@@ -106,7 +106,7 @@ def command(
         console.print_json(json.dumps(to_json(plan, problems, unheeded_settings(work))), ensure_ascii=True)
     elif long:
         print_long_plan(work, plan, problems, console)
-        for line in _detectable_effects(work):
+        for line in detectable_effects(work):
             say(line)
         if online_calls(work):
             say(_executor_line(work))
