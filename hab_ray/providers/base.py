@@ -47,9 +47,12 @@ class Endpoint:
     def fingerprint(self, secret: bytes) -> str:
         """Return four hex digits that another key almost never shares: enough to notice it, too few to identify a key.
 
-        One of 65,536 other keys has the same digits, so no guess of a key can be confirmed by them.
+        One of 65,536 other keys has the same digits, so no guess of a key can be confirmed by them. Headers count as
+        part of the key: a gateway may take its key from one, or a vendor the project.
         """
-        return blake2b(self.key.encode("utf-8", "surrogatepass"), key=secret, digest_size=2).hexdigest()
+        headers = (f"{name.lower()}: {value}" for name, value in self.headers.items())
+        whole = "\n".join([self.key, *sorted(headers)])
+        return blake2b(whole.encode("utf-8", "surrogatepass"), key=secret, digest_size=2).hexdigest()
 
     @cached_property
     def _secrets(self) -> Secrets:

@@ -14,7 +14,7 @@ from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.access import endpoint_of, has_secret, variables_of
-from hab_ray.providers.base import Endpoint
+from hab_ray.providers.base import NO_KEY, Endpoint
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.secrets import Secrets
 from tests.hostile import SPELLINGS
@@ -46,6 +46,9 @@ def test_a_fingerprint_tells_two_keys_apart_and_many_keys_share_it() -> None:
 
     assert fingerprint(ODD) == fingerprint(ODD) != fingerprint(KEY)
     assert fingerprint(ODD) != fingerprint(ODD, b"another store's secret")
+    headers = [{}, {"api-key": "one"}, {"api-key": "two"}, {"API-Key": "two"}]
+    told = [Endpoint("acme", "openai", "http://x", NO_KEY, 1.0, each).fingerprint(b"secret") for each in headers]
+    assert len(set(told)) == 3 and told[2] == told[3], "keys in headers are not told apart"
     found = [fingerprint(f"key {n}") for n in range(100_000)]
     assert {len(each) for each in found} == {4}, "a guessed key can be confirmed"
     assert len(set(found)) > 45_000, "it does not tell keys apart"
