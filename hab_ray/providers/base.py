@@ -45,13 +45,13 @@ class Endpoint:
         return self._secrets.masked_bytes(raw)
 
     def fingerprint(self, secret: bytes) -> str:
-        """Return four hex digits that another key almost never shares: enough to notice it, too few to identify a key.
+        """Return four hex digits that another account almost never shares: too few to identify a key.
 
-        One of 65,536 other keys has the same digits, so no guess of a key can be confirmed by them. Headers count as
-        part of the key: a gateway may take its key from one, or a vendor the project.
+        One of 65,536 other keys has the same digits, so no guess of a key can be confirmed by them. Address and headers
+        count too: what is sent to one address is unknown at another, and a header may name the key or the project.
         """
         headers = (f"{name.lower()}: {value}" for name, value in self.headers.items())
-        whole = "\n".join([self.key, *sorted(headers)])
+        whole = "\n".join([self.url.rstrip("/"), self.key, *sorted(headers)])
         return blake2b(whole.encode("utf-8", "surrogatepass"), key=secret, digest_size=2).hexdigest()
 
     @cached_property

@@ -2,6 +2,7 @@
 
 0   records do not say whether they came from a batch; runs are identified by their folder; budgets have no marks
 1   records have a `mode`, runs an id (see `registry`), budgets a mark (see `spending`)
+2   a batch's intent may have a fingerprint of its key and its price, which older versions would call damaged
 
 Sidecars do not change the format: a version that does not know them reads and writes the same records, and the next
 holder of the lease creates those that are missing.
@@ -14,7 +15,7 @@ import json
 from hab_ray.errors import ConfigError
 from hab_ray.storage.folder import Folder
 
-FORMAT = 1
+FORMAT = 2
 _NAME = "format.json"
 
 

@@ -17,6 +17,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.resolve import write_record
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.format import FORMAT
 from hab_ray.storage.lease.lease import last_holder
 from hab_ray.storage.simulated import PARTLY
 from hab_ray.sweep.session import spending
@@ -122,15 +123,15 @@ def test_nothing_is_released_while_the_vendor_may_have_a_batch_that_is_not_known
 def test_a_store_of_a_newer_version_is_refused_and_one_without_format_adopted(desk: Desk, sweep: Path) -> None:
     """What this version cannot read it must not touch. `hab status` shows what the run itself has reported last."""
     told = desk.folder / "store/format.json"
-    assert json.loads(told.read_text()) == {"format": 1}
-    told.write_text('{"format": 2}')
+    assert json.loads(told.read_text()) == {"format": FORMAT}
+    told.write_text(json.dumps({"format": FORMAT + 1}))
     epoch = last_holder(LocalFolder(desk.folder / "store"))
     for command in (("run", sweep, "--yes"), ("plan", sweep), ("report", "run")):
         refused = desk.says(*command, status=2)
-        assert "format 2" in refused and "newer hab_ray" in refused
+        assert f"format {FORMAT + 1}" in refused and "newer hab_ray" in refused
     assert last_holder(LocalFolder(desk.folder / "store")) == epoch
     os.unlink(told)
-    assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": 1}
+    assert desk.hab("run", sweep, "--yes").returncode == 0 and json.loads(told.read_text()) == {"format": FORMAT}
 
 
 def test_releasing_and_reporting_accept_no_change_of_what_the_run_was_made_with(desk: Desk, sweep: Path) -> None:

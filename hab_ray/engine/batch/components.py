@@ -148,8 +148,9 @@ class Components:
         if intent.fingerprint not in (None, self.context.fingerprint) and not names_project:
             raise ConfigError(
                 f"provider {record.provider}: the vendor does not show batch {record.name} to the present key, and it "
-                "was sent with another one; use that key, or one of the same project, until the batch is collected. If "
-                "there is none any more, or the batch is gone for it too, delete the folder "
+                "was sent with another one, or to another `url:`; use that key, or one of the same project, and that "
+                "address until the batch is collected. If there is none any more, or the batch is gone there too, "
+                "delete the folder "
                 f"{self.ledger.folder_of(record.number)} of the store: its rows are then sent and paid for again, and "
                 "what it may have cost counts in no budget"
             )

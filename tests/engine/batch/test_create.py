@@ -163,7 +163,7 @@ async def test_a_doubtful_batch_of_another_key_is_adopted_if_seen_and_not_sent_a
         batch = await settled(components, state)
         assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours"
     else:
-        with pytest.raises(ConfigError, match="it was sent with another one; use that key"):
+        with pytest.raises(ConfigError, match="it was sent with another one, or to another `url:`; use that key"):
             await settled(components, state)
     assert not vendor.submitted
 
