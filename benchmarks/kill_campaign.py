@@ -259,8 +259,8 @@ def _count(session: Session, outcome: Outcome) -> None:
 def _billed(session: Session) -> Counter[str]:
     """How often each online call was billed, by the hash of its body that the store keeps with its reply."""
     bodies = (json.loads(call["body"]) for call in _calls(session) if call["outcome"] == "billed")
-    canonical = (json.dumps(body, sort_keys=True, separators=(",", ":")) for body in bodies)
-    return Counter(sha256(text.encode()).hexdigest() for text in canonical)
+    encoded = (json.dumps(body, separators=(",", ":")) for body in bodies)
+    return Counter(sha256(text.encode()).hexdigest() for text in encoded)
 
 
 def _stored(session: Session) -> set[str]:

@@ -70,24 +70,22 @@ class Wire:
     body: JsonObject
     version: str | None = None
 
-    @property
+    @cached_property
+    def encoded(self) -> bytes:
+        """The body as compact JSON, characters beyond ASCII escaped."""
+        return json.dumps(self.body, separators=(",", ":")).encode()
+
+    @cached_property
     def sha256(self) -> str:
-        """The hash of the body, stored in the reply to detect changes of the code that builds it."""
-        return self._sha256_and_size[0]
+        """The hash of `encoded`, stored in the reply to detect changes of the code that builds the body."""
+        return sha256(self.encoded).hexdigest()
 
     @cached_property
     def utf8_bytes(self) -> int:
         """The length of the body as compact UTF-8 JSON: an upper bound of its tokens."""
-        size = self._sha256_and_size[1]
-        if size is None:
-            size = len(json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
-        return size
-
-    @cached_property
-    def _sha256_and_size(self) -> tuple[str, int | None]:
-        """The hash of the JSON with non-ASCII characters escaped, and its length in bytes if none is."""
-        escaped = json.dumps(self.body, sort_keys=True, separators=(",", ":")).encode()
-        return sha256(escaped).hexdigest(), None if b"\\u" in escaped else len(escaped)
+        if b"\\u" not in self.encoded:
+            return len(self.encoded)
+        return len(json.dumps(self.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace"))
 
 
 @dataclass(frozen=True, slots=True)

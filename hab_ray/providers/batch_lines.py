@@ -20,9 +20,9 @@ ReadId = Callable[[JsonObject], object]
 ReadBody = Callable[[JsonObject], JsonObject]
 
 
-def compact(record: JsonObject) -> bytes:
-    """Return a record as one line of ASCII, without the newline."""
-    return json.dumps(record, separators=(",", ":")).encode()
+def batch_line(fields: JsonObject, name: str, body: bytes) -> bytes:
+    """Return a request as one line of ASCII, without the newline: these fields, and its JSON body under `name`."""
+    return b'%b,"%b":%b}' % (json.dumps(fields, separators=(",", ":")).encode()[:-1], name.encode(), body)
 
 
 async def read_lines(

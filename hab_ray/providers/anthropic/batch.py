@@ -16,7 +16,7 @@ from hab_ray.providers.anthropic.chat import SDK
 from hab_ray.providers.anthropic.errors import blocked, classify
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import creating_with_rows, item_errors, masked_error, text_field
-from hab_ray.providers.batch_lines import compact
+from hab_ray.providers.batch_lines import batch_line
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.http import rfc3339
 from hab_ray.providers.numbers import counters
@@ -43,7 +43,7 @@ class AnthropicBatches(SdkBatches):
         super().__init__(SdkAccount(endpoint, SDK))
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
-        return compact({"custom_id": custom_id, "params": wire.body})
+        return batch_line({"custom_id": custom_id}, "params", wire.encoded)
 
     async def submit(self, job: BatchJob) -> str:
         length = len(_BEGIN) + len(job.lines) - 1 + len(_END)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from urllib.parse import urlencode
 
 from hab_ray.errors import CallError, FailureKind, TransientError
@@ -22,7 +23,7 @@ from hab_ray.providers.batch_http import (
     text_field,
     token_pages,
 )
-from hab_ray.providers.batch_lines import compact, read_lines, read_record
+from hab_ray.providers.batch_lines import batch_line, read_lines, read_record
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
 from hab_ray.providers.google.errors import classify_status
 from hab_ray.providers.google.files import FileAccount
@@ -49,10 +50,10 @@ class GoogleBatches:
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
         """Online, embeddings are sent as lists; a line holds the only request of a list of one text."""
-        request = wire.body
         if wire.path.endswith(_EMBEDDING):
             (request,) = wire.body["requests"]
-        return compact({"key": custom_id, "request": request})
+            wire = replace(wire, body=request)
+        return batch_line({"key": custom_id}, "request", wire.encoded)
 
     async def owner(self) -> str:
         """Return "": the vendor does not name the key's project."""

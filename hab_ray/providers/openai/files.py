@@ -19,7 +19,7 @@ from hab_ray.providers.batch_http import (
     request_errors,
     text_field,
 )
-from hab_ray.providers.batch_lines import compact
+from hab_ray.providers.batch_lines import batch_line
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.chat import SDK
@@ -86,7 +86,7 @@ class FileAccount(SdkAccount):
 
 def request_line(custom_id: str, wire: Wire) -> bytes:
     """Return a request as a line of a batch's file, without the newline."""
-    return compact({"custom_id": custom_id, "method": "POST", "url": target(wire.path), "body": wire.body})
+    return batch_line({"custom_id": custom_id, "method": "POST", "url": target(wire.path)}, "body", wire.encoded)
 
 
 def target(path: str) -> str:
