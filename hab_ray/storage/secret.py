@@ -1,4 +1,4 @@
-"""The store's secret, from which fence codes are derived."""
+"""The store's secret, from which fence codes and the fingerprints of keys are derived."""
 
 from __future__ import annotations
 
