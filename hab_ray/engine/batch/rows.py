@@ -114,15 +114,16 @@ class RowsInFlight:
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.
 
-        `found` is the result of `find`. Return False if the row must be packed.
+        A stopped provider's batches are waited for no more. `found` is the result of `find`. Return False if the row
+        must be packed.
         """
         batch = self._packed.get(row.key) or found.get(row.key)
-        if batch is not None:
-            batch.waiting[row.shard] += 1
-        elif row.key in found:
-            self._counters.finished[row.shard] += 1
-        else:
+        if batch is None and row.key not in found:
             return False
+        if batch is not None and "" not in self._counters.stops:
+            batch.waiting[row.shard] += 1
+        else:
+            self._counters.finished[row.shard] += 1
         return True
 
     def pack(self, row: PackedRow, batch: BatchInFlight) -> None:

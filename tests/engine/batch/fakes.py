@@ -75,13 +75,14 @@ class Vendor:
 
     `refuses` are the errors of the first submits, None for a success. While `gate` is there and not set, a create
     request has no answer. A batch's results are these `lines`, of which errors are raised once, or an error for the
-    row that `ended` names.
+    row that `ended` names. `refused` is the error of each poll.
     """
 
     refuses: list[Exception | None] = field(default_factory=list)
     listed: list[SeenBatch] = field(default_factory=list)
     ended: dict[str, str] = field(default_factory=dict)
     lines: list[Line | CallError] | None = None
+    refused: CallError | None = None
     org: str = "org"
     gate: asyncio.Event | None = None
     submitted: list[BatchJob] = field(default_factory=list)
@@ -114,6 +115,8 @@ class Vendor:
 
     async def poll(self, batch_id: str) -> BatchStatus:
         self.asked.append(f"poll {batch_id}")
+        if self.refused:
+            raise self.refused
         return BatchStatus(batch_id, "x", ended=batch_id in self.ended, results=(batch_id,))
 
     async def results(self, status: BatchStatus) -> AsyncIterator[Line]:

@@ -16,7 +16,7 @@ from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.jobs import Job, OpenKind
 from hab_ray.engine.ledger import Batch, Ledger
-from hab_ray.errors import DamagedFile, Interrupted, LeaseLost, RateLimited
+from hab_ray.errors import DamagedFile, FailureKind, Interrupted, LeaseLost, ProviderError, RateLimited
 from hab_ray.providers.batching import BadRows, BatchJob
 from hab_ray.storage.folder import LocalFolder
 from tests.engine.batch.fakes import (
@@ -229,6 +229,18 @@ async def test_what_earlier_processes_left_is_taken_up(tmp_path: Path) -> None:
     assert [batch.number for batch in counters.batches] == [3, 4] and counters.reserved_nanousd == 100
     assert len(counters.notes) == 1 and "model unused, which this sweep does not use" in counters.notes[0]
     assert told(tmp_path)[1] == ["intent", "ended", "harvested"]
+
+
+async def test_rows_that_come_after_their_provider_was_stopped_wait_for_none_of_its_batches(tmp_path: Path) -> None:
+    """A revoked key may be refused before the rows of the batch that it was to collect are offered."""
+    vendor = Vendor()
+    async with engine_of(tmp_path, vendor, policy=QUICK) as engine:
+        await engine.complete("m", rows(3))
+        vendor.refused = ProviderError(FailureKind.BAD_KEY, "no such key")
+        await until(lambda: bool(engine.snapshot().stops))
+        before = engine.snapshot().finished[0]
+        await engine.complete("m", rows(3))
+        assert (before, engine.snapshot().finished[0]) == (3, 6)
 
 
 async def test_connections_are_closed_where_the_ledger_cannot_be_read(tmp_path: Path) -> None:
