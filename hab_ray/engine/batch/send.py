@@ -51,8 +51,8 @@ class Sender:
             return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
         await until_held(self._context.guard)
         context = self._context
-        facts = {"epoch": context.epoch, "at": context.today(), "owner": owner, "newest": newest}
-        intent = request.intent.model_copy(update=facts | {"fingerprint": context.fingerprint})
+        facts = {"epoch": context.epoch, "at": context.today(), "fingerprint": context.fingerprint}
+        intent = request.intent.model_copy(update={**facts, "owner": owner, "newest": newest})
         record = self._components.ledger.add(state.record, intent)
         if not state.record.events:
             self._components.budget.commit(record.intent.nanousd)

@@ -168,13 +168,9 @@ def _print_unanswered(work: Work, end: RunEnd) -> None:
         by_reason[_WITH_NUMBER.sub("#", row.reason)].append(row)
     for rows in sorted(by_reason.values(), key=len, reverse=True)[:SHOWN_REASONS]:
         say(f"  {counted(len(rows), 'row')}, the first {rows[0].row_id}: {rows[0].reason}")
-    again = "sends them again"
-    if end.batches:
-        again = "collects those that are in a batch at a vendor, and sends the others again"
-    say(
-        f"all of them: {work.run_path / UNANSWERED}"
-        + ("" if end.exit is Exit.BUDGET else f"; the same command {again}")
-    )
+    in_batches = "collects those that are in a batch at a vendor, and sends the others again"
+    then = "" if end.exit is Exit.BUDGET else f"; the same command {in_batches if end.batches else 'sends them again'}"
+    say(f"all of them: {work.run_path / UNANSWERED}{then}")
 
 
 class LogFormat(StrEnum):
