@@ -38,6 +38,7 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
     """Has the judge of `judging` read `sentinels` responses of one subject again, once more after each of `pauses`.
 
     Every `stride`-th test, starting at `first`, comes first: each subject gets other tests, so that many are covered.
+    Tests added after a pause come last, so that the judge reads the same responses again as before.
     """
 
     judging: JudgeStage
@@ -49,8 +50,13 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
     @override
     def tasks(self, rows: Rows) -> list[RejudgeTask]:
         test_ids = [test.id for test in rows[ChosenTest]]
-        order = sorted(range(len(test_ids)), key=lambda at: ((at - self.first) % self.stride, at))
         verdicts = {verdict.test_id: verdict for verdict in rows[Verdict] if self._is_first(verdict)}
+        judged_at = [_time_of(verdicts.get(id)) for id in test_ids]
+        early = [[at for at, time in enumerate(judged_at) if time and time <= pause] for pause in self.pauses]
+        ends = [max(found) for found in early if found]  # a test between them had no verdict, and is no addition
+        order = sorted(
+            range(len(test_ids)), key=lambda at: (sum(at > end for end in ends), (at - self.first) % self.stride, at)
+        )
         judged = {t.test.id: t for t in self.judging.tasks(rows) if t.response.sample == 0 and t.test.id in verdicts}
         chosen = (test_ids[at] for at in order[: self.sentinels])
         return [task for id in chosen if id in judged for task in self._repeats(judged[id], verdicts[id])]
@@ -60,7 +66,7 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
         return is_own and verdict.sample == verdict.replicate == 0 and verdict.state is State.OK
 
     def _repeats(self, task: VerdictTask, first: Verdict) -> Iterator[RejudgeTask]:
-        at = datetime.fromisoformat(first.at) if first.at else None
+        at = _time_of(first)
         pauses = sum(at is None or pause > at for pause in self.pauses)
         for repeat in range(1, pauses + 2):
             yield _repeated(task, repeat, first.score or 0, first.at)
@@ -94,6 +100,10 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
             for tasks in (verdicts.typical, verdicts.longest)
         )
         return Forecast(known, to_come, typical, longest)
+
+
+def _time_of(verdict: Verdict | None) -> datetime | None:
+    return datetime.fromisoformat(verdict.at) if verdict and verdict.at else None
 
 
 def _repeated(task: VerdictTask, repeat: int, before: float, before_at: str | None) -> RejudgeTask:

@@ -131,19 +131,23 @@ def test_a_complete_run_asks_nothing_again_after_a_rest(desk: Desk, vendor: Vend
     assert sim.meter()["received"] == asked
 
 
-@pytest.mark.parametrize(("rest", "repeats"), [(WEEK / 2, {1: 40}), (2 * WEEK, {1: 40, 2: 40})], ids=["days", "weeks"])
+@pytest.mark.parametrize(
+    ("rest", "tests", "repeats"),
+    [(WEEK / 2, 20, {1: 40}), (2 * WEEK, 20, {1: 40, 2: 40}), (2 * WEEK, 12, {1: 40, 2: 40})],
+    ids=["days", "weeks", "few tests"],
+)
 def test_a_run_that_grows_after_a_week_has_its_judges_asked_again_and_a_change_is_told(
-    desk: Desk, vendor: Vendors, rest: timedelta, repeats: dict[int, int]
+    desk: Desk, vendor: Vendors, rest: timedelta, tests: int, repeats: dict[int, int]
 ) -> None:
     sim, other = vendor(planted=PLANTED), vendor(planted=PLANTED | {"judge_error": 0.9})
-    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk, 20), sentinels=40)
+    sweep = desk.sweep("s", sim.url, **ASKED, tests=given(desk, tests), sentinels=40)
     desk.says("run", sweep)
     aged(desk.folder / "runs/s", rest)
     grown = desk.sweep("s", other.url, **ASKED, tests=given(desk, 21), sentinels=40)
     desk.says("run", grown)
     run = open_run(desk.folder / "runs/s")
     assert Counter(row["repeat"] for row in rejudged(run).to_pylist()) == repeats
-    assert asked_of(other)["judge"] == 2 * 2 * 1 + (40 if 2 in repeats else 0)
+    assert asked_of(other)["judge"] == 2 * 2 * (21 - tests) + (40 if 2 in repeats else 0)
     assert len(run.record.pauses) == len(repeats) - 1
     drift = run.analysis("drift").to_pylist()
     assert [row["repeat"] for row in drift] == sorted(repeats)
