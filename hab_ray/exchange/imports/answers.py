@@ -36,9 +36,15 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     """Write the distinct queries of a table in order, and a record of their source beside them; return notes.
 
     Raises:
-        ConfigError: the table cannot be read or lacks a column, a row is not a test of its dimension, or `out` exists.
+        ConfigError: the table cannot be read or lacks a column, a row is not a test of its dimension, `out` exists, or
+            the table is a file of tests that would lose its generation calls.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
+    if own := [frame.path for frame in table.frames if "call" in frame.names]:
+        raise ConfigError(
+            f"{own[0]}: it is a file of tests already, as its column `call` says, which an import would lose; name it "
+            f"in a sweep file: `tests: {own[0]}`"
+        )
     columns = table.columns(OF_TESTS, ("dimension", "prompt"))
     tests = dict.fromkeys(table.test(row, where) for where, row in table.rows(columns))
     about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})

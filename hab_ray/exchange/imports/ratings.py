@@ -131,8 +131,9 @@ class _ScoreReader:
             if any(self.columns[name][place] != cells[name] for name in ("score", "failed", "response_sha256")):
                 raise ConfigError(
                     one_line(
-                        f"{where}: {rater or 'the rater'} has scored this answer before, differently; name the column "
-                        "that numbers a subject's answers with --column sample=NAME, or leave the row out"
+                        f"{where}: {rater or 'the rater'} has scored this answer before, differently; if they are two "
+                        "answers of the subject, name the column that numbers them with --column sample=NAME; of "
+                        "several readings of one answer, leave in one"
                     )
                 )
             self.repeated += 1

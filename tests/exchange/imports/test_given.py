@@ -102,6 +102,11 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         ([{"dimension": "d", "prompt": " "}], {}, "row 1: has no dimension or no prompt"),
         ([{"dimension": "correct_misinformation", "prompt": "a"}], {}, "row 1: .* lacks its second text"),
         ([{"dimension": "encourage_learning", "prompt": "a", "context": "b"}], {}, "row 1: .* has a second text"),
+        (
+            [{"dimension": "encourage_learning", "prompt": "a", "call": "c"}],
+            {},
+            "a file of tests already, .*`tests: .*r",
+        ),
         ([], {}, "holds no rows with named columns"),
     ],
 )

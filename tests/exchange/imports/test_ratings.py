@@ -158,7 +158,7 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
         (
             [row(rater="a", score=1), row(rater="a", score=1, subject_response="Another.")],
             {},
-            "row 2: a has scored this answer before, differently; .*sample=NAME",
+            "row 2: a has scored this answer before, differently; .*sample=NAME; of several readings .* leave in one",
         ),
         ([row(rater="a", score=1, subject_model=None)], {}, "row 1: has no subject"),
     ],
