@@ -75,7 +75,7 @@ def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
 
 def _of_response(row: RowId, response: Answered | None, is_scorable: bool) -> RowStatus:
     if response is None:
-        return RowStatus(row, None, MissingReason.OPEN, "no reply yet", "")
+        return RowStatus(row, None, MissingReason.OPEN, "no answer so far", "")
     if is_truncated(response) and response.state is State.OK and not is_scorable:
         reason = "cut at the output limit (truncated: exclude)"
         return RowStatus(row, None, MissingReason.TRUNCATED, reason, response.reply_key)

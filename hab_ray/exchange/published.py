@@ -15,6 +15,7 @@ import pyarrow as pa
 from hab_ray.analysis.sources import Texts
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.results import Run
+from hab_ray.results.run import tests_with_calls
 from hab_ray.rows import ChosenTest, Response, Verdict, from_table, to_table
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import whole_system
@@ -27,7 +28,8 @@ class Evaluation:
     """A scored response. `score` is 0..10; `misinformation` is the test's second text, null if it has none.
 
     `evaluator_response` holds the assessment and issue letters read from the judge's reply. The evaluator's prompts are
-    null if the rubric or the prompts have changed since the verdict. Texts that are not shared are null.
+    null if the rubric or the prompts have changed since the verdict. Texts that are not shared are null. `finish` says
+    whether the response was cut, `call` is the test's generation call: a sweep that reads these rows needs both.
     """
 
     dimension: str
@@ -44,6 +46,8 @@ class Evaluation:
     test_id: str
     sample: int
     replicate: int
+    finish: str
+    call: str | None
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ class Evaluations:
                 yield to_table(Evaluation, list(self._part(subject, dimension)))
 
     def _part(self, subject: str, dimension: str) -> Iterator[Evaluation]:
-        tests = {test.id: test for test in from_table(ChosenTest, self.run.tests(dimension))}
+        tests = {test.id: test for test in from_table(ChosenTest, tests_with_calls(self.run, dimension))}
         responses = {
             (row.test_id, row.sample): row for row in from_table(Response, self.run.responses(subject, dimension))
         }
@@ -94,6 +98,8 @@ class Evaluations:
             test_id=test.id,
             sample=verdict.sample,
             replicate=verdict.replicate,
+            finish=response.finish,
+            call=test.call,
         )
 
     def _has_current_prompts(self, verdict: Verdict) -> bool:

@@ -30,7 +30,10 @@ ERROR_MARKS = (
 
 
 class GivenResponse(AnswerRow):
-    """One row: a subject's answer to a test. Tables mark an empty text by null."""
+    """One row: a subject's answer to a test. Tables mark an empty text by null.
+
+    `call` names the generation call that the test comes from, for rows that define the tests.
+    """
 
     text: Annotated[
         Text,
@@ -41,6 +44,7 @@ class GivenResponse(AnswerRow):
     finish: Text | None = None
     model_reported: Text | None = None
     reason: Text | None = None
+    call: Text | None = None
 
     @model_validator(mode="after")
     def _has_its_text(self) -> Self:
@@ -137,7 +141,9 @@ class _GivenReader:
         if rubric.context is not None:
             check_context(context, rubric, where)
         id = row.test_id or id_of_test(rubric.id, row.prompt, context)
-        test = ChosenTest(id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None)
+        test = ChosenTest(
+            id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None, row.call or None
+        )
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
         return test
 

@@ -25,7 +25,7 @@ def test_each_row_has_one_status() -> None:
         (None, "d1-1", State.BLOCKED, "policy"),
         (None, "d1-2", State.OK, ""),
         (None, "d1-3", State.OK, ""),
-        (None, "d1-4", MissingReason.OPEN, "no reply yet"),
+        (None, "d1-4", MissingReason.OPEN, "no answer so far"),
         ("j", "d1-0", State.OK, ""),
         ("j", "d1-2", MissingReason.OPEN, "no verdict yet"),
         ("j", "d1-3", State.UNREADABLE, "no JSON"),

@@ -54,6 +54,18 @@ def test_given_answers_are_judged_beside_those_of_a_subject_that_is_asked(desk: 
     desk.says("export", "runs/bridge", "--format", "hf", "--out", "out")
 
 
+def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: Desk, vendor: Vendors) -> None:
+    rows = [
+        (f"Question {n}?", name, "An answer.") for n in range(12) for name in ("one", "two") if name == "one" or n < 4
+    ]
+    sweep = desk.sweep("s", vendor().url, **GIVEN, responses=str(answers(desk, *rows)))
+    desk.says("run", sweep, "--yes")
+    run = open_run(desk.folder / "runs/s")
+    assert "not_at_random" in run.analysis("findings").column("kind").to_pylist()
+    last = run.tests()["id"][11].as_py()
+    assert "(no answer so far)" in str(run.transcript(last, "two"))
+
+
 def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
@@ -92,9 +104,10 @@ def test_names_that_the_runs_record_cannot_hold_are_refused_by_plan_and_run_alik
 
 
 def own_tests(desk: Desk) -> Path:
-    """Tests of two dimensions with all that a table of commas might trip over."""
+    """Tests of two dimensions, two from each generation call, with all that a table of commas might trip over."""
     hard = ('Is it "so",\nor not?', "=1+1;\té\u2028\r\n'", " spaces ", "0012")
     rows = [{"dimension": DIMENSION, "prompt": prompt, "context": ""} for prompt in hard]
+    rows = [row | {"call": f"call {at // 2}"} for at, row in enumerate(rows)]
     rows += [{"dimension": "correct_misinformation", "prompt": f"{p}, surely.", "context": p} for p in hard[:2]]
     return desk.lines("own.jsonl", rows)
 

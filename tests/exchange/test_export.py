@@ -68,6 +68,9 @@ def test_a_data_set_has_the_published_columns_and_every_scored_response(make_run
     assert sorted((r["subject_model"], r["evaluator_model"], r["test_id"], r["sample"], r["score"]) for r in found) == (
         sorted((r["subject"], r["judge"], r["test_id"], r["sample"], r["score"]) for r in scored)
     )
+    ended = {(r["subject"], r["test_id"], r["sample"]): r["finish"] for r in run.responses().to_pylist()}
+    assert {row["finish"] for row in found} == {"ok", "truncated"}
+    assert all(ended[row["subject_model"], row["test_id"], row["sample"]] == row["finish"] for row in found)
     with_context = {row["dimension"] for row in found if row["misinformation"] is not None}
     assert with_context == {"correct_misinformation"}
     assert {row["subject_response"] for row in found} == {HOSTILE}

@@ -37,20 +37,20 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
 
     Raises:
         ConfigError: the table cannot be read or lacks a column, a row is not a test of its dimension, `out` exists, or
-            the table is a file of tests that would lose its generation calls.
+            the table is a file of tests already.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
-    if own := [frame.path for frame in table.frames if "call" in frame.names]:
+    if own := [frame.path for frame in table.frames if {"id", "system", "call"} <= set(frame.names)]:
         raise ConfigError(
-            f"{own[0]}: it is a file of tests already, as its column `call` says, which an import would lose; name it "
-            f"in a sweep file: `tests: {own[0]}`"
+            f"{own[0]}: it is a file of tests already, with `id` and `system`, which an import would lose; name it in "
+            f"a sweep file: `tests: {own[0]}`"
         )
     columns = table.columns(OF_TESTS, ("dimension", "prompt"))
-    tests = dict.fromkeys(table.test(row, where) for where, row in table.rows(columns))
+    tests = {table.test(row, where): row.get("call") for where, row in table.rows(columns)}
     about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
     values = (about["source"], about["licence"], " ".join(about["canaries"]))
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
-    table.write({**_texts(tests), **origin}, about)
+    table.write({**_texts(tests), **_calls(tests.values()), **origin}, about)
     summary = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
     return (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)}))
 
@@ -58,6 +58,12 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
 def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
     rows = list(tests)
     return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
+
+
+def _calls(calls: Iterable[Any]) -> Mapping[str, list[str | None]]:
+    """Return the column of the tests' generation calls, if any is known: tests of one call are not independent."""
+    found = [None if call is None else str(call) or None for call in calls]
+    return {"call": found} if any(found) else {}
 
 
 def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
@@ -73,12 +79,14 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
     table = open_source(source, EVALUATIONS, out, rubrics)
     columns = table.columns(OF_ANSWERS, ("dimension", "prompt", "subject", "text"))
     answers: Answers = {}
+    calls: dict[NamedTest, str | None] = {}
     for where, row in table.rows(columns):
         answer = (
             table.test(row, where),
             name_in(row.get("subject"), "subject", where),
             sample_in(row.get("sample"), where),
         )
+        calls[answer[0]] = row.get("call")
         text = clean_text(row.get("text") or "")
         if answers.setdefault(answer, text) != text:
             raise ConfigError(
@@ -94,6 +102,7 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
             "subject": [subject for _, subject, _ in answers],
             "sample": [sample for _, _, sample in answers],
             "text": list(answers.values()),
+            **_calls(calls[test] for test, _, _ in answers),
         },
         about,
     )

@@ -36,7 +36,7 @@ _MAX_NAME = 180
 _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
-OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary")}
+OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary", "call")}
 OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}
 Columns = Mapping[str, Sequence[str | int | float | None]]
 

@@ -103,7 +103,7 @@ def test_columns_are_named_licence_is_stated_and_canaries_are_kept(tmp_path: Pat
         ([{"dimension": "correct_misinformation", "prompt": "a"}], {}, "row 1: .* lacks its second text"),
         ([{"dimension": "encourage_learning", "prompt": "a", "context": "b"}], {}, "row 1: .* has a second text"),
         (
-            [{"dimension": "encourage_learning", "prompt": "a", "call": "c"}],
+            [{"dimension": "encourage_learning", "prompt": "a", "call": "c", "id": "1", "system": ""}],
             {},
             "a file of tests already, .*`tests: .*r",
         ),
