@@ -44,7 +44,7 @@ def send_back(desk: Desk) -> None:
         ]
         desk.lines(f"back/R{number}.jsonl", rows)
     with (desk.folder / "sheets/R3.csv").open(encoding="utf-8", newline="") as file:
-        filled = [row | {"issues": "none"} for row in csv.DictReader(file)]
+        filled = [row | {"issues": "none", "comment": "Fine."} for row in csv.DictReader(file)]
     with (back / "R3.csv").open("w", encoding="utf-8", newline="") as file:
         table = csv.DictWriter(file, list(filled[0]), delimiter=";")
         table.writeheader()
@@ -79,6 +79,8 @@ def test_from_sheets_to_agreement(desk: Desk, vendor: Vendors) -> None:
     assert sim.meter()["received"] == before
     run = open_run(desk.folder / "runs/study")
     assert run.raters[1:] == ("R1", "R2", "R3")
+    more = desk.says("annotate", "sheet", "runs/study", "--per-dimension", "2", "--raters", "1", "--out", "more")
+    assert "comments" not in more, "forms show no comments of raters"
     shown = desk.says(*shlex.split(agreement)[1:])
     assert "people among themselves" in shown and "Only 3 people" in shown
     assert "sim/judge" in shown and "R3" in shown

@@ -36,7 +36,7 @@ def sheet_command(
     run's folder. Name the files that raters send back under `raters:` in the sweep, give `hab run` again (`hab
     rehearse` after a rehearsal), which costs nothing, then `hab agreement`.
     """
-    from hab_ray.analysis.sources import sources_of
+    from hab_ray.analysis.sources import Texts, sources_of
     from hab_ray.exchange.sheets import SheetPlan, draw_sheet, write_sheet
     from hab_ray.results import open_run
     from hab_ray.storage.simulated import command_of
@@ -54,7 +54,8 @@ def sheet_command(
             say(f"{dimension}: {counts[dimension]} answers, there are no more", "yellow")
     say(f"sheet {items[0].sheet}, seed {seed}: {len(items)} answers each; keep the key {key} from the raters")
     for source in sources_of(opened):
-        if not source.origin.has_licence:
+        is_shown = source.texts in (Texts.QUERIES, Texts.ANSWERS, Texts.WORDING)
+        if is_shown and not source.origin.has_licence:
             say(f"NOTE: the forms show {source}; give them only to people with whom you may share it", "yellow")
     maker = command_of(opened.location)
     again = f"`{maker}`{' with the same options' if maker == 'hab rehearse' else ''}"
