@@ -38,7 +38,7 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
     """Has the judge of `judging` read `sentinels` responses of one subject again, once more after each of `pauses`.
 
     Every `stride`-th test, starting at `first`, comes first: each subject gets other tests, so that many are covered.
-    Tests added after a pause come last, so that the judge reads the same responses again as before.
+    Tests appended after a pause come last, so that the judge reads the same responses again as before.
     """
 
     judging: JudgeStage
