@@ -33,6 +33,7 @@ from hab_ray.analysis.tables.robustness import (
 from hab_ray.catalog.prices import NANO
 from hab_ray.rehearse.figures import Lines, all_same, same, unequal
 from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
+from hab_ray.results import rows_in
 from hab_ray.work import Work
 from hab_simulator import MeterReading
 
@@ -182,16 +183,20 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
 
 
 def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
-    """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests."""
+    """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests.
+
+    Rows with the same reply, as on equal answers, were paid for once.
+    """
     run, asked = summary.run, summary.settings
-    tables = (table(dimension=row.dimension, columns=["cost_nanousd"]) for table in (run.responses, run.verdicts))
-    bills = [[cost for cost in table["cost_nanousd"].to_pylist() if cost is not None] for table in tables]
+    columns = ["reply_key", "cost_nanousd"]
+    tables = (table(dimension=row.dimension, columns=columns) for table in (run.responses, run.verdicts))
+    bills = [[(key, cost) for key, cost in rows_in(table) if cost is not None] for table in tables]
     if not all(bills):
         return None
     more, judges, replicates = _SIZES[row.name](len(run.panel))
     answers = len(run.subjects) * len(asked.tests[row.dimension]) * asked.samples
     verdicts = more * judges * (asked.replicates + replicates) - len(run.panel) * asked.replicates
-    answer, verdict = (Fraction(sum(own), len(own)) for own in bills)
+    answer, verdict = (Fraction(sum(dict(own).values()), len(own)) for own in bills)
     return answers * ((more - 1) * answer + verdicts * verdict) / NANO + Fraction(row.making_usd or 0.0)
 
 

@@ -45,6 +45,14 @@ def paid(work: Work) -> None:
     revise(work, Response, lambda row: replace(row, cost_nanousd=ANSWER), *answer_files(work))
 
 
+def test_equal_answers_whose_verdicts_share_a_reply_are_paid_for_once(work: Work) -> None:
+    paid(work)
+    revise(work, Verdict, lambda row: replace(row, reply_key=f"{row.judge} {row.test_id}"), *verdict_files(work))
+    found = designs(list(generalisability(summary_of(work))), OVERALL)
+    verdicts = len(work.rubrics) * TESTS * VERDICT
+    assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
+
+
 @pytest.fixture
 def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))

@@ -7,6 +7,7 @@ from dataclasses import astuple, dataclass, fields, replace
 from math import sqrt
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
@@ -144,15 +145,17 @@ def _between_readings(summary: Summary, dimension: str) -> float:
 
 def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
     """Return the mean cost of an answer and of a verdict, or None if unknown."""
-    columns = ["cost_nanousd"]
-    of_answer, of_verdict = (
-        pc.mean(table.column("cost_nanousd")).as_py()
-        for table in (
-            summary.run.responses(dimension=dimension, columns=columns),
-            summary.run.verdicts(dimension=dimension, columns=columns),
-        )
-    )
+    columns = ["reply_key", "cost_nanousd"]
+    of_answer = _mean_cost(summary.run.responses(dimension=dimension, columns=columns))
+    of_verdict = _mean_cost(summary.run.verdicts(dimension=dimension, columns=columns))
     return None if of_answer is None or of_verdict is None else (of_answer / NANO, of_verdict / NANO)
+
+
+def _mean_cost(rows: pa.Table) -> float | None:
+    """Return the mean cost of rows in nano-dollars, or None if unknown; equal answers share a reply, paid for once."""
+    known = rows.filter(pc.is_valid(rows.column("cost_nanousd")))
+    paid = known.group_by("reply_key").aggregate([("cost_nanousd", "max")])
+    return pc.sum(paid.column("cost_nanousd_max")).as_py() / known.num_rows if known.num_rows else None
 
 
 def _parts(one: _Dimension, samples: int) -> Iterator[Generalised]:
