@@ -204,7 +204,8 @@ def answering_subjects(
 def _all_answers(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> GivenResponses:
     tests = _named_tests(sweep, rubrics, cache)
     return cache.get(
-        ("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests, sweep.rubrics)
+        ("responses", file, sweep.tests),
+        lambda: read_given_responses(file, rubrics, tests, sweep.rubrics).of_samples(sweep.samples, file),
     )
 
 

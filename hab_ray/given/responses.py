@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Self
 
@@ -12,11 +12,11 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from hab_ray.calls import Finish, has_visible_text
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import AnswerRow, Columns, Text, check_context, given_records, given_row, warn_of_unknown
+from hab_ray.given.rows import LOG, AnswerRow, Columns, Text, check_context, given_records, given_row, warn_of_unknown
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 # The benchmark's published code wrote these instead of a response that it did not get.
 ERROR_MARKS = (
@@ -68,6 +68,22 @@ class GivenResponses:
     def subjects(self) -> tuple[str, ...]:
         """The names of the subjects, in the file's order."""
         return tuple(dict.fromkeys(subject for subject, _ in self.responses))
+
+    def of_samples(self, samples: int, path: Location) -> GivenResponses:
+        """Return the responses whose `sample` is below `samples`; log the number of others, which enter no mean.
+
+        Raises:
+            ConfigError: there are only others.
+        """
+        kept = {part: [row for row in rows if row.sample < samples] for part, rows in self.responses.items()}
+        left_out = sum(map(len, self.responses.values())) - sum(map(len, kept.values()))
+        if left_out:
+            cause = f"responses: {path}: {counted(left_out, 'row')} whose `sample` is {samples} or more left out"
+            remedy = f"set `samples:` to more than {samples} to judge them; the first `sample` is 0"
+            if not any(kept.values()):
+                raise ConfigError(f"{cause}, and there are no others; {remedy}")
+            LOG.warning("%s", one_line(f"{cause}; {remedy}"))
+        return replace(self, responses={part: rows for part, rows in kept.items() if rows})
 
 
 def read_given_responses(

@@ -206,7 +206,7 @@ class _Run:
             time.sleep(STALE_CHECK_S)
 
     def _write_given_rows(self) -> None:
-        """Write the sweep's given tests and responses as views, and its own texts, unless the run has them already.
+        """Write the sweep's given tests and responses as views, and its own texts, that the run does not have yet.
 
         Ratings are joined to the present answers now, and to all answers at the end.
         """
@@ -218,7 +218,7 @@ class _Run:
             if not run.has(file := f"{TEXTS}/{sha256(text).hexdigest()}"):
                 run.folder.put(file, text)
         for (subject, dimension), rows in given.responses.items():
-            if run.count(responses_file(subject, dimension)) is None:
+            if run.count(responses_file(subject, dimension)) != len(rows):  # another number of `samples`
                 run.write(Response, responses_file(subject, dimension), rows)
         place_raters(self._work, self._options.with_names)
         self._work.given.forget()

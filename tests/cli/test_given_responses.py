@@ -66,6 +66,22 @@ def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: De
     assert "(no answer so far)" in str(run.transcript(last, "two"))
 
 
+def test_given_answers_beyond_the_samples_are_not_paid_for_and_told(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor()
+    given = {"dimension": DIMENSION, "prompt": "Why?", "subject": "old"}
+    file = str(desk.lines("two.jsonl", [given | {"text": f"Number {n}.", "sample": n} for n in range(2)]))
+    told = desk.says("run", desk.sweep("s", sim.url, **GIVEN, responses=file), "--yes")
+    assert "1 row whose `sample` is 1 or more left out;" in told and sim.received("judge") == 1
+    told = desk.says("run", desk.sweep("s", sim.url, **GIVEN, responses=file, samples=2), "--yes")
+    assert "or more left out" not in told and sim.received("judge") == 2
+    (score,) = open_run(desk.folder / "runs/s").scores("old", DIMENSION, "panel").to_pylist()
+    assert (score["n"], score["excluded"]) == (2, 0)
+    desk.lines("two.jsonl", [given | {"text": "Number 1.", "sample": 1}])
+    assert "there are no others; set `samples:`" in desk.says(
+        "plan", desk.sweep("t", sim.url, **GIVEN, responses=file), status=2
+    )
+
+
 def test_a_command_reads_given_answers_once(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
 
