@@ -131,8 +131,9 @@ class ChatCall:
     ask: int = 0
     verbatim: bool = False
 
+    @cached_property
     def json_after_system(self) -> str:
-        """Return the JSON of the key's fields that follow the system prompt, in their fixed order, without brackets."""
+        """The JSON of the key's fields that follow the system prompt, in their fixed order, without brackets."""
         turns = [[str(m.role), clean_text(m.text)] for m in self.messages]
         return _compact([turns, self.params.canonical(), self.schema_json, self.sample, self.ask])[1:-1]
 
@@ -140,7 +141,7 @@ class ChatCall:
     def key(self) -> str:
         """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
         start = _hash_started(self.provider, self.model, self.as_of, self.system).copy()
-        start.update(f",{self.json_after_system()}]".encode())
+        start.update(f",{self.json_after_system}]".encode())
         return start.hexdigest()
 
 
@@ -185,7 +186,7 @@ def to_json(call: Call) -> str:
     if isinstance(call, EmbedCall):
         return _compact(call.canonical())
     head = _head(call.provider, call.model, call.as_of, call.system)
-    return f"{head},{call.json_after_system()},{json.dumps(call.verbatim)}]"
+    return f"{head},{call.json_after_system},{json.dumps(call.verbatim)}]"
 
 
 def from_json(text: str, key: str | None = None) -> Call:
