@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
+from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
@@ -83,7 +83,7 @@ def _prepared(given: Given, now: datetime) -> tuple[Work, list[Problem]]:
 
 def _sweep(given: Given) -> Sweep:
     if isinstance(given, Sweep):
-        return without_contradictions(given, _WHERE)
+        return checked_sweep(_keys(given), _WHERE)
     if isinstance(given, Mapping):
         return checked_sweep(given, _WHERE)
     if not isinstance(given, str | Path):
@@ -92,6 +92,12 @@ def _sweep(given: Given) -> Sweep:
     sweep = load_sweep(Path(given))
     refuse_second_run(sweep, Path(given))
     return sweep
+
+
+def _keys(sweep: Sweep) -> dict[str, Any]:
+    """Return the keys of a sweep and their values, which `model_copy(update=...)` does not check."""
+    aliases = {name: field.alias or name for name, field in Sweep.model_fields.items()}
+    return {aliases.get(name, name): value for name, value in sweep if name in sweep.model_fields_set}
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:

@@ -23,7 +23,7 @@ from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
 from hab_ray.sweep.session import Session, spending
-from tests.conftest import Desk, Vendor, Vendors
+from tests.conftest import MADE, Desk, Vendor, Vendors
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -160,6 +160,27 @@ def test_a_sweep_made_in_python_is_checked_like_a_file(keys: Keys) -> None:
     unknown = {**keys, "subjects": ["no/such"]}
     with pytest.raises(ConfigError, match=r"sweep: subjects.0.model: unknown model 'no/such'"):
         hab_ray.plan(Sweep.model_validate(unknown))
+
+
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ({"samples": 0}, "samples: Input should be greater than 0"),
+        ({"mode": "bogus"}, "mode: Input should be 'auto'"),
+        ({"sample": 3}, "sample: unknown key"),
+        ({"providers": {"sim": 3}}, "providers.sim: "),
+    ],
+)
+def test_a_changed_copy_of_a_sweep_is_checked_like_a_file(keys: Keys, update: Keys, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"sweep: {says}"):
+        hab_ray.plan(Sweep.model_validate(keys).model_copy(update=update))
+
+
+def test_a_changed_copy_of_a_sweep_takes_what_a_file_takes(keys: Keys) -> None:
+    sweep = Sweep.model_validate(keys | MADE | {"tests": None})
+    assert hab_ray.plan(sweep) == hab_ray.plan(keys | MADE | {"tests": None})
+    copy = sweep.model_copy(update={"subjects": ["sim/alpha"], "run": f"{keys['run']}-2"})
+    assert hab_ray.plan(copy) == hab_ray.plan(keys | MADE | {"tests": None, "subjects": ["sim/alpha"]})
 
 
 def test_a_plan_without_a_key_is_shown_and_a_run_refused(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
