@@ -15,15 +15,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
-from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
+from hab_ray.errors import ConfigError, Exit, Interrupted, problem_of
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
+from hab_ray.planning.preflight import prepare, refuse_errors, refuse_second_run
 from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, run_work, write_results
-from hab_ray.work import Work
 
 _WHERE = "sweep"
 LOG = logging.getLogger("hab_ray.run")
@@ -31,10 +30,25 @@ Given = str | Path | Mapping[str, Any] | Sweep
 T = TypeVar("T")
 
 
+@contextmanager
+def _errors_with_remedies() -> Iterator[None]:
+    """Raise what ends a command, such as a full disk, as the error of ours that the command would show."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        for note in getattr(error, "__notes__", ()):
+            problem.add_note(note)
+        raise problem from None
+
+
+@_errors_with_remedies()
 def run(given: Given, options: Options) -> Run:
     """Run a sweep as far as it goes and open the run. Body of `hab_ray.run`."""
     now, stop = datetime.now(UTC), Stop()
-    work, problems = _prepared(given, now)
+    work, problems = prepare(_sweep(given), now)
     refuse_errors(problems)
     _say_all(problems)
     options = replace(options, watch=partial(_watch, options.watch, stop))
@@ -50,9 +64,10 @@ def run(given: Given, options: Options) -> Run:
     return open_run(work.run_path)
 
 
+@_errors_with_remedies()
 def plan(given: Given) -> Plan:
     """Plan the calls that a run of a sweep still has to make. Body of `hab_ray.plan`."""
-    work, problems = _prepared(given, datetime.now(UTC))
+    work, problems = prepare(_sweep(given), datetime.now(UTC))
     _say_all(problems)
     return make_plan(work)
 
@@ -72,13 +87,6 @@ def _say(text: str) -> None:
 def _say_all(messages: Iterable[object]) -> None:
     for message in messages:
         _say(str(message))
-
-
-def _prepared(given: Given, now: datetime) -> tuple[Work, list[Problem]]:
-    try:
-        return prepare(_sweep(given), now)
-    except OSError as error:
-        raise file_problem(error) or error from None
 
 
 def _sweep(given: Given) -> Sweep:

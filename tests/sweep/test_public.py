@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -17,7 +18,7 @@ import yaml
 
 import hab_ray
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError, Exit, StoreHeld
+from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
 from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
@@ -188,6 +189,27 @@ def test_a_plan_without_a_key_is_shown_and_a_run_refused(keys: Keys, caplog: pyt
     assert hab_ray.plan(keys).total.calls > 0 and "NO_SUCH_KEY is not set" in caplog.text
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
         hab_ray.run(keys)
+
+
+def test_a_full_disk_is_one_of_our_errors_with_its_remedy_and_the_same_call_goes_on(keys: Keys) -> None:
+    """A limit on the size of files stands for the full disk; Python ignores its signal."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
+    try:
+        with pytest.raises(EngineBroke, match=r"run/sweep.yaml: cannot be written: File too large. Free space"):
+            hab_ray.run(keys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert status(hab_ray.run(keys)) == Exit.COMPLETE
+
+
+def test_results_that_cannot_be_written_are_told_with_the_remedy(keys: Keys, desk: Desk) -> None:
+    hab_ray.run(keys)
+    shutil.rmtree(desk.folder / "run" / "report")
+    (desk.folder / "run" / "report").write_text("in the way")
+    with pytest.raises(ConfigError, match="a file is where a folder is needed") as told:
+        hab_ray.run(keys)
+    assert any("`hab report " in note for note in told.value.__notes__)
 
 
 def held(keys: Keys) -> AbstractContextManager[Session]:
