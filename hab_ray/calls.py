@@ -16,7 +16,7 @@ from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unicodedata import category
 
 from hab_ray.errors import FailureKind
@@ -131,8 +131,9 @@ class ChatCall:
     ask: int = 0
     verbatim: bool = False
 
+    @cached_property
     def json_after_system(self) -> str:
-        """Return the JSON of the key's fields that follow the system prompt, in their fixed order, without brackets."""
+        """The JSON of the key's fields that follow the system prompt, in their fixed order, without brackets."""
         turns = [[str(m.role), clean_text(m.text)] for m in self.messages]
         return _compact([turns, self.params.canonical(), self.schema_json, self.sample, self.ask])[1:-1]
 
@@ -140,7 +141,7 @@ class ChatCall:
     def key(self) -> str:
         """The sha256, in 64 hexadecimal digits, under which this call's reply is stored."""
         start = _hash_started(self.provider, self.model, self.as_of, self.system).copy()
-        start.update(f",{self.json_after_system()}]".encode())
+        start.update(f",{self.json_after_system}]".encode())
         return start.hexdigest()
 
 
@@ -170,25 +171,33 @@ def _compact(canonical: list[Any]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _head(provider: str, model: str, as_of: str | None, system: str) -> str:
-    """Return the JSON of a chat call up to the system prompt, which is long and shared by a shard's calls."""
-    return _compact(["chat", provider, model, as_of, clean_text(system)])[:-1]
+def _head(*fields: str | None) -> str:
+    """Return JSON of a call's first fields, without the closing bracket: its kind, model, and the system prompt."""
+    return _compact([None if field is None else clean_text(field) for field in fields])[:-1]
 
 
 @lru_cache(maxsize=64)
 def _hash_started(provider: str, model: str, as_of: str | None, system: str) -> Hash:
-    return sha256(f"{KEY_VERSION}\n{_head(provider, model, as_of, system)}".encode())
+    return sha256(f"{KEY_VERSION}\n{_head('chat', provider, model, as_of, system)}".encode())
 
 
-def to_json(call: Call) -> str:
+class CallText(NamedTuple):
+    """A call as the two halves of a JSON array; a shard's calls share the first, with a chat's long system prompt."""
+
+    head: str
+    rest: str
+
+
+def to_json(call: Call) -> CallText:
     """Serialise a call; `from_json` restores it with the same key."""
     if isinstance(call, EmbedCall):
-        return _compact(call.canonical())
-    head = _head(call.provider, call.model, call.as_of, call.system)
-    return f"{head},{call.json_after_system()},{json.dumps(call.verbatim)}]"
+        head = _head("embed", call.provider, call.model, call.as_of)
+        return CallText(head, _compact([clean_text(call.text), call.dimensions])[1:-1])
+    head = _head("chat", call.provider, call.model, call.as_of, call.system)
+    return CallText(head, f"{call.json_after_system},{json.dumps(call.verbatim)}")
 
 
-def from_json(text: str, key: str | None = None) -> Call:
+def from_json(text: CallText, key: str | None = None) -> Call:
     """Restore a call of `to_json`. A given `key` saves computing it."""
     call = _read(text)
     if key is not None:
@@ -196,14 +205,20 @@ def from_json(text: str, key: str | None = None) -> Call:
     return call
 
 
-def _read(text: str) -> Call:
-    tag, provider, model, as_of, *rest = json.loads(text)
-    if tag == "embed":
+def _read(text: CallText) -> Call:
+    after_head: list[Any] = json.loads(f"[{text.rest}]")
+    kind, provider, model, as_of, *rest = [*_fields(text.head), *after_head]
+    if kind == "embed":
         return EmbedCall(provider, model, as_of, *rest)
     system, messages, (max_tokens, temperature, top_p, effort), *others = rest
     turns = tuple(Message(Role(role), text) for role, text in messages)
     params = Params(int(max_tokens), _number(temperature), _number(top_p), effort)
     return ChatCall(provider, model, as_of, system, turns, params, *others)
+
+
+@lru_cache(maxsize=64)
+def _fields(head: str) -> tuple[Any, ...]:
+    return tuple(json.loads(f"{head}]"))
 
 
 def _number(text: str | None) -> float | None:

@@ -28,7 +28,7 @@ from hab_ray.analysis.marks import (
 from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
 from hab_ray.results import Run, Sent, rows_in
-from hab_ray.results.run import tests_with_calls
+from hab_ray.results.run import steady, tests_with_calls
 from hab_ray.rows import Score, State
 from hab_ray.rubric import Rubric
 
@@ -81,6 +81,7 @@ def summarise(run: Run) -> Summary:
     Raises:
         DamagedFile: a file cannot be read, or an answer or verdict occurs twice.
     """
+    run = steady(run)
     rubrics = run.rubrics
     settings = score_settings(run, rubrics)
     parts = (

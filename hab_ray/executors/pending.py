@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from hab_ray.calls import ChatCall, from_json, to_json
+from hab_ray.calls import CallText, ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.jobs import Job
@@ -34,18 +34,19 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 
 PENDING = "pending"
-SHARD, ROW_ID, TASK, KEY, CALL, RANK = "shard", "row_id", "task", "key", "call", "rank"
+SHARD, ROW_ID, TASK, KEY, HEAD, REST, RANK = "shard", "row_id", "task", "key", "head", "rest", "rank"
 SCHEMA = pa.schema(
     [
         (SHARD, pa.int64()),
         (ROW_ID, pa.string()),
         (TASK, pa.int64()),
         (KEY, pa.string()),
-        (CALL, pa.large_string()),
+        (HEAD, pa.large_string()),
+        (REST, pa.large_string()),
         (RANK, pa.binary()),
     ]
 )
-JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, CALL)
+JOB_COLUMNS = (SHARD, ROW_ID, TASK, KEY, HEAD, REST)
 GROUP_ROWS = 1024
 BLOCK_ROWS = 256
 MERGED_ROWS, MIN_MERGED_ROWS = 4096, 16
@@ -112,16 +113,17 @@ class Pending:
         spool = Spool(file, stage, model.entry.provider, model.name, Counter(job.shard for job in jobs))
         texts = [to_json(job.call) for job in jobs]
         keys = [job.call.key for job in jobs]
-        columns = [[job.shard for job in jobs], [job.row_id for job in jobs], [job.task for job in jobs], keys, texts]
-        table = pa.table([*columns, [b""] * len(jobs)], schema=SCHEMA)
+        rows = [[job.shard for job in jobs], [job.row_id for job in jobs], [job.task for job in jobs]]
+        halves = [[text.head for text in texts], [text.rest for text in texts]]
+        table = pa.table([*rows, keys, *halves, [b""] * len(jobs)], schema=SCHEMA)
         if self.sample_seed is not None and model.entry.batch is not None:
-            longest = _longest_line(texts, pc.binary_length(table.column(CALL)).to_pylist())
+            longest = _longest_line(texts)
             spool = replace(spool, line_bytes=longest, cap=_cap(model, jobs, longest))
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
             places = pa.array([rank(key) for key in keys], pa.binary())
             table = table.set_column(SCHEMA.get_field_index(RANK), RANK, places).take(pc.sort_indices(places))
         sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=False)
+        pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
         self._folder.put(file, sink.getvalue().to_pybytes())
         return spool
 
@@ -153,8 +155,8 @@ class Pending:
 def jobs_of(block: pa.Table) -> Iterator[Job]:
     """Yield the calls in a table with `JOB_COLUMNS`."""
     columns = [block.column(name).to_pylist() for name in JOB_COLUMNS]
-    for shard, row_id, task, key, call in zip(*columns, strict=True):
-        yield Job(shard, row_id, from_json(call, key), task)
+    for shard, row_id, task, key, *halves in zip(*columns, strict=True):
+        yield Job(shard, row_id, from_json(CallText(*halves), key), task)
 
 
 def sampled(pending: Pending, spools: Sequence[Spool]) -> Iterator[Job]:
@@ -180,16 +182,14 @@ def sampled_keys(pending: Pending, spools: Sequence[Spool]) -> list[str]:
     return sorted(places, key=places.__getitem__)
 
 
-def _longest_line(texts: Sequence[str], sizes: Sequence[int]) -> int:
-    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII.
+def _longest_line(texts: Sequence[CallText]) -> int:
+    """Return the expected maximum length of the calls' lines, in which JSON may escape all characters beyond ASCII."""
+    return LINE_BYTES + max((_escaped(text.head) + _escaped(text.rest) for text in texts), default=0)
 
-    `sizes` are the texts' lengths in UTF-8.
-    """
-    longest = 0
-    for text, size in zip(texts, sizes, strict=True):
-        if len(text) + 6 * (size - len(text)) > longest:  # no fewer bytes than escapes
-            longest = max(longest, len(text) + 6 * _escapes(text))
-    return LINE_BYTES + longest
+
+def _escaped(text: str) -> int:
+    """Return at least the length of a text in which all characters beyond ASCII are escaped."""
+    return len(text) if text.isascii() else len(text) + 6 * _escapes(text)
 
 
 def _escapes(text: str) -> int:

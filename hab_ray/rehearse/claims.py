@@ -143,7 +143,7 @@ def wrong_comparison(reader: RunReader) -> Iterator[str]:
     if not all(alone.values()):
         yield f"there are no marks of {judge}"
         return
-    rows = compare_runs(summary, replace(summary, run=_Reworded(run.location, run.record, apart), marks=alone))
+    rows = compare_runs(summary, replace(summary, run=_Reworded(run.location, run.record, reworded=apart), marks=alone))
     changes: dict[tuple[str, ...], _Change] = {}
     for subject in run.subjects:
         parts = []

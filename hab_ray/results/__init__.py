@@ -9,7 +9,8 @@
     for transcript in run.transcripts(dimension="encourage_learning"):
         print(transcript.test.prompt, [answer.response for answer in transcript.answers])
 
-Files are read on demand and not cached. The report and every analysis read through this package.
+Files are read on demand and not cached, except by a run made `steady`. The report and every analysis read through this
+package.
 """
 
 from hab_ray.results.run import Run, analyses_of, asked_judges, open_run, progress, rejudged

@@ -16,7 +16,7 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
 from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
-from hab_ray.results.views import Views, rows_in
+from hab_ray.results.views import KeptTables, Views, rows_in
 from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, Score, Verdict
 from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
 from hab_ray.storage.record import Record, read_record
@@ -38,11 +38,13 @@ class Run:
     Tables hold the rows written so far: rows without a reply are absent, failed rows have their state and reason.
     Methods that take a dimension, subject or judge accept the names in `dimensions`, `subjects` and `raters`, and raise
     ConfigError for any other. `columns` names the columns to read: without text columns, a large run's table is small.
-    To hold one part of a run at a time, read each subject's dimensions one after the other.
+    To hold one part of a run at a time, read each subject's dimensions one after the other. `kept` is what `steady`
+    keeps.
     """
 
     location: Location
     record: Record = field(repr=False)
+    kept: KeptTables | None = field(default=None, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -246,8 +248,16 @@ def rejudged(run: Run) -> pa.Table:
     return _views(run).read(Rejudged, [rejudged_file(judge, *part) for part in parts for judge in run.panel])
 
 
+def steady(run: Run) -> Run:
+    """Return the run with what it has read of each file kept in memory, without texts, for many readers of all files.
+
+    While the run is being written, these readers see the same rows of a file.
+    """
+    return replace(run, kept={})
+
+
 def _views(run: Run) -> Views:
-    return Views(RunFolder(run.location).folder, str(run.location))
+    return Views(RunFolder(run.location).folder, str(run.location), run.kept)
 
 
 def _words(run: Run, dimension: str) -> Words:

@@ -23,14 +23,23 @@ from hab_ray.storage.run import RATERS
 from hab_ray.visible import one_line
 
 _VERDICTS = "verdicts"
+_NOT_KEPT = frozenset(
+    {"text", "assessment", "prompt", "context", "system", "rubric_sha256", "prompts_sha256", "settings_sha256"}
+)
+
+KeptTables = dict[str, pa.Table | None]
 
 
 @dataclass(frozen=True)
 class Views:
-    """The views of the run in a folder, read as tables; `where` names the run in messages."""
+    """The views of the run in a folder, read as tables; `where` names the run in messages.
+
+    With `kept`, the short columns of a file are read once, and are then as of that moment.
+    """
 
     folder: Folder
     where: str
+    kept: KeptTables | None = None
 
     def read(self, row_type: type[Row], names: Sequence[str], columns: Sequence[str] | None = None) -> pa.Table:
         """Return the rows of several files of one row type as one table; missing files are skipped.
@@ -53,6 +62,15 @@ class Views:
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
     def _read(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
+        if self.kept is None or not _NOT_KEPT.isdisjoint(schema.names):
+            return self._decoded(name, row_type, schema)
+        if name not in self.kept:
+            short = [field for field in schema_of(row_type) if field.name not in _NOT_KEPT]
+            self.kept[name] = self._decoded(name, row_type, pa.schema(short))
+        table = self.kept[name]
+        return None if table is None else table.select(schema.names)
+
+    def _decoded(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
         try:
             data = self.folder.get(name)
         except FileNotFoundError:

@@ -84,7 +84,7 @@ def calls(share: Share, word: str) -> ray.data.Dataset:
         [str(n) for n in range(len(made))],
         pa.nulls(len(made), pa.int64()),
         [call.key for call in made],
-        [to_json(call) for call in made],
+        *zip(*map(to_json, made), strict=True),
     ]
     return ray.data.from_arrow(share.of(pa.table(columns, names=list(JOB_COLUMNS))))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from html.parser import HTMLParser
@@ -14,10 +15,11 @@ import yaml
 import hab_ray
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.analysis.tables.leaderboard import axis
-from hab_ray.report import write_scores
+from hab_ray.report import write_report, write_scores
 from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.record import read_record
 from hab_ray.storage.run import MARKER, SCORES, SWEEP
 from hab_ray.work import Work
@@ -166,6 +168,22 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
         if score.judge == "panel":
             assert score.mean is not None and score.low is not None and score.high is not None
             assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
+
+
+def test_each_file_of_answers_and_verdicts_is_read_five_times(
+    make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, get, times = make_run(Shape()), LocalFolder.get, Counter[str]()
+
+    def counted(folder: LocalFolder, name: str) -> bytes:
+        times[name] += 1
+        return get(folder, name)
+
+    monkeypatch.setattr(LocalFolder, "get", counted)
+    summary = summary_of(work)
+    write_scores(summary)
+    write_report(summary)
+    assert {times[file] for file in (*answer_files(work), *verdict_files(work))} == {5}
 
 
 def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(make_run: MakeRun) -> None:

@@ -16,6 +16,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.report import write_scores
 from hab_ray.results import Run, views
+from hab_ray.results.run import steady
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
@@ -56,6 +57,17 @@ def test_filters_read_a_part(make_run: MakeRun) -> None:
     assert run.tests(DIMENSIONS[0], columns=["id"]).column_names == ["id"]
     write_scores(summarise(run))
     assert run.scores(subject="beta", dimension="overall", judge="panel").num_rows == 1
+
+
+def test_a_steady_run_keeps_the_rows_it_has_read(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    run, file = opened(work), responses_file("alpha", DIMENSIONS[0])
+    kept, part = steady(run), ("alpha", DIMENSIONS[0])
+    before = run.responses(*part)
+    assert kept.responses(*part, columns=["test_id", "state"]).equals(before.select(["test_id", "state"]))
+    work.run.write(Response, file, work.run.read(Response, file)[1:])
+    assert kept.responses(*part, columns=["state", "sample"]).equals(before.select(["state", "sample"]))
+    assert run.responses(*part, columns=["state"]).num_rows == before.num_rows - 1
 
 
 def test_a_view_that_memory_is_too_small_for_is_not_called_damaged(

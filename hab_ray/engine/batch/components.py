@@ -139,10 +139,15 @@ class Components:
         `owner` is the key's. Two keys may belong to different accounts unless the vendor names one project for both.
         """
         intent = record.intent
+        without = (
+            f"delete the folder {self.ledger.folder_of(record.number)} of the store: its rows are then sent and paid "
+            "for again, and what it may have cost counts in no budget"
+        )
         if not same_owner(owner, intent.owner):
             raise ConfigError(
                 f"provider {record.provider}: batch {record.name} was sent to organisation {intent.owner}, and "
-                f"the key now belongs to {owner}; use a key of the first one until its batches are collected"
+                f"the key now belongs to {owner}; use a key of the first one until its batches are collected. If there "
+                f"is none any more, {without}"
             )
         names_project = "/" in owner and "/" in intent.owner
         if intent.fingerprint not in (None, self.context.fingerprint) and not names_project:
@@ -150,9 +155,7 @@ class Components:
                 f"provider {record.provider}: the vendor does not show batch {record.name} to the present key, and it "
                 "was sent with another one, or to another `url:`; use that key, or one of the same project, and that "
                 "address until the batch is collected. If there is none any more, or the batch is gone there too, "
-                "delete the folder "
-                f"{self.ledger.folder_of(record.number)} of the store: its rows are then sent and paid for again, and "
-                "what it may have cost counts in no budget"
+                f"{without}"
             )
 
     def stop_provider(self, reason: str) -> None:
