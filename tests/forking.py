@@ -14,6 +14,7 @@ import ctypes
 import gc
 import importlib
 import json
+import multiprocessing
 import os
 import pkgutil
 import runpy
@@ -24,7 +25,8 @@ import ssl
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -191,6 +193,18 @@ class _Request:
             runpy.run_module(self.module, run_name="__main__", alter_sys=True)
         except SystemExit as end:
             _end(end.code)
+
+
+@contextmanager
+def forked() -> Iterator[None]:
+    """A fork of this process, idle, with all that is open here."""
+    child = multiprocessing.get_context("fork").Process(target=signal.pause)
+    child.start()
+    try:
+        yield
+    finally:
+        child.kill()
+        child.join()
 
 
 def write_soon() -> None:

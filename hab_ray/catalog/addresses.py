@@ -10,6 +10,7 @@ import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
+from ipaddress import IPv4Address
 from urllib.parse import SplitResult, urlsplit
 
 from hab_ray.errors import ConfigError
@@ -88,7 +89,10 @@ def checked_url(url: str) -> str:
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        dns_name = (parts.hostname or "").encode("idna")  # ValueError for one like a..b, which DNS cannot look up
+        host = parts.hostname or ""
+        dns_name = host.encode("idna")  # ValueError for one like a..b, which DNS cannot look up
+        if host.replace(".", "").isdigit():
+            IPv4Address(host)  # ValueError for one like 127.0.0.256, which clients refuse only when they send
         if parts.scheme in ("http", "https") and dns_name and parts.port != 0:
             return parts
     except ValueError:

@@ -83,6 +83,8 @@ async def _ask(
             return replace(answered, models=_names(await response.read())) if is_list else answered
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
+    except aiohttp.ServerDisconnectedError:  # whose text may be the object of half an answer
+        problem = "the connection broke"
     except (aiohttp.ClientError, OSError, ValueError) as error:
         problem = one_line(str(error) or type(error).__name__, _MAX_CAUSE)
     return EndpointAnswer(provider, url, None, time.monotonic() - started, problem=problem)

@@ -41,7 +41,8 @@ class AccountLock:
         self._file.flush()
 
     def release(self) -> None:
-        """Let other processes call the account."""
+        """Let other processes call the account, whichever were forked meanwhile."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
         self._file.close()
 
 

@@ -32,6 +32,9 @@ from hab_ray.providers.http import (
 
 Query = Mapping[str, object]
 
+# What SDKs let through: openai of a status line that is none, both of an error's body that breaks.
+_BROKEN = (httpx2.HTTPError, aiohttp.ClientError, TimeoutError)
+
 
 @dataclass(frozen=True)
 class Sdk:
@@ -80,7 +83,7 @@ class SdkAccount:
         try:
             async for chunk in response.aiter_bytes():
                 yield chunk
-        except (httpx2.HTTPError, aiohttp.ClientError, TimeoutError) as error:
+        except _BROKEN as error:
             raise connection_failure(error, has_answered=True) from None
         finally:
             await response.aclose()
@@ -116,7 +119,7 @@ class SdkAccount:
             self._has_answered = True
             body = error_object(self.endpoint.without_key(error.response.text))
             raise self.refusal(error.response.status_code, body, error.response.headers) from None
-        except (self._sdk.broken, TimeoutError) as error:
+        except (self._sdk.broken, *_BROKEN) as error:
             raise connection_failure(error, self._has_answered) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it names a batch or file with characters that no URL can hold") from None

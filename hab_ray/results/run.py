@@ -301,7 +301,10 @@ def open_run(location: str | Path | Location) -> Run:
     Raises:
         ConfigError: there is no run, or its sweep.yaml is damaged or from a newer version.
     """
-    path = Location.of(location).absolute()
+    try:
+        path = Location.of(location).absolute()
+    except ValueError as error:
+        raise ConfigError(f"{one_line(repr(location))}: {error}; name the folder of a run") from None
     RunFolder(path).require()
     record = read_record(path)
     assert record is not None

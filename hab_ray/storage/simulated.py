@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from http.client import HTTPException
 from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.config.sweep import Sweep
@@ -16,7 +15,7 @@ from hab_ray.storage.run import BY_SIMULATOR, MARKER
 
 NOTICE = "Simulated answers: these scores test the pipeline and measure nothing."
 PARTLY = "Simulated answers ({}): these scores test the pipeline and measure nothing."
-_TIMEOUT_S = 2.0
+_TIMEOUT_S = 5.0
 _COUNTED_BY_A_METER = b'"billed_more_than_once"'
 
 
@@ -54,10 +53,25 @@ def is_simulator(url: str) -> bool:
     if parts.hostname not in LOOPBACK:
         return False
     try:
-        with urlopen(f"{parts.scheme}://{parts.netloc}/_meter", timeout=_TIMEOUT_S) as response:
-            return _COUNTED_BY_A_METER in response.read()
-    except (OSError, ValueError, HTTPException):
+        return _COUNTED_BY_A_METER in asyncio.run(_answer(f"{parts.scheme}://{parts.netloc}/_meter"))
+    except OSError:
         return False
+
+
+async def _answer(url: str) -> bytes:
+    """Return what this very server answers within `_TIMEOUT_S`: no proxy is asked, and no redirect followed.
+
+    Raises:
+        OSError: it gave no whole answer.
+    """
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(url, allow_redirects=False) as answer:
+            return await answer.read()
+    except aiohttp.ClientError as error:
+        raise OSError(str(error)) from None
 
 
 def simulated_notice(run: Location) -> str | None:

@@ -14,16 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep, without_contradictions
-from hab_ray.errors import ConfigError, Exit, Interrupted, file_problem
+from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
+from hab_ray.errors import ConfigError, Exit, Interrupted, problem_of
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import Problem, prepare, refuse_errors, refuse_second_run
+from hab_ray.planning.preflight import prepare, refuse_errors, refuse_second_run
 from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, run_work, write_results
-from hab_ray.work import Work
 
 _WHERE = "sweep"
 LOG = logging.getLogger("hab_ray.run")
@@ -31,10 +30,25 @@ Given = str | Path | Mapping[str, Any] | Sweep
 T = TypeVar("T")
 
 
+@contextmanager
+def _errors_with_remedies() -> Iterator[None]:
+    """Raise what ends a command, such as a full disk, as the error of ours that the command would show."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        problem = problem_of(error)
+        if problem is None:
+            raise
+        for note in getattr(error, "__notes__", ()):
+            problem.add_note(note)
+        raise problem from None
+
+
+@_errors_with_remedies()
 def run(given: Given, options: Options) -> Run:
     """Run a sweep as far as it goes and open the run. Body of `hab_ray.run`."""
     now, stop = datetime.now(UTC), Stop()
-    work, problems = _prepared(given, now)
+    work, problems = prepare(_sweep(given), now)
     refuse_errors(problems)
     _say_all(problems)
     options = replace(options, watch=partial(_watch, options.watch, stop))
@@ -50,9 +64,10 @@ def run(given: Given, options: Options) -> Run:
     return open_run(work.run_path)
 
 
+@_errors_with_remedies()
 def plan(given: Given) -> Plan:
     """Plan the calls that a run of a sweep still has to make. Body of `hab_ray.plan`."""
-    work, problems = _prepared(given, datetime.now(UTC))
+    work, problems = prepare(_sweep(given), datetime.now(UTC))
     _say_all(problems)
     return make_plan(work)
 
@@ -74,16 +89,9 @@ def _say_all(messages: Iterable[object]) -> None:
         _say(str(message))
 
 
-def _prepared(given: Given, now: datetime) -> tuple[Work, list[Problem]]:
-    try:
-        return prepare(_sweep(given), now)
-    except OSError as error:
-        raise file_problem(error) or error from None
-
-
 def _sweep(given: Given) -> Sweep:
     if isinstance(given, Sweep):
-        return without_contradictions(given, _WHERE)
+        return checked_sweep(_keys(given), _WHERE)
     if isinstance(given, Mapping):
         return checked_sweep(given, _WHERE)
     if not isinstance(given, str | Path):
@@ -92,6 +100,12 @@ def _sweep(given: Given) -> Sweep:
     sweep = load_sweep(Path(given))
     refuse_second_run(sweep, Path(given))
     return sweep
+
+
+def _keys(sweep: Sweep) -> dict[str, Any]:
+    """Return the keys of a sweep and their values, which `model_copy(update=...)` does not check."""
+    aliases = {name: field.alias or name for name, field in Sweep.model_fields.items()}
+    return {aliases.get(name, name): value for name, value in sweep if name in sweep.model_fields_set}
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:

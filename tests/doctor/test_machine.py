@@ -136,6 +136,19 @@ async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
     assert endpoints.reachable(answered, entry).level is Level.OK
 
 
+async def test_an_answer_that_breaks_off_is_told_in_words() -> None:
+    async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Len")
+        await writer.drain()
+        writer.transport.abort()
+
+    async with await asyncio.start_server(half, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        (answered,) = await endpoints.ask_all({"half": ProviderEntry(kind="openai", url=url)}, within_s=5)
+    assert answered.problem == "the connection broke"
+
+
 async def test_certificates_that_cannot_be_read_are_no_bug(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "/no/certificates.pem")
     with pytest.raises(ConfigError, match=r"SSL_CERT_FILE=/no/certificates.pem: .*Correct or unset it"):

@@ -16,6 +16,7 @@ import pytest
 
 from hab_ray.errors import AccountBusy, ConfigError, Exit
 from hab_ray.executors.account_lock import AccountLock
+from tests.forking import forked
 
 TRY = "from hab_ray.executors.account_lock import AccountLock; AccountLock({account!r}, 'lab', 'other')"
 
@@ -31,6 +32,14 @@ def test_second_process_is_refused() -> None:
     assert b"AccountBusy" in subprocess.run(command, capture_output=True, timeout=60).stderr
     held.release()
     assert subprocess.run(command, capture_output=True, timeout=60).returncode == 0
+
+
+def test_a_process_that_was_forked_meanwhile_does_not_hold_a_released_account() -> None:
+    account = f"test-{token_hex(8)}"
+    held = AccountLock(account, "lab", "../runs/first")
+    with forked():
+        held.release()
+        AccountLock(account, "lab", "../runs/second").release()
 
 
 def test_accounts_are_apart() -> None:

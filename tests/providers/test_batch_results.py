@@ -259,7 +259,7 @@ async def test_gemini_has_another_word_for_a_file_that_is_gone() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 503)])
+@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 503), Scripted(b"{}", 503, missing_bytes=9)])
 async def test_results_that_cannot_be_had_now_are_transient(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         found = await line.ended()

@@ -34,9 +34,10 @@ def failure(provider_of: Connect) -> Fail:
     """What one call ends with: `failure(kind, url, timeout_s=...)`."""
 
     async def of(kind: str, url: str, timeout_s: float = 20.0) -> CallError:
+        provider = provider_of(kind, url, timeout_s)
         with pytest.raises(CallError) as caught:
             async with asyncio.timeout(MAX_S):
-                await send(provider_of(kind, url, timeout_s))
+                await send(provider)
         return caught.value
 
     return of
@@ -133,6 +134,37 @@ async def test_a_certificate_that_cannot_be_verified_stops_the_provider_and_its_
         context.load_cert_chain(certify())
         with pytest.raises(Unreachable, match="cannot be verified"):  # one machine of many may have a wrong one
             await send(provider)
+
+
+NO_ANSWERS = {
+    "no status line": b'{"choices": []}\r\n\r\n',
+    "a negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n{}",
+    "an endless header": b"HTTP/1.1 200 OK\r\nX-A: " + b"a" * 100_000 + b"\r\n\r\n{}",
+    "another protocol": b"\x16\x03\x01\x02\x00" * 20,
+}
+
+
+@asynccontextmanager
+async def always_writing(raw: bytes) -> AsyncIterator[str]:
+    """The address of a server that reads a request and writes these bytes, whether or not they are HTTP."""
+
+    async def write(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(raw)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(write, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize("raw", NO_ANSWERS.values(), ids=NO_ANSWERS)
+@pytest.mark.parametrize("kind", KINDS)
+async def test_what_is_no_http_is_a_broken_connection(kind: str, raw: bytes, failure: Fail) -> None:
+    async with always_writing(raw) as url:
+        error = await failure(kind, url)
+    assert isinstance(error, TransientError) and error.kind is FailureKind.CONNECTION
+    assert str(error).startswith("the connection broke: ")
 
 
 @pytest.mark.parametrize("kind", KINDS)

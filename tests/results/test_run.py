@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -226,6 +227,12 @@ def test_there_must_be_a_run(tmp_path: Path) -> None:
     for place in (tmp_path, str(tmp_path / "nowhere")):
         with pytest.raises(ConfigError, match=r"there is no run here \(no sweep.yaml\)"):
             hab_ray.open_run(place)
+
+
+@pytest.mark.parametrize("place", [None, b"run", "a\0b", "x\ud800", "s3://"])
+def test_what_is_no_path_is_one_of_our_errors(place: Any) -> None:
+    with pytest.raises(ConfigError, match="name the folder of a run"):
+        hab_ray.open_run(place)
 
 
 def test_a_record_of_a_newer_version_is_refused(make_run: MakeRun) -> None:

@@ -21,6 +21,7 @@ from hab_ray.storage.lease.lease import LeaseWatch, LocalLease, last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from hab_ray.storage.run import RunFolder
 from tests.folders import CountingFolder
+from tests.forking import forked
 from tests.storage.conftest import Clock
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
@@ -100,6 +101,14 @@ def test_after_a_release_the_next_starts_clean(store: Location, other: subproces
     third = LocalLease.acquire(store, Location("runs/second"), NOW)
     assert (third.epoch, third.clean) == (3, True)
     third.release()
+
+
+def test_a_process_that_was_forked_meanwhile_does_not_hold_a_released_store(store: Location) -> None:
+    """As a script's pool of workers does: it shares what was open when it was forked."""
+    lease = LocalLease.acquire(store, Location("runs/first"), NOW)
+    with forked():
+        lease.release()
+        LocalLease.acquire(store, Location("runs/second"), NOW).release()
 
 
 def test_a_driver_that_has_not_said_its_name_yet_is_not_taken_for_the_one_before(store: Location) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import threading
@@ -17,13 +18,13 @@ import yaml
 
 import hab_ray
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError, Exit, StoreHeld
+from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
 from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
 from hab_ray.sweep.session import Session, spending
-from tests.conftest import Desk, Vendor, Vendors
+from tests.conftest import MADE, Desk, Vendor, Vendors
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -162,11 +163,53 @@ def test_a_sweep_made_in_python_is_checked_like_a_file(keys: Keys) -> None:
         hab_ray.plan(Sweep.model_validate(unknown))
 
 
+@pytest.mark.parametrize(
+    ("update", "says"),
+    [
+        ({"samples": 0}, "samples: Input should be greater than 0"),
+        ({"mode": "bogus"}, "mode: Input should be 'auto'"),
+        ({"sample": 3}, "sample: unknown key"),
+        ({"providers": {"sim": 3}}, "providers.sim: "),
+    ],
+)
+def test_a_changed_copy_of_a_sweep_is_checked_like_a_file(keys: Keys, update: Keys, says: str) -> None:
+    with pytest.raises(ConfigError, match=f"sweep: {says}"):
+        hab_ray.plan(Sweep.model_validate(keys).model_copy(update=update))
+
+
+def test_a_changed_copy_of_a_sweep_takes_what_a_file_takes(keys: Keys) -> None:
+    sweep = Sweep.model_validate(keys | MADE | {"tests": None})
+    assert hab_ray.plan(sweep) == hab_ray.plan(keys | MADE | {"tests": None})
+    copy = sweep.model_copy(update={"subjects": ["sim/alpha"], "run": f"{keys['run']}-2"})
+    assert hab_ray.plan(copy) == hab_ray.plan(keys | MADE | {"tests": None, "subjects": ["sim/alpha"]})
+
+
 def test_a_plan_without_a_key_is_shown_and_a_run_refused(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
     keys["providers"]["sim"]["key_env"] = "NO_SUCH_KEY"
     assert hab_ray.plan(keys).total.calls > 0 and "NO_SUCH_KEY is not set" in caplog.text
     with pytest.raises(ConfigError, match="NO_SUCH_KEY is not set"):
         hab_ray.run(keys)
+
+
+def test_a_full_disk_is_one_of_our_errors_with_its_remedy_and_the_same_call_goes_on(keys: Keys) -> None:
+    """A limit on the size of files stands for the full disk; Python ignores its signal."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (600, before[1]))
+    try:
+        with pytest.raises(EngineBroke, match=r"run/sweep.yaml: cannot be written: File too large. Free space"):
+            hab_ray.run(keys)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert status(hab_ray.run(keys)) == Exit.COMPLETE
+
+
+def test_results_that_cannot_be_written_are_told_with_the_remedy(keys: Keys, desk: Desk) -> None:
+    hab_ray.run(keys)
+    shutil.rmtree(desk.folder / "run" / "report")
+    (desk.folder / "run" / "report").write_text("in the way")
+    with pytest.raises(ConfigError, match="a file is where a folder is needed") as told:
+        hab_ray.run(keys)
+    assert any("`hab report " in note for note in told.value.__notes__)
 
 
 def held(keys: Keys) -> AbstractContextManager[Session]:

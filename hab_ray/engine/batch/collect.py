@@ -29,7 +29,7 @@ _WITHHELD = (
 
 
 class ResultsLate(TransientError):
-    """The vendor reports a number of answers but shows none of them."""
+    """The vendor reports a number of answers but shows none of them, or something else, such as a proxy's page."""
 
     def __init__(self, done: int) -> None:
         super().__init__(FailureKind.WITHHELD, f"the vendor says that it answered {done} rows and shows no result yet")
@@ -40,11 +40,11 @@ class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process stored; tokens count only answers that this
-    process read; `lost_nanousd` is the most that unreadable answers may have cost. `stop` is an error that makes the
-    model or account unusable, `refused` one that rules out batches of the model. `bad_requests` holds the keys of
-    refused requests by the vendor's message until all lines are read: only the whole batch shows whether single
-    requests are at fault or a setting that they share. `withheld` counts failures for results that the vendor never
-    showed.
+    process read; `lost_nanousd` is the most that unreadable answers, and lines that name no row, may have cost. `stop`
+    is an error that makes the model or account unusable, `refused` one that rules out batches of the model.
+    `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
+    batch shows whether single requests are at fault or a setting that they share. `withheld` counts failures for
+    results that the vendor never showed.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -125,10 +125,12 @@ class Collector:
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.bad_requests.clear()
         seen: set[str] = set()
+        nameless = 0
         try:
             async for line in self._api.results(status):
                 if line.custom_id not in hashes:
                     results.unknown_ids += 1
+                    nameless += not line.custom_id
                 elif line.custom_id in seen:
                     results.doubled += 1
                 elif line.custom_id not in results.answered:
@@ -136,11 +138,13 @@ class Collector:
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
-            if status.done and not seen and not status.lacks_results:
+            if (status.done or seen) and not any(seen) and not status.lacks_results:
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)
             if status.lacks_results:
                 self._fail_withheld(results, intent, hashes.keys() - seen)
+            else:
+                results.lost_nanousd += min(nameless, len(hashes.keys() - seen)) * (intent.most // intent.rows)
         finally:
             await self._flush(results)
             trim_malloc()

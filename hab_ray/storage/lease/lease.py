@@ -267,9 +267,10 @@ class StoreLock:
         return cls(handle)
 
     def release(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Release the lock, also for processes that were forked meanwhile; a second call does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
+            fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
-from hab_ray.engine.batch.collect import Collector, Results
+from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
 from hab_ray.engine.jobs import Counters, billing_notes
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
@@ -70,6 +70,26 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
     assert results.lost_nanousd == 1_000
     assert results.answered == {KEYS[0]} and results.event(4, 1, NOW).unanswered == 3
     assert set(stored(tmp_path, "m")) == {KEYS[0]}
+
+
+@pytest.mark.parametrize("done", [0, 4])
+async def test_a_page_instead_of_results_is_not_taken_for_a_batch_without_answers(tmp_path: Path, done: int) -> None:
+    """Its rows would be paid for again, and its results deleted at the vendor."""
+    page = [Line("", error=TransientError(FailureKind.MALFORMED, "<html>"))] * 2
+    with pytest.raises(ResultsLate):
+        await collected(tmp_path, page, Price(1, 1, 1, 1), status=replace(COMPLETED, done=done))
+    late = replace(COMPLETED, lacks_results=True, done=done)
+    results = await collected(tmp_path, page, Price(1, 1, 1, 1), status=late)
+    assert (results.failures, results.nanousd, results.lost_nanousd) == (4, 4_000, 0)
+
+
+@pytest.mark.parametrize(("nameless", "lost"), [(1, 1_000), (2, 2_000), (9, 2_000)])
+async def test_a_line_that_names_no_row_may_have_cost_what_one_without_a_line_can(
+    tmp_path: Path, nameless: int, lost: int
+) -> None:
+    lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], ANSWER), *[Line("", ANSWER)] * nameless]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=4))
+    assert results.lost_nanousd == lost and results.answered == set(KEYS[:2])
 
 
 async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:
