@@ -259,18 +259,32 @@ def _serve(listening: socket.socket) -> _Request | None:
 
 
 def _warm_up() -> None:
-    """Do once what every process forked from this one would do again: imports, and TLS contexts that no test uses."""
+    """Do once what every process forked from this one would do again.
+
+    That is imports, compiling the report's templates, and TLS contexts that no test uses.
+    """
     for name in PACKAGES:
         package: Any = importlib.import_module(name)
-        for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+        for module in pkgutil.walk_packages(package.__path__, f"{name}."):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     for name in MODULES:
         importlib.import_module(name)
     ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
     asyncio.run(_connect_to_each_vendor())
+    _report_on_a_run()
     gc.collect()
     gc.freeze()
+
+
+def _report_on_a_run() -> None:
+    from hab_ray.report import write_scores
+    from tests.small_runs import Shape, page_of, summary_of, write_run
+
+    with TemporaryDirectory(prefix="hab-forks-") as folder:
+        work = write_run(Path(folder), Shape())
+        write_scores(summary_of(work))
+        page_of(work)
 
 
 async def _connect_to_each_vendor() -> None:

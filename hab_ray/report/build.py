@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -11,7 +12,7 @@ import jinja2
 from hab_ray.analysis import tables
 from hab_ray.analysis.files import write_tables
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.registry import Section, discover
+from hab_ray.analysis.registry import discover
 from hab_ray.analysis.sources import sources_of
 from hab_ray.analysis.standing import standing_of
 from hab_ray.analysis.summary import Summary
@@ -46,7 +47,7 @@ def write_report(summary: Summary, *, notice: str | None = None) -> Location:
     overall = [s for s in summary.scores if s.judge == PANEL and s.dimension == OVERALL]
     limit = spending_limit(run.record.sweep)
     html = (
-        _environment(sections)
+        _environment(tuple((f"analysis/{each.name}.html.j2", each.template) for each in sections))
         .get_template(_TEMPLATE)
         .render(
             run=run.location.name or run.name,
@@ -68,11 +69,14 @@ def write_report(summary: Summary, *, notice: str | None = None) -> Location:
     return run.location / REPORT
 
 
-def _environment(sections: Sequence[Section[Any]]) -> jinja2.Environment:
-    """Create an environment that makes every value visible and escapes it, without the templates asking for it."""
-    templates = {f"analysis/{each.name}.html.j2": each.template for each in sections}
+@cache
+def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
+    """Create an environment that makes every value visible and escapes it, without the templates asking for it.
+
+    `templates` are names and texts. Compiling them takes longer than rendering the report of a small run.
+    """
     environment = jinja2.Environment(
-        loader=jinja2.ChoiceLoader([jinja2.DictLoader(templates), jinja2.FunctionLoader(_packaged)]),
+        loader=jinja2.ChoiceLoader([jinja2.DictLoader(dict(templates)), jinja2.FunctionLoader(_packaged)]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=finalize,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ DEAD = "grok-4.7"
 NO_BATCHES = "is not supported for batch processing"
 
 
-def dead_at(vendor: Vendors, by_batch: str) -> Vendor:
-    return vendor(batch=SOON, accounts={"xai": {"models": {DEAD: {"thinking": "always", "by_batch": by_batch}}}})
+def dead_at(vendor: Vendors, by_batch: str, batch: Mapping[str, Any] = SOON) -> Vendor:
+    return vendor(batch=batch, accounts={"xai": {"models": {DEAD: {"thinking": "always", "by_batch": by_batch}}}})
 
 
 def asking(desk: Desk, sim: Vendor, **changes: Any) -> Path:
@@ -116,7 +117,7 @@ def test_a_detached_run_says_that_the_vendor_makes_no_batch(desk: Desk, vendor: 
 
 def test_a_model_that_takes_no_batches_stays_refused_under_detach(desk: Desk, vendor: Vendors) -> None:
     """A run that leaves before the vendor has looked into the batch would else make the same one every other time."""
-    sim = dead_at(vendor, "cancelled")
+    sim = dead_at(vendor, "cancelled", {"turnaround": {"kind": "fixed", "value_s": 4}})
     sweep = asking(desk, sim)
     ends = [desk.hab("run", sweep, "--yes", "--detach")]
     until(lambda: all(batch["state"] == "cancelled" for batch in sim.get("/_batches")))

@@ -102,13 +102,14 @@ async def test_a_stuck_batch_ends_only_when_cancelled(start: Start) -> None:
 
 
 async def test_a_lost_create_makes_a_batch_that_lists_show_later(start: Start) -> None:
-    line = await struck(start, {"kind": "lost_create", "hidden_s": 30}, speed=60)
+    line = await struck(start, {"kind": "lost_create", "hidden_s": 240}, speed=60)
     client, messages, google = OpenAiClient(line), AnthropicClient(line), GoogleClient(line)
     file = await client.files.create(file=("a.jsonl", jsonl([openai_line(1)])), purpose="batch")
     with pytest.raises(openai.APIConnectionError):
         await client.batches.create(
             completion_window="24h", endpoint=CHAT, input_file_id=file.id, metadata={"hab": "mine"}
         )
+    assert (await client.batches.list()).data == []
     with pytest.raises(anthropic.APIConnectionError):
         await messages.submit(2)
     with pytest.raises((aiohttp.ClientError, OSError)):
@@ -118,8 +119,7 @@ async def test_a_lost_create_makes_a_batch_that_lists_show_later(start: Start) -
         ("anthropic", True, None),
         ("google", True, "mine"),
     ]
-    assert (await client.batches.list()).data == []
-    await asyncio.sleep(0.7)
+    await asyncio.sleep(4.5)
     assert [one.metadata for one in (await client.batches.list()).data] == [{"hab": "mine"}]
     assert [one.request_counts.succeeded for one in (await messages.messages.batches.list()).data] == [2]
     assert [one.display_name for one in (await google.aio.batches.list()).page] == ["mine"]
