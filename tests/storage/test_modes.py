@@ -64,13 +64,14 @@ def test_every_path_is_in_the_list_and_its_users_alone(
     there = replace(desk, folder=reachable, environment=environment)
     sim = vendor()
     sweep = there.sweep("files", sim.url, dimensions=["encourage_learning"])
-    theirs = {sweep, *(reachable / name for name in ("tmp", "cache"))}
+    (reachable / "rows.csv").write_text("dimension,prompt\nencourage_learning,Why?\n")
+    theirs = {sweep, *(reachable / name for name in ("tmp", "cache", "rows.csv"))}
     before = os.umask(0)
     try:
         for command in (
             ("run", sweep, "--executor", "local"),
             ("export", "runs/files", "--format", "csv", "--out", "out/export"),
-            ("import", "tests", "out/export/tests.csv", "--out", "out/tests.jsonl"),
+            ("import", "tests", "rows.csv", "--out", "out/tests.jsonl"),
             ("rubric", "new", "admit_mistakes", "--folder", "out/rubrics"),
             ("doctor", sweep, "--live", "--yes", "--at", sim.url, "--out", "out/exchanges.jsonl"),
         ):
