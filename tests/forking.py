@@ -24,6 +24,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -285,6 +286,7 @@ def _report_on_a_run() -> None:
         work = write_run(Path(folder), Shape())
         write_scores(summary_of(work))
         page_of(work)
+    tempfile.tempdir = None  # a forked process has a TMPDIR of its own
 
 
 async def _connect_to_each_vendor() -> None:
