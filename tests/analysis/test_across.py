@@ -111,6 +111,10 @@ def test_the_same_replies_are_no_second_measurement(tmp_path: Path) -> None:
     said = list(describe(replace(found, same_answers=0), first, second))
     assert "none of the 48 answers to shared tests and 47 of the 48 verdicts" in said[-1]
     assert settings_apart(first, second) == []
+    revise(works[1], Response, lambda row: replace(row, reply_key=""), *answer_files(works[1]))
+    assert same_replies(first, second).same_answers == 48  # as in a run on the first one's exported answers
+    revise(works[1], Response, lambda row: replace(row, text="Other."), responses_file("beta", DIMENSIONS[0]))
+    assert same_replies(first, second).same_answers == 36
 
 
 def test_settings_that_differ_are_named(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from hab_ray.visible import counted
 _MIN_SHARED = 2
 _Text = tuple[str, str, int]
 _Key = tuple[object, ...]
+_Reply = tuple[str, str]
 
 
 class Matching(StrEnum):
@@ -128,7 +129,8 @@ def compared_rows(parts: Mapping[str, Sequence[SharedTests]], dimensions: Sequen
 def same_replies(first: Run, second: Run) -> SameReplies:
     """Count the answers and verdicts that both runs have, and how many of them are the same reply.
 
-    A reply is the same if its key and text are; runs that share a store have one reply per key.
+    A reply is the same if its key and text are; runs that share a store have one reply per key. Given answers have no
+    key, and are the same as any with their text.
     """
     answers, verdicts = Counter[bool](), Counter[bool]()
     for dimension in set(first.dimensions) & set(second.dimensions):
@@ -142,11 +144,12 @@ def same_replies(first: Run, second: Run) -> SameReplies:
     return SameReplies(answers.total(), answers[True], verdicts.total(), verdicts[True])
 
 
-def _is_same(one: Mapping[_Key, _Key], other: Mapping[_Key, _Key], ids: Mapping[str, str]) -> Iterator[bool]:
+def _is_same(one: Mapping[_Key, _Reply], other: Mapping[_Key, _Reply], ids: Mapping[str, str]) -> Iterator[bool]:
     """Yield for each row that both runs have whether its reply is the same; `ids` maps test ids of one to the other."""
-    for key, reply in one.items():
+    for key, (reply_key, text) in one.items():
         if (match := (ids.get(str(key[0])), *key[1:])) in other:
-            yield reply == other[match]
+            other_key, other_text = other[match]
+            yield text == other_text and (not reply_key or not other_key or reply_key == other_key)
 
 
 def _ids_by_text(run: Run, dimension: str) -> dict[_Text, str]:
@@ -171,12 +174,12 @@ def _shared_ids(first: Mapping[_Text, str], second: Mapping[_Text, str]) -> dict
     return {id_: second[text] for text, id_ in first.items() if text in second}
 
 
-def _answers(run: Run, subject: str, dimension: str) -> dict[_Key, _Key]:
+def _answers(run: Run, subject: str, dimension: str) -> dict[_Key, _Reply]:
     rows = rows_in(run.responses(subject, dimension, columns=["test_id", "sample", "reply_key", "text", "state"]))
     return {(test, sample): (key, text) for test, sample, key, text, state in rows if state == State.OK}
 
 
-def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, _Key]:
+def _verdicts(run: Run, judge: str, subject: str, dimension: str) -> dict[_Key, _Reply]:
     columns = ["test_id", "sample", "replicate", "reply_key", "assessment", "state"]
     rows = rows_in(run.verdicts(judge, subject, dimension, columns=columns))
     return {(test, sample, n): (key, text) for test, sample, n, key, text, state in rows if state == State.OK}
