@@ -86,9 +86,14 @@ def new_session(**options: Any) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=True, **options)
 
 
+def connect_limit_s(endpoint: Endpoint) -> float:
+    """Return the limit for connecting, which ends before the request's: a call that was not sent costs nothing."""
+    return min(endpoint.timeout_s / 2, MAX_CONNECT_S)
+
+
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
     """Return the endpoint's timeout for each read and write, with a shorter one for connecting."""
-    return httpx2.Timeout(endpoint.timeout_s, connect=min(endpoint.timeout_s, MAX_CONNECT_S))
+    return httpx2.Timeout(endpoint.timeout_s, connect=connect_limit_s(endpoint))
 
 
 def connection_failure(error: BaseException, has_answered: bool) -> CallError:

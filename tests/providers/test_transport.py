@@ -54,6 +54,16 @@ async def test_a_closed_port_is_unreachable_at_once(kind: str, failure: Fail) ->
 
 
 @pytest.mark.parametrize("kind", KINDS)
+async def test_a_connection_that_is_never_made_has_sent_nothing(kind: str, failure: Fail) -> None:
+    """A server that does not speak TLS waits, too; a call that may have been sent would be booked."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        error = await failure(kind, f"https://127.0.0.1:{silent.getsockname()[1]}", 2.0)
+    assert isinstance(error, Unreachable)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_proxy_that_is_down_is_named(kind: str, failure: Fail, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         monkeypatch.delenv(name, raising=False)

@@ -20,8 +20,8 @@ from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.google import DEFAULT_VERSION, stated_version
 from hab_ray.providers.google.errors import classify
 from hab_ray.providers.http import (
-    MAX_CONNECT_S,
     StatusError,
+    connect_limit_s,
     connection_failure,
     error_object,
     json_object,
@@ -46,7 +46,7 @@ class Connection:
         self.endpoint = endpoint
         self._url = endpoint.url.rstrip("/")
         self.headers = _headers(endpoint)
-        connect_s = min(endpoint.timeout_s, MAX_CONNECT_S)
+        connect_s = connect_limit_s(endpoint)
         self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
         self._timeout_per_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
         self._session: aiohttp.ClientSession | None = None
