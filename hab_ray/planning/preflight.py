@@ -167,7 +167,7 @@ def _analysis(work: Work) -> Iterator[Problem]:
     if plan is not None:
         judges = [judge.name for judge in sweep.judges]
         for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
-            remedy = "correct it before the first answer: a change afterwards is listed in the report"
+            remedy = "correct it: a change after the first answer is listed in the report"
             yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
 
 
