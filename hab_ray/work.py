@@ -204,13 +204,16 @@ def answering_subjects(
 def _all_answers(sweep: Sweep, file: Location, rubrics: Mapping[str, Rubric], cache: ReadOnce) -> GivenResponses:
     tests = _named_tests(sweep, rubrics, cache)
     return cache.get(
-        ("responses", file, sweep.tests),
-        lambda: read_given_responses(file, rubrics, tests, sweep.rubrics).of_samples(sweep.samples, file),
+        ("responses", file, sweep.tests), lambda: read_given_responses(file, rubrics, tests, sweep.rubrics)
     )
 
 
 def _chosen_answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
     """Return the given answers that the sweep reads, with their tests, and the drawn answers by dimension."""
+    return work.given.get(("chosen", given.file), lambda: _choose(work, given))
+
+
+def _choose(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Mapping[str, Drawn]]:
     found = _all_answers(work.sweep, given.file, work.rubrics, work.given)
     parts = {part: rows for part, rows in found.responses.items() if part[0] in given.subjects}
     ratings = given_ratings(work).ratings if given.only else ()
@@ -220,7 +223,7 @@ def _chosen_answers(work: Work, given: GivenAnswers) -> tuple[GivenResponses, Ma
             f"responses.only: no person in `raters:` has rated an answer in {given.file}; name the file of their "
             "ratings (`hab import ratings` writes one), or leave `only` out"
         )
-    return chosen, drawn
+    return chosen.of_samples(work.sweep.samples, given.file), drawn
 
 
 def given_ratings(work: Work) -> GivenRatings:

@@ -72,9 +72,12 @@ def to_csv(table: pa.Table) -> bytes:
 
 
 def _inputs_digest(summary: Summary, folder: Folder) -> str:
-    hashed = sha256()
+    """Return the digest of all inputs; files that the summary's run keeps count as it has read them."""
+    hashed, kept = sha256(), summary.run.kept or {}
     for name in sorted({SWEEP, RATERS, *(file for view in _VIEWS for file in folder.list(view))}):
-        if folder.exists(name):
+        if read := kept.get(name):
+            hashed.update(f"{name} {read.sha256}\n".encode())
+        elif folder.exists(name):
             hashed.update(f"{name} {sha256(folder.get(name)).hexdigest()}\n".encode())
     for dimension, rubric in summary.rubrics.items():
         hashed.update(f"{dimension} {rubric.sha256}\n".encode())

@@ -83,7 +83,7 @@ class GivenResponses:
             if not any(kept.values()):
                 raise ConfigError(f"{cause}, and there are no others; {remedy}")
             LOG.warning("%s", one_line(f"{cause}; {remedy}"))
-        return replace(self, responses={part: rows for part, rows in kept.items() if rows})
+        return replace(self, responses=kept)
 
 
 def read_given_responses(

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from hashlib import sha256
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +28,15 @@ _NOT_KEPT = frozenset(
     {"text", "assessment", "prompt", "context", "system", "rubric_sha256", "prompts_sha256", "settings_sha256"}
 )
 
-KeptTables = dict[str, pa.Table | None]
+
+class Kept(NamedTuple):
+    """The short columns of a file, and the sha256 (hex) of its content when they were read."""
+
+    table: pa.Table
+    sha256: str
+
+
+KeptTables = dict[str, Kept | None]
 
 
 @dataclass(frozen=True)
@@ -63,18 +72,27 @@ class Views:
 
     def _read(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
         if self.kept is None or not _NOT_KEPT.isdisjoint(schema.names):
-            return self._decoded(name, row_type, schema)
+            data = self._content(name)
+            return None if data is None else self._decoded(name, data, row_type, schema)
         if name not in self.kept:
-            short = [field for field in schema_of(row_type) if field.name not in _NOT_KEPT]
-            self.kept[name] = self._decoded(name, row_type, pa.schema(short))
-        table = self.kept[name]
-        return None if table is None else table.select(schema.names)
+            self.kept[name] = self._short(name, row_type)
+        kept = self.kept[name]
+        return None if kept is None else kept.table.select(schema.names)
 
-    def _decoded(self, name: str, row_type: type[Row], schema: pa.Schema) -> pa.Table | None:
+    def _short(self, name: str, row_type: type[Row]) -> Kept | None:
+        data = self._content(name)
+        if data is None:
+            return None
+        short = pa.schema([field for field in schema_of(row_type) if field.name not in _NOT_KEPT])
+        return Kept(self._decoded(name, data, row_type, short), sha256(data).hexdigest())
+
+    def _content(self, name: str) -> bytes | None:
         try:
-            data = self.folder.get(name)
+            return self.folder.get(name)
         except FileNotFoundError:
             return None
+
+    def _decoded(self, name: str, data: bytes, row_type: type[Row], schema: pa.Schema) -> pa.Table:
         table = read_table(f"{self.where}/{name}", data, schema.names)
         with whole_file(f"{self.where}/{name}", "has other columns than this version writes"):
             complete = with_all_columns(row_type, table, schema.names)

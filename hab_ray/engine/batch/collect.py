@@ -32,7 +32,8 @@ class ResultsLate(TransientError):
     """The vendor reports a number of answers but shows none of them, or something else, such as a proxy's page."""
 
     def __init__(self, done: int) -> None:
-        super().__init__(FailureKind.WITHHELD, f"the vendor says that it answered {done} rows and shows no result yet")
+        answered = f"says that it answered {done} rows and " if done else ""
+        super().__init__(FailureKind.WITHHELD, f"the vendor {answered}does not show the results yet")
 
 
 @dataclass
@@ -117,7 +118,7 @@ class Collector:
         of the batch's reservation, so that they are paid for again only on request.
 
         Raises:
-            ResultsLate: the vendor reports answers and shows none of them.
+            ResultsLate: the vendor reports answers and shows none of them, or something else.
             CallError: the request failed, or the stream broke off: collect again.
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
@@ -138,12 +139,12 @@ class Collector:
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
-            if (status.done or seen) and not any(seen) and not status.lacks_results:
+            if not status.lacks_results and _is_late(status, seen, nameless):
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)
             if status.lacks_results:
                 self._fail_withheld(results, intent, hashes.keys() - seen)
-            else:
+            elif status.problem is None:
                 results.lost_nanousd += min(nameless, len(hashes.keys() - seen)) * (intent.most // intent.rows)
         finally:
             await self._flush(results)
@@ -230,3 +231,10 @@ class Collector:
             share = left // len(withheld) + (number < left % len(withheld))
             self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, share)
             results.withheld += 1
+
+
+def _is_late(status: BatchStatus, seen: AbstractSet[str], nameless: int) -> bool:
+    """Whether what a vendor shows, lines of the ids `seen` and `nameless` others, lacks answers that it will show."""
+    named = len(seen - {""})
+    is_page = nameless > 0 and status.problem is None and named < max(1, status.done + status.failed)
+    return is_page or (named == 0 and status.done > 0)

@@ -74,5 +74,6 @@ class Search:
             if status.ended:
                 hashes = body_hashes(self._ledger.rows(record))
                 async for line in self._api.results(status):
-                    return line.custom_id in hashes
+                    if line.custom_id:  # others may be a proxy's page
+                        return line.custom_id in hashes
         return None

@@ -46,7 +46,10 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
             f"a sweep file: `tests: {own[0]}`"
         )
     columns = table.columns(OF_TESTS, ("dimension", "prompt"))
-    tests = {table.test(row, where): row.get("call") for where, row in table.rows(columns)}
+    tests: dict[NamedTest, str | None] = {}
+    for where, row in table.rows(columns):
+        test = table.test(row, where)
+        tests[test] = tests.get(test) or row.get("call")
     about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
     values = (about["source"], about["licence"], " ".join(about["canaries"]))
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
@@ -86,7 +89,7 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
             name_in(row.get("subject"), "subject", where),
             sample_in(row.get("sample"), where),
         )
-        calls[answer[0]] = row.get("call")
+        calls[answer[0]] = calls.get(answer[0]) or row.get("call")
         text = clean_text(row.get("text") or "")
         if answers.setdefault(answer, text) != text:
             raise ConfigError(

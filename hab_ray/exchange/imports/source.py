@@ -104,6 +104,8 @@ class OpenSource:
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         with refusing(frame.path):
             found = mapping(frame.names, known, self.source.columns)
+            if "test_id" not in frame.names and "call" not in self.source.columns:
+                found.pop("call", None)  # in a table that is no export of ours the word may mean anything
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
                     present = ", ".join(name[:40] for name in frame.names)

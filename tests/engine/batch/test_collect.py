@@ -28,6 +28,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 COMPLETED = BatchStatus("b", "completed", ended=True)
 
 
+BUSY = TransientError(FailureKind.MALFORMED, "busy")
 ANSWER = completion({"prompt_tokens": 1, "completion_tokens": 1})
 
 
@@ -88,8 +89,20 @@ async def test_a_line_that_names_no_row_may_have_cost_what_one_without_a_line_ca
     tmp_path: Path, nameless: int, lost: int
 ) -> None:
     lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], ANSWER), *[Line("", ANSWER)] * nameless]
-    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=4))
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=2))
     assert results.lost_nanousd == lost and results.answered == set(KEYS[:2])
+
+
+async def test_a_page_instead_of_one_of_two_files_is_asked_for_again(tmp_path: Path) -> None:
+    lines = [Line("", error=TransientError(FailureKind.MALFORMED, "<html>")), Line(KEYS[3], error=BUSY)]
+    with pytest.raises(ResultsLate):
+        await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=3, failed=1))
+
+
+async def test_lines_about_a_batch_that_the_vendor_refused_are_no_results_and_cost_nothing(tmp_path: Path) -> None:
+    refused = replace(COMPLETED, word="failed", problem=ModelError(FailureKind.BAD_REQUEST, "no such model"))
+    results = await collected(tmp_path, [Line("", error=BUSY)], Price(1, 1, 1, 1), status=refused)
+    assert (results.lost_nanousd, results.answered) == (0, set())
 
 
 async def test_an_answer_that_azure_filtered_is_a_refusal_by_batch_too(tmp_path: Path) -> None:

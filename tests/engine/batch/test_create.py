@@ -115,6 +115,14 @@ async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Componen
     assert vendor.asked.count("poll foreign") == 1
 
 
+async def test_a_page_instead_of_results_does_not_prove_that_a_batch_is_foreign(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed, vendor.ended = [seen("ours", None)], {"ours": ""}
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "ours" and not vendor.submitted
+
+
 async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_ours(tmp_path: Path) -> None:
     @dataclass
     class Deleting(Vendor):
