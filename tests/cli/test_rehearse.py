@@ -9,6 +9,7 @@ import secrets
 import shlex
 import signal
 import socket
+import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Iterator
@@ -211,7 +212,8 @@ def test_keys_leave_no_trace(desk: Desk, vendor: Vendors, short_folder: Path, ex
 
 def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     (desk.folder / "profile.yaml").write_text("accounts: {x/mine: {models: {m: {}}}}\n")
-    process = desk.start_afresh("simulate", "--profile", "profile.yaml", "--seed", 7)
+    there = replace(desk, environment={"PYTHONFAULTHANDLER": "1"})
+    process = there.start_afresh("simulate", "--profile", "profile.yaml", "--seed", 7)
     assert process.stdout
     said = ""
     while "Ctrl-C" not in said:
@@ -228,7 +230,11 @@ def test_the_simulator_in_the_foreground(desk: Desk) -> None:
     port = url[1].rpartition(":")[2]
     assert f"--port {port}" in desk.says("simulate", "--port", port, status=2)
     process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=10) == 0
+    try:
+        assert process.wait(timeout=60) == 0
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        raise AssertionError(process.communicate()[0]) from None  # where each thread stands
 
 
 def test_a_restarted_simulator_has_the_same_port(monkeypatch: pytest.MonkeyPatch) -> None:
