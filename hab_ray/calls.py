@@ -191,8 +191,8 @@ class CallText(NamedTuple):
 def to_json(call: Call) -> CallText:
     """Serialise a call; `from_json` restores it with the same key."""
     if isinstance(call, EmbedCall):
-        head = _head("embed", call.provider, call.model, call.as_of)
-        return CallText(head, _compact([clean_text(call.text), call.dimensions])[1:-1])
+        kind, provider, model, as_of, *rest = call.canonical()
+        return CallText(_head(kind, provider, model, as_of), _compact(rest)[1:-1])
     head = _head("chat", call.provider, call.model, call.as_of, call.system)
     return CallText(head, f"{call.json_after_system},{json.dumps(call.verbatim)}")
 

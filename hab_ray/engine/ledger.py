@@ -94,6 +94,11 @@ class Intent(_Event):
         """The most that the batch can cost, in nano-dollars."""
         return self.nanousd if self.most_nanousd is None else self.most_nanousd
 
+    @property
+    def share(self) -> int:
+        """An equal share of `most` for each row."""
+        return self.most // self.rows
+
 
 class Submitted(_Event):
     """The vendor's id of the batch; `adopted` if the create request got no answer and the vendor's list showed it.

@@ -142,10 +142,11 @@ class Collector:
             if not status.lacks_results and _is_late(status, seen, nameless):
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)
+            missing = hashes.keys() - seen
             if status.lacks_results:
-                self._fail_withheld(results, intent, hashes.keys() - seen)
+                self._fail_withheld(results, intent, missing)
             elif status.problem is None:
-                results.lost_nanousd += min(nameless, len(hashes.keys() - seen)) * (intent.most // intent.rows)
+                results.lost_nanousd += min(nameless, len(missing)) * intent.share
         finally:
             await self._flush(results)
             trim_malloc()
@@ -166,7 +167,7 @@ class Collector:
 
     def _store(self, results: Results, intent: Intent, price: Price, body_sha256: str, line: Line) -> None:
         """Store the outcome of a line. A cost that is not known of the line is an equal share of the batch's bound."""
-        share, key = intent.most // intent.rows, line.custom_id
+        share, key = intent.share, line.custom_id
         try:
             if line.body is None:
                 raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
