@@ -244,7 +244,6 @@ class Examination:
             api=connect_batch(endpoint),
             models={question.model: self._entry(question)},
             ledger=ledger,
-            store=Store(folder),
             writer=StoreWriter(folder, lease.epoch, f"doctor-{secrets.token_hex(4)}", Mode.BATCH),
             policy=policy,
             context=EngineContext(

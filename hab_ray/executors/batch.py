@@ -195,7 +195,6 @@ class BatchExecutor:
             api=connect_batch(endpoint),
             models=site.work.models_of(provider),
             ledger=Ledger(folder, provider),
-            store=site.open_store(),
             writer=StoreWriter(folder, epoch, f"{provider}-batches", Mode.BATCH),
             policy=policy,
             context=EngineContext(

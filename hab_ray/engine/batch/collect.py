@@ -13,7 +13,7 @@ from hab_ray.calls import Failure, Outcome
 from hab_ray.catalog.prices import Price
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.jobs import Traffic
-from hab_ray.engine.ledger import Harvested, Intent
+from hab_ray.engine.ledger import Batch, Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
 from hab_ray.providers.base import Provider
@@ -107,12 +107,12 @@ class Collector:
         self._traffic = traffic
 
     async def collect(
-        self, results: Results, intent: Intent, price: Price, hashes: Mapping[str, str], status: BatchStatus
+        self, results: Results, record: Batch, price: Price, hashes: Mapping[str, str], status: BatchStatus
     ) -> None:
         """Store all results that are not in the store yet, matched by key.
 
-        Lines with an unknown or repeated id are counted and skipped. Results stored before an error stay in the store
-        and in `results`.
+        Lines with an unknown or repeated id are counted and skipped, but for an answer after an error of the same row.
+        Results stored before an error stay in the store and in `results`.
 
         Rows whose results the vendor withholds may have been billed: they become failures booked at all that is left
         of the batch's reservation, so that they are paid for again only on request.
@@ -123,6 +123,7 @@ class Collector:
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
         """
+        intent = record.intent
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.bad_requests.clear()
         seen: set[str] = set()
@@ -132,21 +133,25 @@ class Collector:
                 if line.custom_id not in hashes:
                     results.unknown_ids += 1
                     nameless += not line.custom_id
-                elif line.custom_id in seen:
+                elif line.custom_id in seen and (line.body is None or line.custom_id in results.answered):
                     results.doubled += 1
                 elif line.custom_id not in results.answered:
                     self._store(results, intent, price, hashes[line.custom_id], line)
                 seen.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
-            if not status.lacks_results and _is_late(status, seen, nameless):
+            missing = hashes.keys() - seen
+            named = len(hashes) - len(missing)
+            if not record.is_certain:  # lines of other ids prove that it is somebody else's
+                named += results.unknown_ids - nameless
+            if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)
-            missing = hashes.keys() - seen
             if status.lacks_results:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
-                results.lost_nanousd += min(nameless, len(missing)) * intent.share
+                unshown = max(nameless, status.done - named)
+                results.lost_nanousd += min(unshown, len(missing)) * intent.share
         finally:
             await self._flush(results)
             trim_malloc()
@@ -218,7 +223,8 @@ class Collector:
                 )
                 return
             for key in keys:
-                self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
+                if key not in results.answered:
+                    self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
 
     def _fail_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
         """Store rows without a result as failures, booked together at all that is left of the batch's bound.
@@ -234,8 +240,7 @@ class Collector:
             results.withheld += 1
 
 
-def _is_late(status: BatchStatus, seen: AbstractSet[str], nameless: int) -> bool:
-    """Whether what a vendor shows, lines of the ids `seen` and `nameless` others, lacks answers that it will show."""
-    named = len(seen - {""})
+def _is_late(status: BatchStatus, named: int, nameless: int) -> bool:
+    """Whether what a vendor shows, lines of `named` rows and `nameless` others, lacks answers that it will show."""
     is_page = nameless > 0 and status.problem is None and named < max(1, status.done + status.failed)
     return is_page or (named == 0 and status.done > 0)

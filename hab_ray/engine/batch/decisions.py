@@ -164,10 +164,9 @@ def _for_sent(state: AtVendor | Ended, now: Now, policy: BatchPolicy) -> do.AtVe
 
 
 def is_asked_again(state: AtVendor | Ended) -> bool:
-    """Return whether a batch that the vendor does not know may be late to show, or have been missed by mistake."""
+    """Return whether a batch or results that the vendor does not know may show late, or be missed by mistake."""
     polls = state.polls
-    is_open = isinstance(state, AtVendor) and state.record.is_certain
-    return is_open and polls.at - polls.unknown_since <= UNKNOWN_S
+    return state.record.is_certain and polls.at - polls.unknown_since <= UNKNOWN_S
 
 
 def _final_status(polls: Polls, policy: BatchPolicy) -> BatchStatus | None:

@@ -30,7 +30,7 @@ from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.storage.secret import fence_secret
 
 CHUNK = 256
@@ -48,14 +48,13 @@ class BatchEngine:
         api: BatchApi,
         models: Mapping[str, ModelEntry],
         ledger: Ledger,
-        store: Store,
         writer: StoreWriter,
         policy: BatchPolicy,
         context: EngineContext,
     ) -> None:
         self._provider, self._api, self._models, self._ledger = provider, api, models, ledger
         self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
-        self._codes = FenceCodes(fence_secret(store.folder))
+        self._codes = FenceCodes(fence_secret(ledger.folder))
         self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget, clock=context.clock)
         self._rows = RowsInFlight(self._counters)
         limits = EnqueuedTokenLimits(models, policy.longest_poll_s, context.clock)
@@ -65,7 +64,7 @@ class BatchEngine:
         creator = Creator(components, self._sender)
         self._recovery = Recovery(components, creator)
         self._submitter = Submitter(components, creator, collector)
-        self._poller = Poller(components, collector, store, self._prices)
+        self._poller = Poller(components, collector, self._prices)
         self._stopping = components.stopping
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()

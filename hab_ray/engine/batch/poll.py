@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import lru_cache, partial
 from math import inf
 
 from hab_ray.catalog.prices import Price
@@ -20,6 +21,7 @@ from hab_ray.engine.batch.components import Components, UnexpectedAction
 from hab_ray.engine.batch.decisions import LATE_POLLS, UNKNOWN_S, is_asked_again
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
+from hab_ray.engine.batch.transitions import Polled
 from hab_ray.engine.ledger import Batch, body_hashes
 from hab_ray.engine.ledger import Ended as EndedEvent
 from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
@@ -34,9 +36,9 @@ class Poller:
 
     states: tuple[type[Sent], ...] = AtVendor, Ended, Collected
 
-    def __init__(self, components: Components, collector: Collector, store: Store, prices: Mapping[str, Price]) -> None:
+    def __init__(self, components: Components, collector: Collector, prices: Mapping[str, Price]) -> None:
         self._components, self._policy, self._collector = components, components.policy, collector
-        self._store, self._prices = store, prices
+        self._store_since, self._prices = lru_cache(maxsize=1)(partial(Store, components.ledger.folder)), prices
         self._rows, self._counters, self._context = components.rows, components.counters, components.context
 
     async def poll_regularly(self) -> None:
@@ -83,11 +85,7 @@ class Poller:
         try:
             status = await self._components.api.poll(state.batch_id)
         except CallError as error:
-            self._count_retry(state.record, error)
-            failed = transitions.poll_failed(state, error, self._context.clock(), self._policy)
-            if state.polls.unknown_since == inf:
-                self._note_unknown(failed, error)
-            return failed
+            return self._failed(state, error)
         if not status.known and not state.polls.count:
             self._counters.notes.append(f"batch {state.record.name} is in an unknown state: {status.word}")
         if status.lacks_results and not (state.polls.ended and state.polls.ended.lacks_results):
@@ -97,15 +95,18 @@ class Poller:
             )
         return transitions.polled(state, status, self._context.clock(), self._policy)
 
-    def _note_unknown(self, state: AtVendor | Ended, error: CallError) -> None:
-        """Note that the vendor does not know a batch."""
-        if isinstance(error, ResultsGone) and is_asked_again(state):
+    def _failed(self, state: Polled, error: CallError) -> Polled:
+        """Return the state after a request for status or results failed; note if the vendor does not know them."""
+        self._count_retry(state.record, error)
+        failed = transitions.poll_failed(state, error, self._context.clock(), self._policy)
+        if isinstance(error, ResultsGone) and state.polls.unknown_since == inf and is_asked_again(failed):
             until = self._context.today() + timedelta(seconds=UNKNOWN_S)
             self._counters.notes.append(
                 f"batch {state.record.name}: {error}; it may show late, and is asked for until {until:%H:%M:%S} UTC. "
                 "After that, unless the key may be another account's, the rest of its reservation counts as spent, and "
                 "its rows are sent again"
             )
+        return failed
 
     async def _cancel(self, state: AtVendor, reason: str) -> AtVendor:
         try:
@@ -129,15 +130,14 @@ class Poller:
         price = intent.price or self._prices[batch.model]
         try:
             try:
-                await self._collector.collect(results, intent, price, hashes, status)
+                await self._collector.collect(results, state.record, price, hashes, status)
             except ResultsLate:
                 if state.polls.still_count < LATE_POLLS:
                     raise
                 status = replace(status, lacks_results=True)
-                await self._collector.collect(results, intent, price, hashes, status)
+                await self._collector.collect(results, state.record, price, hashes, status)
         except CallError as error:
-            self._count_retry(state.record, error)
-            return transitions.poll_failed(state, error, self._context.clock(), self._policy)
+            return self._failed(state, error)
         problems = (status.problem, results.stop, results.refused)
         refusal = next((problem for problem in problems if isinstance(problem, ModelError | BatchRefused)), None)
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
@@ -182,15 +182,19 @@ class Poller:
         return Closed()
 
     async def _results(self, batch: BatchInFlight, record: Batch, hashes: Mapping[str, str]) -> Results:
-        """Return the results of a batch stored so far, including those of an earlier process."""
+        """Return the results of a batch stored so far, including those of an earlier process.
+
+        Failures from before it was sent are not its results: their calls were sent again, and are paid for again.
+        """
         if batch.results is not None:
             return batch.results
         if record.intent.epoch == self._context.epoch:
             return Results()
 
         def read_stored() -> Results:
-            self._store.refresh(batch.model)
-            return Results.resumed(self._store.read(batch.model, list(hashes)).values())
+            store = self._store_since(record.events[0].epoch)
+            store.refresh(batch.model)
+            return Results.resumed(store.read(batch.model, list(hashes)).values())
 
         return await asyncio.to_thread(read_stored)
 

@@ -59,7 +59,7 @@ def submitted(record: Batch, event: Submitted, clock: float, policy: BatchPolicy
 
 
 def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy) -> Polled:
-    """Return the state after a poll."""
+    """Return the state after a poll. That the vendor knows an ended batch does not mean that it has its results."""
     before = state.polls
     is_new = status.ended and status.counters is not None and status.counters != before.counters
     polls = replace(
@@ -71,7 +71,7 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
         still_since=clock if is_new else before.still_since,
         still_count=(0 if is_new else before.still_count) + 1 if status.ended else 0,
         error=None,
-        unknown_since=inf,
+        unknown_since=before.unknown_since if isinstance(state, Ended) else inf,
         is_shown=True,
     )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))

@@ -26,7 +26,7 @@ from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint, Wire
 from hab_ray.providers.batching import BatchApi, BatchJob, BatchSize, BatchStatus, InDoubt, Line, SeenBatch
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 
 START = datetime(2026, 11, 21, 12, tzinfo=UTC)
 KEYS = ["ab" * 32, "cd" * 32]
@@ -196,7 +196,6 @@ def engine_of(
         api=vendor,
         models={"m": ENTRY},
         ledger=Ledger(place, "acme"),
-        store=Store(place),
         writer=StoreWriter(place, 2, "w", Mode.BATCH),
         policy=policy,
         context=context or context_of(),

@@ -13,13 +13,14 @@ from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
 from hab_ray.engine.jobs import Counters, billing_notes
+from hab_ray.engine.ledger import Batch
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchApi, BatchStatus, Line
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.store import StoreWriter
-from tests.engine.batch.fakes import Vendor, intent
+from tests.engine.batch.fakes import Vendor, intent, submitted
 from tests.engine.bench import completion, stored
 from tests.providers.batch_vendor import sent_results, vendor
 
@@ -44,6 +45,7 @@ async def collected(
     results: Results | None = None,
     status: BatchStatus = COMPLETED,
     counters: Counters | None = None,
+    certain: bool = True,
 ) -> Results:
     """Collect a batch of these keys twice, from a vendor or from these lines."""
     api = Vendor(lines=[*vendor]) if isinstance(vendor, Sequence) else vendor
@@ -51,11 +53,10 @@ async def collected(
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
     collector = Collector(provider, api, writer, lambda: NOW, (counters or Counters()).traffic)
     of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900, "most_nanousd": most}
+    record = Batch("acme", 1, (intent("tag").model_copy(update=of), submitted(certain)))
     results = results or Results()
     for _ in range(2):
-        await collector.collect(
-            results, intent("tag").model_copy(update=of), price, dict.fromkeys(keys, "0" * 64), status
-        )
+        await collector.collect(results, record, price, dict.fromkeys(keys, "0" * 64), status)
     await provider.close()
     return results
 
@@ -91,6 +92,39 @@ async def test_a_line_that_names_no_row_may_have_cost_what_one_without_a_line_ca
     lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], ANSWER), *[Line("", ANSWER)] * nameless]
     results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=2))
     assert results.lost_nanousd == lost and results.answered == set(KEYS[:2])
+
+
+@pytest.mark.parametrize(
+    "first",
+    [Line(KEYS[0], error=BUSY), Line(KEYS[0], error=RowError(FailureKind.BAD_REQUEST, "bad")), Line(KEYS[0], {})],
+    ids=["transient", "refused", "unreadable"],
+)
+async def test_an_answer_after_an_error_of_the_same_row_is_kept(tmp_path: Path, first: Line) -> None:
+    """It is billed; the row would be sent and paid for again, or have failed for good."""
+    lines = [first, Line(KEYS[0], ANSWER), Line(KEYS[0], error=BUSY), Line(KEYS[0], completion({}, "No."))]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), KEYS[:1])
+    (kept,) = stored(tmp_path, "m").values()
+    assert isinstance(kept, Reply) and kept.text == "Yes."
+    assert (results.answered, results.replies, results.failures) == ({KEYS[0]}, 1, 0)
+
+
+async def test_answers_that_name_other_rows_are_not_taken_for_those_of_a_batch_that_is_ours(tmp_path: Path) -> None:
+    """As of a vendor that changes the ids: each round would pay for all rows again and book nothing."""
+    lines = [Line(f"{n:064X}".replace("0", "F"), ANSWER) for n in range(4)]
+    counted = replace(COMPLETED, done=4)
+    with pytest.raises(ResultsLate):
+        await collected(tmp_path, lines, Price(1, 1, 1, 1), status=counted)
+    foreign = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=counted, certain=False)
+    assert (foreign.unknown_ids, foreign.answered, foreign.lost_nanousd) == (4, set(), 0)
+
+
+@pytest.mark.parametrize(("done", "lost"), [(2, 0), (3, 1_000), (99, 2_000)])
+async def test_answers_that_a_vendor_counts_and_does_not_show_may_have_been_billed(
+    tmp_path: Path, done: int, lost: int
+) -> None:
+    lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], error=BUSY)]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=done))
+    assert results.lost_nanousd == lost
 
 
 async def test_a_page_instead_of_one_of_two_files_is_asked_for_again(tmp_path: Path) -> None:

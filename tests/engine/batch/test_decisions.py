@@ -190,7 +190,16 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     ),
     "ended under an earlier process": (has_ended(), NOW, do.Poll()),
     "ended and too old": (has_ended(due=CLOCK + 1), OVERDUE, do.Wait(CLOCK + 1)),
-    "results that the vendor deleted": (has_ended(since=CLOCK, error=GONE), NOW, do.GiveUp(GONE)),
+    "results unknown to the vendor for a short time": (
+        has_ended(error=GONE, unknown_since=CLOCK - UNKNOWN_S, due=CLOCK + 1),
+        NOW,
+        do.Wait(CLOCK + 1),
+    ),
+    "results that the vendor deleted": (
+        has_ended(error=GONE, unknown_since=CLOCK - UNKNOWN_S - 1),
+        NOW,
+        do.GiveUp(GONE),
+    ),
     "a bad key on collecting": (has_ended(error=NO_KEY), NOW, do.StopProvider(NO_KEY)),
     "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
     "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
@@ -264,7 +273,8 @@ def states_at_vendor() -> Iterator[AtVendor | Ended]:
     for since, due, still_since, ended, error in product(
         (CLOCK - 1, CLOCK - 1000), (CLOCK, SOON), (CLOCK, 0.0), (None, FINAL, COUNTED), (None, GONE, NO_KEY, BUSY)
     ):
-        seen = polls(since, due, ended=ended, still_since=still_since, error=error)
+        unknown_since = since if error is GONE else inf
+        seen = polls(since, due, ended=ended, still_since=still_since, error=error, unknown_since=unknown_since)
         yield Ended(DONE, "b-1", seen)
         for record, is_cancelled, cancel_at in product((SURE, UNSURE), (False, True), (-inf, SOON)):
             yield AtVendor(record, "b-1", seen, is_cancelled, cancel_at)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.calls import Failure
+from hab_ray.calls import Failure, Reply
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector
@@ -35,7 +35,7 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGone
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, sent, told
 from tests.engine.bench import completion, stored
 from tests.storage.conftest import Clock
@@ -138,7 +138,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         folder = LocalFolder(tmp_path)
         writer = StoreWriter(folder, 2, "w", Mode.BATCH)
         collector = Collector(provider, vendor, writer, today, components.counters.traffic)
-        poller = Poller(components, collector, Store(folder), {"m": Price(1, 1, 1, 1)})
+        poller = Poller(components, collector, {"m": Price(1, 1, 1, 1)})
         return Scene(vendor, components, poller, batch, clock)
 
     return scene
@@ -305,11 +305,37 @@ async def test_a_batch_that_a_rotated_key_can_see_is_collected(scene_of: SceneOf
 
 
 async def test_results_that_expired_of_a_batch_that_a_rotated_key_can_see_count_as_lost(scene_of: SceneOf) -> None:
-    gone = ResultsGone("results are kept for 29 days")
-    scene = scene_of(Scripted(statuses=[status()], lines=[gone], org=""), owner="", fingerprint="ffff")
-    await scene.at(0.0)
-    await scene.at(20.0)
+    gone = [ResultsGone("results are kept for 29 days") for _ in range(9)]
+    scene = scene_of(Scripted(statuses=[status()], lines=[*gone], org=""), owner="", fingerprint="ffff")
+    for clock in (0.0, 20.0, 200.0, 300.0):
+        await scene.at(clock)
+    assert isinstance(scene.batch.state, Ended), "given up at the first sight"
+    assert "it may show late" in scene.components.counters.notes[0] and len(scene.components.counters.notes) == 1
+    await scene.at(400.0)
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 100
+
+
+async def test_results_that_are_not_there_yet_are_read_once_they_are(scene_of: SceneOf) -> None:
+    """As where the file is not known everywhere at once: every row would be paid for again."""
+    gone = [ResultsGone("no such file"), ResultsGone("no such file")]
+    scene = scene_of(Scripted(statuses=[status()], lines=[*gone, *BOTH]))
+    for clock in (0.0, 20.0, 200.0):
+        await scene.at(clock)
+    assert (scene.harvested.failures, scene.components.budget.lost) == (2, 0)
+
+
+async def test_an_answer_of_a_call_that_was_sent_again_is_kept_whatever_it_had_failed_with(
+    scene_of: SceneOf, tmp_path: Path
+) -> None:
+    """`hab run --retry-failed` sent it and ended; a run without the option collects its batch."""
+    earlier = StoreWriter(LocalFolder(tmp_path), 0, "earlier", Mode.ONLINE)
+    earlier.add("m", Failure(KEYS[0], FailureKind.WITHHELD, attempts=1, message="late", cost_nanousd=50))
+    earlier.flush()
+    answer = completion({"prompt_tokens": 1, "completion_tokens": 1})
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(key, answer) for key in KEYS]))
+    await scene.at(0.0)
+    assert (scene.harvested.replies, scene.harvested.failures, scene.harvested.nanousd) == (2, 0, 0)
+    assert set(map(type, stored(tmp_path, "m").values())) == {Reply}
 
 
 async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:

@@ -84,7 +84,6 @@ async def send(
             api,
             {"m": ENTRY},
             Ledger(place, "sim"),
-            Store(place),
             StoreWriter(place, 2, f"w{len(list(place.list()))}", Mode.BATCH),
             policy,
             context_of(budget=LocalBudget(budget)),

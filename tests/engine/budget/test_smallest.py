@@ -21,7 +21,7 @@ from hab_ray.planning.rounds import BatchedCalls, StageCosts, rounds_of, smalles
 from hab_ray.providers import connect, connect_batch
 from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.replies.store import Store, StoreWriter
+from hab_ray.storage.replies.store import StoreWriter
 from hab_simulator import Profile, simulator
 from tests.engine.batch.fakes import context_of
 from tests.engine.bench import budget_of, chat, jobs
@@ -44,7 +44,6 @@ async def run(folder: Path, budget: BudgetService) -> tuple[BatchCounters, int]:
             api,
             {"m": ENTRY},
             Ledger(place, "sim"),
-            Store(place),
             StoreWriter(place, 2, "w", Mode.BATCH),
             POLICY,
             context_of(budget=budget),
