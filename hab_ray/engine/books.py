@@ -1,4 +1,4 @@
-"""Computes what earlier processes of a run have spent and reserved.
+"""Computes what earlier processes of a run have spent and reserved, and which failures their open batches outdate.
 
     spent    = online calls of its epochs (records, lost calls, marks of unclean ends) + its collected batches
     reserved = its open batches
@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase
+from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, body_hashes
 from hab_ray.storage.folder import Folder
+from hab_ray.storage.replies.records import RecordKind, prefix_of
+from hab_ray.storage.replies.store import Store
 from hab_ray.storage.spending import online_spending
 
 
@@ -79,6 +81,32 @@ def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     for provider in sorted({name.split("/")[1] for name in names}):
         batches = Ledger(folder, provider).read(names)
         yield from (batch for batch in batches if batch.events[0].epoch in epochs)
+
+
+def retried_since(folder: Folder, epochs: Collection[int]) -> int:
+    """Return the latest of these epochs that sent failed calls again and whose batch of them is open; 0 if none did.
+
+    Failures from before it end no row: the vendor answers the batch and charges for it.
+
+    Raises:
+        DamagedFile: a file of the store cannot be read.
+    """
+    opened = (batch for batch in batches_of(folder, epochs) if batch.phase is not Phase.DONE)
+    return max((batch.events[0].epoch for batch in opened if _holds_failed(folder, batch)), default=0)
+
+
+def _holds_failed(folder: Folder, batch: Batch) -> bool:
+    """Return whether calls of a batch had failed before it was sent, and have no newer failure."""
+    model = batch.intent.model
+    if not folder.list(prefix_of(RecordKind.FAILURES, model)):
+        return False
+    keys = list(body_hashes(Ledger(folder, batch.provider).rows(batch)))
+    failed: list[set[str]] = []
+    for since in (0, batch.events[0].epoch):
+        store = Store(folder, since)
+        store.refresh(model)
+        failed.append(set(store.failures(model, keys)))
+    return failed[0] > failed[1]
 
 
 def _cost(batch: Batch) -> int:

@@ -15,6 +15,7 @@ from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
+from hab_ray.engine.books import retried_since
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
@@ -84,7 +85,8 @@ class _Run:
         self._pending = pending = Pending(
             work.run_path, lease.epoch, sample_seed=None if risk is None else work.sweep.seed
         )
-        site = WorkerContext(work, path, lease.epoch if options.retry_failed else 0, pending)
+        failures_since = lease.epoch if options.retry_failed else retried_since(folder, session.earlier)
+        site = WorkerContext(work, path, failures_since, pending)
         shards = Shards(work)
         self._counters = counters = RunCounters(shards.all)
         self._budget = budget = session.run_budget(spending_limit(work.sweep))

@@ -71,3 +71,17 @@ def test_results_that_never_show_are_booked_and_asked_again_only_on_demand(desk:
     assert "0 calls sent" in again.stdout, again.stdout
     refused = desk.hab("run", sweep, "--yes", "--retry-failed")
     assert refused.returncode == 4 and sim.meter()["batch"]["lines_billed"] == rows, refused.stdout
+
+
+def test_failed_rows_that_were_sent_again_are_collected_without_the_option_too(desk: Desk, vendor: Vendors) -> None:
+    """The batch is paid for, and the command that collects it is the one without `--retry-failed`."""
+    slow = {"batch": {"turnaround": {"kind": "fixed", "value_s": 3.0}}}
+    sim = vendor(**PROFILE | slow, batch_faults=[late(None, ordinal=1)])
+    sweep = changed(asking(desk, sim), subjects=[MODELS["openai"]])
+    assert desk.hab("run", sweep, "--yes").returncode == 5
+    left = desk.says("run", sweep, "--yes", "--retry-failed", "--detach", status=3)
+    assert f"1 batch with {TESTS} rows" in left
+    desk.says("run", sweep, "--yes")
+    meter = sim.meter()["batch"]
+    assert (meter["lines_billed"], scored(desk.folder)) == (3 * TESTS, TESTS)
+    assert booked(desk.folder) >= meter["nanousd"]
