@@ -117,7 +117,7 @@ class Creator:
                     f"batch {state.record.name}: the request to create it got no clear answer ({error}); searching "
                     "for it at the vendor"
                 )
-                return OutcomeUnknown(state.record, state.attempt, state.is_recovered)
+                return OutcomeUnknown(state.record, state.attempt, state.is_recovered, since=components.context.clock())
             case OutcomeUnknown(), do.AskOwner() | do.Look():
                 return await self._ask(state, action)
             case OutcomeUnknown(), do.Adopt(batch_id, certain):

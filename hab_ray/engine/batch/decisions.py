@@ -133,11 +133,13 @@ def _conclusion(
 ) -> do.Adopt | do.Retry | do.LeaveInDoubt | None:
     """Return what follows from a look at the vendor's list; None if nothing does yet.
 
-    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`.
+    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`. The wall clock, which may
+    be set meanwhile, counts only for the time before this process.
     """
     if sighting.proven is not None:
         return do.Adopt(sighting.proven, certain=True)
-    if sighting.at < state.record.intent.at + timedelta(seconds=policy.in_doubt_s):
+    was_early = sighting.at < state.record.intent.at + timedelta(seconds=policy.in_doubt_s)
+    if state.looked_at - state.since < policy.in_doubt_s and (was_early or not state.is_recovered):
         return None
     if len(sighting.unproven) == 1:
         return do.Adopt(sighting.unproven[0], certain=False)

@@ -57,7 +57,7 @@ class CreateFailed:
 class Sighting:
     """What one look at the vendor's list showed.
 
-    `proven` is the id of a batch that is certainly ours; `unproven` are ids of batches that may be.
+    `proven` is the id of a batch that is certainly ours; `unproven` are ids of batches that may be. `at` is wall time.
     """
 
     at: datetime
@@ -71,7 +71,7 @@ class OutcomeUnknown:
 
     `owner` is the API key's account, None before the vendor was asked, "" if it does not tell. `foreign` are ids whose
     results are not ours; `empty_listings` counts consecutive looks without a candidate. `error` is why the vendor could
-    not be asked.
+    not be asked. This process knows of the doubt `since` then, and has last looked at `looked_at`.
     """
 
     record: Batch
@@ -83,6 +83,8 @@ class OutcomeUnknown:
     empty_listings: int = 0
     look_at: float = -inf
     error: CallError | None = None
+    since: float = inf
+    looked_at: float = -inf
 
 
 @dataclass(frozen=True, slots=True)

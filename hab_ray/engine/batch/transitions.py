@@ -31,7 +31,7 @@ def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended 
         polls = Polls(since=clock, due=clock)
         state = Ended if record.ended else AtVendor
         return state(record, record.submitted.batch_id, polls)
-    return Closed() if record.ended else OutcomeUnknown(record, is_recovered=True)
+    return Closed() if record.ended else OutcomeUnknown(record, is_recovered=True, since=clock)
 
 
 def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
@@ -49,6 +49,7 @@ def looked(
         foreign=foreign,
         empty_listings=0 if sighting.unproven else state.empty_listings + 1,
         look_at=clock + min(policy.poll_s, policy.in_doubt_s / 4),
+        looked_at=clock,
     )
 
 

@@ -62,7 +62,7 @@ async def settled(components: Components, state: BatchState, known: str | None =
 def doubtful(components: Components, **changes: object) -> BatchState:
     """A batch whose process died between its intent and the vendor's answer."""
     event = intent("tag").model_copy(update=changes)
-    return recovered(components.ledger.add(Batch("acme", 1), event), 0.0)
+    return recovered(components.ledger.add(Batch("acme", 1), event), components.context.clock())
 
 
 @pytest.fixture

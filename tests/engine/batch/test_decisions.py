@@ -72,7 +72,7 @@ def polls(since: float = 0.0, due: float = 0.0, at: float = CLOCK, **facts: Any)
 
 
 def unknown(**facts: Any) -> OutcomeUnknown:
-    return OutcomeUnknown(MEANT, **({"owner": "org"} | facts))
+    return OutcomeUnknown(MEANT, **({"owner": "org", "is_recovered": True} | facts))
 
 
 def at_vendor(record: Batch = SURE, **facts: Any) -> AtVendor:
@@ -139,6 +139,16 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "one empty listing": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=1), NOW, do.Look()),
     "two empty listings, too early": (unknown(sighting=Sighting(EARLY), empty_listings=2), NOW, do.Look()),
     "two empty listings, long after": (unknown(sighting=Sighting(LONG_AFTER), empty_listings=2), NOW, do.Retry(0.0)),
+    "two empty listings after the clock was put forward": (
+        unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, is_recovered=False, since=0.0, looked_at=599.0),
+        NOW,
+        do.Look(),
+    ),
+    "two empty listings after the clock was put back": (
+        unknown(sighting=Sighting(EARLY), empty_listings=2, since=0.0, looked_at=600.0),
+        NOW,
+        do.Retry(0.0),
+    ),
     "the last attempt left nothing at the vendor": (
         unknown(sighting=Sighting(LONG_AFTER), empty_listings=2, attempt=ATTEMPTS),
         NOW,

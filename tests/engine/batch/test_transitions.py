@@ -76,7 +76,7 @@ def test_a_cancelled_batch_is_polled_at_once_and_a_failed_cancel_is_repeated_lat
 
 def test_what_the_ledger_says_of_an_earlier_process() -> None:
     polls = Polls(since=3.0, due=3.0)
-    assert transitions.recovered(MEANT, 3.0) == OutcomeUnknown(MEANT, is_recovered=True)
+    assert transitions.recovered(MEANT, 3.0) == OutcomeUnknown(MEANT, is_recovered=True, since=3.0)
     assert transitions.recovered(SENT, 3.0) == AtVendor(SENT, "b-1", polls)
     assert transitions.recovered(DONE, 3.0) == Ended(DONE, "b-1", polls)
     assert transitions.recovered(Batch("acme", 1, (intent(), ENDED)), 3.0) == Closed()
