@@ -7,10 +7,12 @@ caused them decides.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -27,6 +29,8 @@ from hab_ray.providers.write_check import current
 # The rate limiter bounds the calls in flight. Without a number here, aiohttp would apply its own limit of 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 MAX_CONNECT_S = 30.0
+# A limit noticed this much too late means that the process was suspended; then reading what has arrived takes a while.
+SUSPENDED_S, READ_ARRIVED_S = 1.0, 10.0
 # Larger values from a vendor are ignored: a wait of over a month, a limit of over a trillion per minute.
 MAX_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
@@ -94,6 +98,27 @@ def connect_limit_s(endpoint: Endpoint) -> float:
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
     """Return the endpoint's timeout for each read and write, with a shorter one for connecting."""
     return httpx2.Timeout(endpoint.timeout_s, connect=connect_limit_s(endpoint))
+
+
+@asynccontextmanager
+async def time_limit(seconds: float) -> AsyncIterator[None]:
+    """Like `asyncio.timeout`, but answers that arrived while this process was suspended are still read.
+
+    They are paid for, and would be dropped: after a suspension (Ctrl-Z, a paused machine), all limits are over at once.
+    """
+    loop = asyncio.get_running_loop()
+    ends_at = loop.time() + seconds
+    async with asyncio.timeout(None) as limit:
+
+        def end() -> None:
+            was_suspended = loop.time() - ends_at > SUSPENDED_S
+            limit.reschedule(loop.time() + (READ_ARRIVED_S if was_suspended else 0.0))
+
+        timer = loop.call_at(ends_at, end)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def connection_failure(error: BaseException, has_answered: bool) -> CallError:

@@ -5,7 +5,6 @@ The SDK's typed methods would refuse or drop what compatible accounts add.
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from hab_ray.providers.http import (
     error_object,
     json_object,
     retry_after_s,
+    time_limit,
     time_limits,
 )
 
@@ -111,7 +111,7 @@ class SdkAccount:
             Untrusted: the endpoint's certificate cannot be verified.
         """
         try:
-            async with asyncio.timeout(limit_s or self.endpoint.timeout_s):
+            async with time_limit(limit_s or self.endpoint.timeout_s):
                 response = await request
             self._has_answered = True
             return response

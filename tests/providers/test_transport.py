@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,11 +21,16 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint, JsonObject
+from hab_ray.providers.http import SUSPENDED_S
+from tests.cli.hostile_vendor import serving
 from tests.providers.conftest import KINDS, Connect, Script, send
 from tests.simulator.conftest import Start
 
 MORE_THAN_AIOHTTP_GIVES = 130
 MAX_S = 6.0
+LONG = "Hello. " * 100_000
 
 
 Fail = Callable[..., Awaitable[CallError]]
@@ -232,6 +239,31 @@ async def test_calls_in_flight_are_not_bounded_by_the_transport(
     provider = provider_of(kind, line.url)
     await asyncio.gather(*(send(provider, "m") for _ in range(MORE_THAN_AIOHTTP_GIVES)))
     assert (await line.get("/_meter"))["in_flight_max"] == MORE_THAN_AIOHTTP_GIVES
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_that_arrives_while_the_process_is_suspended_is_read(kind: str) -> None:
+    """After Ctrl-Z for longer than the time limit it lies in the socket: it is billed, and would be asked for again."""
+    was_asked = threading.Event()
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        await request.read()
+        was_asked.set()
+        await asyncio.sleep(0.2)
+        return web.json_response({"answer": LONG})
+
+    async def ask(url: str) -> JsonObject:
+        provider = connect(Endpoint("p", kind, url, "a-key", 0.6))
+        asking = asyncio.create_task(send(provider))
+        while not was_asked.is_set():
+            await asyncio.sleep(0.001)
+        time.sleep(0.6 + SUSPENDED_S + 0.1)
+        body = (await asking).body
+        await provider.close()
+        return body
+
+    with serving(handle) as url:
+        assert asyncio.run(ask(url)) == {"answer": LONG}
 
 
 @pytest.mark.parametrize("kind", KINDS)

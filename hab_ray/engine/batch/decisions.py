@@ -133,8 +133,8 @@ def _conclusion(
 ) -> do.Adopt | do.Retry | do.LeaveInDoubt | None:
     """Return what follows from a look at the vendor's list; None if nothing does yet.
 
-    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`. The wall clock, which may
-    be set meanwhile, counts only for the time before this process.
+    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`. The wall clock counts
+    only for the time before this process, because it may be set meanwhile.
     """
     if sighting.proven is not None:
         return do.Adopt(sighting.proven, certain=True)

@@ -7,7 +7,6 @@ is private, and its uploads follow redirects and retry failed pieces.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -27,6 +26,7 @@ from hab_ray.providers.http import (
     json_object,
     new_session,
     retry_after_s,
+    time_limit,
 )
 from hab_ray.providers.write_check import current
 
@@ -47,7 +47,7 @@ class Connection:
         self._url = endpoint.url.rstrip("/")
         self.headers = _headers(endpoint)
         connect_s = connect_limit_s(endpoint)
-        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s, sock_connect=connect_s)
+        self._timeout = aiohttp.ClientTimeout(sock_connect=connect_s)
         self._timeout_per_read = aiohttp.ClientTimeout(sock_connect=connect_s, sock_read=endpoint.timeout_s)
         self._session: aiohttp.ClientSession | None = None
         self._has_answered = False
@@ -77,7 +77,7 @@ class Connection:
     async def stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Stream the body of a GET; the timeout applies to each read, not to the whole."""
         try:
-            async with asyncio.timeout(self.endpoint.timeout_s):
+            async with time_limit(self.endpoint.timeout_s):
                 response = await self._opened().get(
                     self.address(path), headers=self.headers, timeout=self._timeout_per_read, allow_redirects=False
                 )
@@ -106,7 +106,7 @@ class Connection:
             method, url, data=body, headers=headers, timeout=self._timeout, allow_redirects=False
         )
         try:
-            async with request as response:
+            async with time_limit(self.endpoint.timeout_s), request as response:
                 self._has_answered = True
                 raw = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
