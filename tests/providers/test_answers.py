@@ -324,10 +324,31 @@ def test_parts_beyond_the_whole_take_nothing_off() -> None:
     assert not Usage(11).fits(10, 0) and not Usage(0, output=1).fits(10, 0)
 
 
-@pytest.mark.parametrize(("kind", "usage"), [(OPENAI, None), (ANTHROPIC, {}), (GOOGLE, None)])
-def test_an_answer_without_usage_has_no_known_bill(kind: str, usage: object) -> None:
-    assert not read(kind, usage).bill_known
-    assert read(kind, {"input_tokens": 1, "output_tokens": 1}).bill_known
+COUNTS = {
+    OPENAI: ("prompt_tokens", "completion_tokens"),
+    ANTHROPIC: ("input_tokens", "output_tokens"),
+    GOOGLE: ("promptTokenCount", "candidatesTokenCount"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_without_one_of_both_counts_has_no_known_bill(kind: str) -> None:
+    """Booked at the other count alone, it would cost more than the budget knows."""
+    asked, said = COUNTS[kind]
+    for usage in (None, {}, {asked: 9}, {said: 5}, {asked: 9, said: None}, {asked: None, said: 5}):
+        assert not read(kind, usage).bill_known, usage
+    assert read(kind, {asked: 9, said: 5}).bill_known
+
+
+def test_vectors_without_a_count_have_no_known_bill() -> None:
+    openai: dict[str, Any] = {"data": [{"index": 0, "embedding": [1.0]}]}
+    google: dict[str, Any] = {"embeddings": [{"values": [1.0]}]}
+    for kind, body, usage in (
+        (OPENAI, openai, {"usage": {"prompt_tokens": 2}}),
+        (GOOGLE, google, {"usageMetadata": {"promptTokenCount": 2}}),
+    ):
+        assert not reader(kind).read_embeddings(body, 1).bill_known
+        assert reader(kind).read_embeddings(body | usage, 1).bill_known
 
 
 @pytest.mark.parametrize("embedding", [[1.0, float("nan")], [1e300, 0.0], "AADAfwAAgD8="])

@@ -80,9 +80,12 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
 
 
 def backoff_s(error: TransientError, attempt: int) -> float:
-    """Return the seconds to wait after the given attempt (from 1): as the vendor says, or doubling each time."""
+    """Return the seconds to wait after the given attempt (from 1): as the vendor says, or doubling each time.
+
+    A wait of 0 s, as from a date in the past, would use up all attempts at once.
+    """
     asked = error.retry_after_s if isinstance(error, RateLimited) else None
-    return asked if asked is not None else min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
+    return asked or min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** (attempt - 1))
 
 
 def _for_packed(state: Packed, now: Now) -> do.PackedAction:

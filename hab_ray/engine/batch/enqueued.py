@@ -39,8 +39,7 @@ class EnqueuedTokenLimits:
 
     def pause(self, model: str, error: RateLimited) -> None:
         """Send no batch while the queue is full: until the vendor's wait is over, or an open batch ends."""
-        wait_s = self._patience_s if error.retry_after_s is None else error.retry_after_s
-        self._full_until[model] = self._clock() + wait_s
+        self._full_until[model] = self._clock() + (error.retry_after_s or self._patience_s)
 
     def note_refusal(self, model: str) -> tuple[bool, bool]:
         """Note that the queue of a paused model is full though none of its batches is open.

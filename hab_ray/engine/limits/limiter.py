@@ -146,7 +146,7 @@ class Limiter:
         return max(0.0, since + self.patience_s - now)
 
     def _refused(self, report: Report, now: float) -> None:
-        """Pause a model for as long as the vendor asks, or for a time that doubles with each refusal.
+        """Pause a model for as long as the vendor asks (0 s is no wait), or for a time that doubles with each refusal.
 
         Stop it if the vendor asks for more than `patience_s`, or refuses all calls for that long.
         """
@@ -165,7 +165,7 @@ class Limiter:
         if now >= state.paused_until:
             state.refusals += 1
         pause = min(SLOWEST_PROBE_S, FIRST_PROBE_S * 2.0 ** min(state.refusals, 10))
-        state.paused_until = max(state.paused_until, now + (pause if retry_after_s is None else retry_after_s))
+        state.paused_until = max(state.paused_until, now + (retry_after_s or pause))
 
     def restore(self, model: str, in_flight: int) -> None:
         """Count calls in flight that a lost limiter had permitted."""

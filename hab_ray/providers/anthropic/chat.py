@@ -102,7 +102,7 @@ class AnthropicProvider:
                 usage=used,
                 model_reported=str(body.get("model") or ""),
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
-                bill_known="input_tokens" in usage and "output_tokens" in usage,
+                bill_known=usage.get("input_tokens") is not None and usage.get("output_tokens") is not None,
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:

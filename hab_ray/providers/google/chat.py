@@ -62,7 +62,7 @@ class GoogleProvider:
         used = _usage(usage)
         with reading():
             finish, text = _read_candidate(body)
-            known = bool(usage) or finish is Finish.REFUSED
+            known = (used.input > 0 and (used.output > 0 or not text)) or finish is Finish.REFUSED
             return Answer(finish, used, str(body.get("modelVersion") or ""), text=text, bill_known=known)
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -71,7 +71,7 @@ class GoogleProvider:
             vectors = tuple(vector(item["values"]) for item in body["embeddings"])
         if len(vectors) != count:
             raise malformed(f"{len(vectors)} vectors for {count} texts")
-        return Answer(Finish.OK, usage, model_reported="", vectors=vectors)
+        return Answer(Finish.OK, usage, model_reported="", vectors=vectors, bill_known=usage.input > 0)
 
     async def close(self) -> None:
         await self._connection.close()

@@ -93,7 +93,7 @@ class OpenAIProvider:
         usage = usage_fields(body, "usage")
         used, stated = self.read_usage(usage), stated_nanousd(usage)
         if cut_off(body):
-            return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=bool(usage))
+            return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=_states_bill(usage))
         with reading():
             choice = body["choices"][0]
             message = _message(choice)
@@ -105,7 +105,7 @@ class OpenAIProvider:
                 served_by=str(body.get("provider") or body.get("system_fingerprint") or ""),
                 text=refusal or text,
                 stated_nanousd=stated,
-                bill_known=bool(usage),
+                bill_known=_states_bill(usage),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -114,7 +114,10 @@ class OpenAIProvider:
         with reading():
             by_index = {item["index"]: vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-        return Answer(Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated)
+        known = usage.get("prompt_tokens") is not None
+        return Answer(
+            Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated, bill_known=known
+        )
 
     def read_usage(self, fields: JsonObject) -> Usage:
         """Read the token counts of a response; subclasses may count differently.
@@ -140,6 +143,11 @@ def tokens_counted(fields: JsonObject) -> Usage:
         output=token_count(fields, "completion_tokens"),
         reasoning=token_count(parts, "reasoning_tokens"),
     )
+
+
+def _states_bill(usage: JsonObject) -> bool:
+    """Return whether both counts are there: without one, an answer would be booked at part of its cost."""
+    return usage.get("prompt_tokens") is not None and usage.get("completion_tokens") is not None
 
 
 def reasoning_on_top(used: Usage) -> Usage:

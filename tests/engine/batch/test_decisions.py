@@ -238,7 +238,8 @@ def test_next_action(state: Deciding, now: Now, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "attempt", "wait_s"), [(BUSY, 1, 1.0), (BUSY, 4, 8.0), (BUSY, 7, 60.0), (FULL, 1, 30.0)]
+    ("error", "attempt", "wait_s"),
+    [(BUSY, 1, 1.0), (BUSY, 4, 8.0), (BUSY, 7, 60.0), (FULL, 1, 30.0), (RateLimited("past", 0.0), 2, 2.0)],
 )
 def test_backoff_doubles_unless_the_vendor_says(error: TransientError, attempt: int, wait_s: float) -> None:
     assert backoff_s(error, attempt) == wait_s

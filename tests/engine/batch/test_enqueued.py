@@ -53,3 +53,10 @@ def test_what_was_learnt_grows_slowly_with_every_batch_and_never_above_what_was_
     assert q.limit("m") == 1100
     q.note_success("m")
     assert q.limit("m") == 1100
+
+
+def test_a_wait_that_is_over_already_is_none() -> None:
+    """Else a full queue would be sent the same batch again, with its file, as fast as it refuses."""
+    q, _ = queues()
+    q.pause("m", RateLimited("too many", 0.0))
+    assert not q.has_room("m", 0, 1)

@@ -51,12 +51,13 @@ def test_retry_after() -> None:
     assert ask(tested, "a", 7.5) == Grant(1, 0.0)
 
 
-def test_growing_pauses() -> None:
-    """Pauses grow from refusal to refusal if the vendor names no wait."""
+@pytest.mark.parametrize("asked", [None, 0.0])
+def test_growing_pauses(asked: float | None) -> None:
+    """Pauses grow from refusal to refusal if the vendor names no wait, or one that is over."""
     tested, now, waits = limiter(patience_s=1000), 0.0, []
     for _ in range(8):
         assert ask(tested, "a", now).count == 1
-        refuse(tested, "a", None, now)
+        refuse(tested, "a", asked, now)
         wait = ask(tested, "a", now).wait_s
         assert wait is not None
         waits.append(wait)
