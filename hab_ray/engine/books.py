@@ -8,7 +8,7 @@ A batch belongs to the run whose process wrote its first intent, whichever proce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hab_ray.engine.budget.budget import OpeningBalance
@@ -83,15 +83,23 @@ def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
         yield from (batch for batch in batches if batch.events[0].epoch in epochs)
 
 
-def retried_since(folder: Folder, epochs: Collection[int]) -> int:
-    """Return the latest of these epochs that sent failed calls again and whose batch of them is open; 0 if none did.
+def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:
+    """Return the open batches of a run's processes of `epochs`, of all providers.
+
+    Raises:
+        DamagedFile: the ledger cannot be read.
+    """
+    return [batch for batch in batches_of(folder, epochs) if batch.phase is not Phase.DONE]
+
+
+def retried_since(folder: Folder, opened: Iterable[Batch]) -> int:
+    """Return the latest epoch in which one of these open batches sent failed calls again; 0 if none does.
 
     Failures from before it end no row: the vendor answers the batch and charges for it.
 
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    opened = (batch for batch in batches_of(folder, epochs) if batch.phase is not Phase.DONE)
     return max((batch.events[0].epoch for batch in opened if _holds_failed(folder, batch)), default=0)
 
 

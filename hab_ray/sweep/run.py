@@ -15,7 +15,7 @@ from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
-from hab_ray.engine.books import retried_since
+from hab_ray.engine.books import open_batches, retried_since
 from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
@@ -50,6 +50,7 @@ from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.session import Session
 from hab_ray.sweep.shards import Shards, ShardStatus
+from hab_ray.visible import counted
 from hab_ray.work import Work, given_rows
 
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
@@ -85,7 +86,8 @@ class _Run:
         self._pending = pending = Pending(
             work.run_path, lease.epoch, sample_seed=None if risk is None else work.sweep.seed
         )
-        failures_since = lease.epoch if options.retry_failed else retried_since(folder, session.earlier)
+        self._left_open = open_batches(folder, session.earlier)
+        failures_since = lease.epoch if options.retry_failed else retried_since(folder, self._left_open)
         site = WorkerContext(work, path, failures_since, pending)
         shards = Shards(work)
         self._counters = counters = RunCounters(shards.all)
@@ -236,6 +238,15 @@ class _Run:
                 "accounted for; if the vendors' bills show that it was not spent, release it with `hab budget release "
                 f"{self._work.run_path}`"
             )
+
+        used = {model.entry.provider for model in self._work.models.values()}
+        self._counters.notes += [
+            f"batch {batch.name} ({counted(batch.intent.rows, 'row')} of {batch.intent.model}, at most "
+            f"${batch.intent.nanousd / NANO:.4f}) is open, and this sweep no longer uses the provider "
+            f"{batch.provider}: it is charged, and collected only once a model of it, under that name, is in the sweep"
+            for batch in self._left_open
+            if batch.provider not in used
+        ]
 
     def _send_nothing_more(self) -> None:
         """Stop all executors from sending new requests. Safe in any thread."""

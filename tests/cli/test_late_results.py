@@ -85,3 +85,16 @@ def test_failed_rows_that_were_sent_again_are_collected_without_the_option_too(d
     meter = sim.meter()["batch"]
     assert (meter["lines_billed"], scored(desk.folder)) == (3 * TESTS, TESTS)
     assert booked(desk.folder) >= meter["nanousd"]
+
+
+def test_an_open_batch_of_a_provider_that_was_renamed_is_not_forgotten(desk: Desk, vendor: Vendors) -> None:
+    sim = vendor(**PROFILE | {"batch": {"turnaround": {"kind": "fixed", "value_s": 300.0}}})
+    model = MODELS["openai"]
+    sweep = sweep_file(desk.folder, "openai", sim.url, "late")
+    desk.says("run", sweep, "--yes", "--detach", status=3)
+    renamed = changed(sweep, providers={"lab": account_of(sweep)}, subjects=[f"lab/{model}"], judges=[f"lab/{model}"])
+    said = desk.hab("run", renamed, "--yes", "--detach").stdout
+    assert f"batch openai/000001 ({TESTS} rows of {model}, at most $0." in said, said
+    assert "this sweep no longer uses the provider openai: it is charged, and collected only once" in said
+    listed = desk.says("batches", "list", desk.folder / "run")
+    assert "openai/000001" in listed and "lab/000001" in listed

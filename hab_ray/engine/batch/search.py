@@ -14,6 +14,8 @@ from hab_ray.engine.ledger import Batch, Ledger, body_hashes
 from hab_ray.errors import TransientError
 from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
 
+MAX_WAIT_S = 600.0
+
 T = TypeVar("T")
 
 
@@ -21,13 +23,16 @@ async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
     """Retry an idempotent request on transient errors. Never use it for the request that creates a batch.
 
     Raises:
-        CallError: the request failed for good, or `ATTEMPTS` times.
+        CallError: the request failed for good, or `ATTEMPTS` times, or the vendor asks to wait over `MAX_WAIT_S`.
     """
     for attempt in range(1, ATTEMPTS):
         try:
             return await send()
         except TransientError as error:
-            await asyncio.sleep(backoff_s(error, attempt))
+            wait_s = backoff_s(error, attempt)
+            if wait_s > MAX_WAIT_S:
+                raise
+            await asyncio.sleep(wait_s)
     return await send()
 
 

@@ -264,3 +264,18 @@ async def test_a_model_that_was_stopped_meanwhile_gets_no_batch(components: Comp
     batch = await settled(components, Funded())
     assert batch.state == Closed() and not vendor.submitted and not told(components)
     assert components.budget.reserved == 0
+
+
+async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:
+    """The account would create nothing meanwhile, whatever the deadline, and nobody would be told."""
+
+    @dataclass
+    class Shut(Vendor):
+        async def newest(self) -> str | None:
+            raise RateLimited("come back on Monday", 200_000.0)
+
+    components = components_of(tmp_path, Shut())
+    async with asyncio.timeout(5):
+        batch = await settled(components, Funded())
+    assert "come back on Monday" in components.counters.refused["m"] and not told(components)
+    assert isinstance(batch.state, Packed)
