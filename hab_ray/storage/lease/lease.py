@@ -309,7 +309,8 @@ class LeaseWatch:
         if holder is None:
             raise LeaseLost(
                 f"the store's {record_name(self._epoch)} is gone: the store was moved, deleted or unmounted. Nothing "
-                "more is spent; put the store back and run the same command again"
+                "more is spent; put the store back, copy into its folder replies/ what was written at the old place "
+                "meanwhile (answers of calls in flight), and run the same command again"
             )
         if holder.epoch != self._epoch or holder.released:
             raise LeaseLost(f"the lease of epoch {self._epoch} has ended: nothing more is spent under it")

@@ -72,7 +72,8 @@ def polls(since: float = 0.0, due: float = 0.0, at: float = CLOCK, **facts: Any)
 
 
 def unknown(**facts: Any) -> OutcomeUnknown:
-    return OutcomeUnknown(MEANT, **({"owner": "org", "is_recovered": True} | facts))
+    usual: dict[str, Any] = {"owner": "org", "is_recovered": True}
+    return OutcomeUnknown(MEANT, **(usual | facts))
 
 
 def at_vendor(record: Batch = SURE, **facts: Any) -> AtVendor:
