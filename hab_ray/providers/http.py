@@ -96,7 +96,15 @@ def connect_limit_s(endpoint: Endpoint) -> float:
 
 
 def time_limits(endpoint: Endpoint) -> httpx2.Timeout:
-    """Return the endpoint's timeout for each read and write, with a shorter one for connecting."""
+    """Return the endpoint's timeout with a shorter one for connecting, and none per read.
+
+    `time_limit` bounds reads: the limit of aiohttp drops answers that arrived while this process was suspended.
+    """
+    return httpx2.Timeout(endpoint.timeout_s, connect=connect_limit_s(endpoint), read=None)
+
+
+def upload_limits(endpoint: Endpoint) -> httpx2.Timeout:
+    """Return the same with the endpoint's timeout for each read, for uploads, whose time limit is long."""
     return httpx2.Timeout(endpoint.timeout_s, connect=connect_limit_s(endpoint))
 
 

@@ -28,6 +28,7 @@ from hab_ray.providers.http import (
     retry_after_s,
     time_limit,
     time_limits,
+    upload_limits,
 )
 
 Query = Mapping[str, object]
@@ -81,7 +82,12 @@ class SdkAccount:
         with item_errors(name):
             response = await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
         try:
-            async for chunk in response.aiter_bytes():
+            chunks = response.aiter_bytes()
+            while True:
+                async with time_limit(self.endpoint.timeout_s):
+                    chunk = await anext(chunks, None)
+                if chunk is None:
+                    break
                 yield chunk
         except _BROKEN as error:
             raise connection_failure(error, has_answered=True) from None
@@ -95,7 +101,7 @@ class SdkAccount:
 
     async def send(self, path: str, content: AsyncIterator[bytes], headers: Headers) -> httpx2.Response:
         """Send a POST request with a long body in pieces."""
-        options = {"headers": headers}
+        options = {"headers": headers, "timeout": upload_limits(self.endpoint)}
         request = self._client.post(path, content=content, options=options, cast_to=httpx2.Response)
         return await self.ask(request, MAX_UPLOAD_S)
 

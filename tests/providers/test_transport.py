@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,8 +24,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
-from hab_ray.providers import connect
-from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.http import SUSPENDED_S
 from tests.cli.hostile_vendor import serving
 from tests.providers.conftest import KINDS, Connect, Script, send
@@ -241,6 +242,19 @@ async def test_calls_in_flight_are_not_bounded_by_the_transport(
     assert (await line.get("/_meter"))["in_flight_max"] == MORE_THAN_AIOHTTP_GIVES
 
 
+ASK = """
+import asyncio, sys
+from hab_ray.providers import connect
+from hab_ray.providers.base import Endpoint
+from tests.providers.conftest import send
+
+async def ask(kind, url):
+    print(len((await send(connect(Endpoint("p", kind, url, "a-key", 1.0)))).body["answer"]))
+
+asyncio.run(ask(*sys.argv[1:]))
+"""
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_that_arrives_while_the_process_is_suspended_is_read(kind: str) -> None:
     """After Ctrl-Z for longer than the time limit it lies in the socket: it is billed, and would be asked for again."""
@@ -249,21 +263,16 @@ def test_an_answer_that_arrives_while_the_process_is_suspended_is_read(kind: str
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         await request.read()
         was_asked.set()
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.3)
         return web.json_response({"answer": LONG})
 
-    async def ask(url: str) -> JsonObject:
-        provider = connect(Endpoint("p", kind, url, "a-key", 0.6))
-        asking = asyncio.create_task(send(provider))
-        while not was_asked.is_set():
-            await asyncio.sleep(0.001)
-        time.sleep(0.6 + SUSPENDED_S + 0.1)
-        body = (await asking).body
-        await provider.close()
-        return body
-
     with serving(handle) as url:
-        assert asyncio.run(ask(url)) == {"answer": LONG}
+        asking = subprocess.Popen([sys.executable, "-c", ASK, kind, url], stdout=subprocess.PIPE, text=True)
+        assert was_asked.wait(60)
+        asking.send_signal(signal.SIGSTOP)
+        time.sleep(1.0 + SUSPENDED_S + 0.2)
+        asking.send_signal(signal.SIGCONT)
+        assert asking.communicate(timeout=60)[0] == f"{len(LONG)}\n"
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -21,6 +21,7 @@ from hab_ray.providers.batch_http import (
 )
 from hab_ray.providers.batch_lines import batch_line
 from hab_ray.providers.batching import BatchJob, ResultsGone
+from hab_ray.providers.http import upload_limits
 from hab_ray.providers.model_list import all_names
 from hab_ray.providers.openai.chat import SDK
 from hab_ray.providers.openai.errors import error_status
@@ -59,7 +60,7 @@ class FileAccount(SdkAccount):
             "/files",
             body=fields,
             files=[("file", (f"{job.tag}.jsonl", BytesIO(job.lines), "application/jsonl"))],
-            options={"headers": {"Content-Type": "multipart/form-data"}},
+            options={"headers": {"Content-Type": "multipart/form-data"}, "timeout": upload_limits(self.endpoint)},
             cast_to=httpx2.Response,
         )
         with request_errors():
