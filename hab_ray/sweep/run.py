@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
 
+from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import NANO, Mode
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
@@ -239,13 +240,13 @@ class _Run:
                 f"{self._work.run_path}`"
             )
 
-        used = {model.entry.provider for model in self._work.models.values()}
+        used = {folder_name(model.entry.provider) for model in self._work.models.values()}
         self._counters.notes += [
             f"batch {batch.name} ({counted(batch.intent.rows, 'row')} of {batch.intent.model}, at most "
             f"${batch.intent.nanousd / NANO:.4f}) is open, and this sweep no longer uses the provider "
             f"{batch.provider}: it is charged, and collected only once a model of it, under that name, is in the sweep"
             for batch in self._left_open
-            if batch.provider not in used
+            if folder_name(batch.provider) not in used
         ]
 
     def _send_nothing_more(self) -> None:

@@ -12,10 +12,9 @@ from rich.table import Table
 
 from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.opening import open_run_with_store
+from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
-from hab_ray.engine import books
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -30,9 +29,9 @@ MAX_STATE, MAX_MODEL = 24, 60
 
 
 def batches_of(work: Work) -> list[Batch]:
-    """Return all batches of a run in any state, oldest first, also of providers that its sweep no longer uses."""
+    """Return all batches of a run in any state, oldest first."""
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    return sorted(books.batches_of(open_folder(work.sweep.store), epochs), key=lambda b: b.since)
+    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
@@ -136,9 +135,6 @@ def cancel_command(
             continue
         if not each.is_certain:
             say(f"{each.name}: not cancelled, since {each.batch_id} may belong to another program")
-            continue
-        if each.provider not in work.catalog.providers:
-            say(f"{each.name}: not cancelled, since the run's sweep has no provider {each.provider} any more", "yellow")
             continue
         try:
             asyncio.run(_cancel(work, each))
