@@ -189,12 +189,12 @@ def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
     subjects, dimensions = record.sweep.subject_names, [*record.rubric_hashes]
     judges = {judge.name for judge in work.sweep.judges}
     for subject in (subject.name for subject in record.sweep.subjects):
-        if subject not in work.sweep.subject_names:
-            if has_rows(responses_file(subject, dimension) for dimension in dimensions):
-                yield subject
+        files = (responses_file(subject, dimension) for dimension in dimensions)
+        if subject not in work.sweep.subject_names and has_rows(files):
+            yield subject
     for judge in (judge.name for judge in record.sweep.judges):
-        parts = product(subjects, dimensions)
-        if judge not in judges and has_rows(verdicts_file(judge, *part) for part in parts):
+        files = (verdicts_file(judge, *part) for part in product(subjects, dimensions))
+        if judge not in judges and has_rows(files):
             yield f"judge {judge}"
     for dimension in dimensions:
         if dimension not in work.rubrics and has_rows(responses_file(subject, dimension) for subject in subjects):
