@@ -93,7 +93,7 @@ def _say_all(messages: Iterable[object]) -> None:
 
 def _sweep(given: Given) -> Sweep:
     if isinstance(given, Sweep):
-        return checked_sweep(_keys(given), _WHERE)
+        return checked_sweep(keys_of(given), _WHERE)
     if isinstance(given, Mapping):
         return checked_sweep(given, _WHERE)
     if not isinstance(given, str | Path):
@@ -104,17 +104,17 @@ def _sweep(given: Given) -> Sweep:
     return sweep
 
 
-def _keys(given: Any) -> Any:
+def keys_of(given: Any) -> Any:
     """Return a sweep as keys and values, also within its sections, which `model_copy(update=...)` does not check."""
     if isinstance(given, list | tuple):
-        return [_keys(each) for each in given]
+        return [keys_of(each) for each in given]
     if isinstance(given, Mapping):
-        return {name: _keys(value) for name, value in given.items()}
+        return {name: keys_of(value) for name, value in given.items()}
     if not isinstance(given, BaseModel):
         return given
     fields, given_names = type(given).model_fields, given.model_fields_set
     aliases = {name: field.alias or name for name, field in fields.items()}
-    return {aliases.get(name, name): _keys(value) for name, value in given if name in given_names}
+    return {aliases.get(name, name): keys_of(value) for name, value in given if name in given_names}
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:

@@ -25,7 +25,7 @@ from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
-from hab_ray.sweep.public import _keys
+from hab_ray.sweep.public import keys_of
 from hab_ray.sweep.session import Session, spending
 from tests.conftest import MADE, Desk, Vendor, Vendors, ended
 
@@ -198,7 +198,7 @@ def test_a_changed_copy_of_a_section_is_checked_like_a_file(keys: Keys, changed:
 @pytest.mark.parametrize("name", ["compare", "frontier", "judge-bridge", "paper", "rehearsal"])
 def test_a_shipped_sweep_made_in_python_stays_the_same_sweep(name: str) -> None:
     sweep = Sweep.model_validate(yaml.safe_load(Path(f"jobs/{name}.yaml").read_text()))
-    assert Sweep.model_validate(_keys(sweep)) == sweep
+    assert Sweep.model_validate(keys_of(sweep)) == sweep
 
 
 def test_a_changed_copy_of_a_sweep_takes_what_a_file_takes(keys: Keys) -> None:
