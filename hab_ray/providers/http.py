@@ -11,7 +11,6 @@ import json
 import math
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
-from contextlib import aclosing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -28,8 +27,6 @@ from hab_ray.providers.write_check import current
 # The rate limiter bounds the calls in flight. Without a number here, aiohttp would apply its own limit of 100.
 CONNECTIONS = httpx2.Limits(max_connections=65_536)
 MAX_CONNECT_S = 30.0
-# The longest answers known are lists of 256 embeddings, at most 24 MiB.
-MAX_ANSWER_BYTES = 64 << 20
 # Larger values from a vendor are ignored: a wait of over a month, a limit of over a trillion per minute.
 MAX_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
@@ -51,12 +48,9 @@ class StatusError(Exception):
 
 
 class CheckedClient(httpx2.AsyncClient):
-    """A mixin for an SDK's HTTP client that runs the current WriteCheck as a request's body is written.
+    """A mixin for an SDK's HTTP client that runs the current WriteCheck as a request's body is written."""
 
-    It reads the answer to a POST with `whole`.
-    """
-
-    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         write = current()
         if write is not None and isinstance(request.stream, AsyncIterable) and _has_body(request):
             request = httpx2.Request(
@@ -66,13 +60,7 @@ class CheckedClient(httpx2.AsyncClient):
                 stream=_CheckedBody(write.pieces(request.stream)),
                 extensions=request.extensions,
             )
-        if stream or request.method != "POST":
-            return await super().send(request, stream=stream, **options)
-        response = await super().send(request, stream=True, **options)
-        async with aclosing(response):
-            content = await whole(response.aiter_bytes())
-        headers = httpx2.Headers([each for each in response.headers.multi_items() if each[0] != "content-encoding"])
-        return httpx2.Response(response.status_code, headers=headers, content=content, request=request)
+        return await super().send(request, **options)
 
 
 class _CheckedBody(httpx2.AsyncByteStream):
@@ -85,21 +73,6 @@ class _CheckedBody(httpx2.AsyncByteStream):
 
 def _has_body(request: httpx2.Request) -> bool:
     return request.headers.get("content-length", "0") != "0" or "transfer-encoding" in request.headers
-
-
-async def whole(pieces: AsyncIterable[bytes]) -> bytes:
-    """Return the body of an answer.
-
-    Raises:
-        TransientError: it is longer than `MAX_ANSWER_BYTES`; the call was probably billed.
-    """
-    read, size = [], 0
-    async for piece in pieces:
-        read.append(piece)
-        size += len(piece)
-        if size > MAX_ANSWER_BYTES:
-            raise malformed(f"it is longer than {MAX_ANSWER_BYTES >> 20} MiB")
-    return b"".join(read)
 
 
 def new_session(**options: Any) -> aiohttp.ClientSession:
@@ -131,8 +104,6 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
     """
     causes = list(_causes(error))
     for cause in causes:
-        if isinstance(cause, CallError):
-            return cause
         if isinstance(cause, aiohttp.ClientConnectorCertificateError) and not has_answered:
             return Untrusted(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):

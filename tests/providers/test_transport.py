@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -20,8 +19,6 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
-from hab_ray.providers import http
-from hab_simulator.sending import serving
 from tests.providers.conftest import KINDS, Connect, Script, send
 from tests.simulator.conftest import Start
 
@@ -216,37 +213,6 @@ async def test_a_success_that_is_no_json_object_is_malformed(
     error = await failure(kind, script.url)
     assert type(error) is TransientError
     assert error.kind is FailureKind.MALFORMED
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("status", [200, 500])
-@pytest.mark.parametrize("encoding", ["identity", "gzip"])
-async def test_an_answer_without_an_end_is_not_read_beyond_its_limit(
-    kind: str, status: int, encoding: str, failure: Fail, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http, "MAX_ANSWER_BYTES", 8 << 20)
-    packer = zlib.compressobj(wbits=31)
-    sent = 0
-
-    def packed(piece: bytes) -> bytes:
-        return packer.compress(piece) + packer.flush(zlib.Z_SYNC_FLUSH) if encoding == "gzip" else piece
-
-    async def endless(request: web.BaseRequest) -> web.StreamResponse:
-        nonlocal sent
-        await request.read()
-        answer = web.StreamResponse(status=status, headers={"content-encoding": encoding})
-        await answer.prepare(request)
-        with suppress(ConnectionError):
-            while sent < 1000:
-                await answer.write(packed(bytes(1 << 20)))
-                await asyncio.sleep(0.001)
-                sent += 1
-        return answer
-
-    async with serving(endless) as url:
-        error = await failure(kind, url)
-    assert type(error) is TransientError and error.kind is FailureKind.MALFORMED
-    assert "it is longer than 8 MiB" in str(error) and sent < 500
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -27,7 +27,6 @@ from hab_ray.providers.http import (
     json_object,
     new_session,
     retry_after_s,
-    whole,
 )
 from hab_ray.providers.write_check import current
 
@@ -109,7 +108,7 @@ class Connection:
         try:
             async with request as response:
                 self._has_answered = True
-                raw = await whole(response.content.iter_any())
+                raw = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
             raise connection_failure(error, self._has_answered) from None
         if not _is_success(response):

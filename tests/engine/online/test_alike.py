@@ -99,12 +99,6 @@ async def test_an_overload_beyond_patience_stops_the_model_in_the_vendors_words(
     assert of.requests < 20
 
 
-async def test_an_answer_that_is_too_long_counts_as_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hab_ray.providers.http.MAX_ANSWER_BYTES", 10)
-    of = await asked(tmp_path, 1, lambda n: (200, ANSWER))
-    assert of.counters.lost_nanousd == of.counters.spent_nanousd > 0 and "longer than" in of.counters.open[0].reason
-
-
 def test_what_is_alike() -> None:
     alike = AlikeRefusals()
     words = ("no 12", "no 345", "never", "no 1")
