@@ -185,12 +185,16 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
 def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
     """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests.
 
-    Rows with the same reply, as on equal answers, were paid for once.
+    Rows with the same reply, as on equal answers, were paid for once. A verdict that was requested again cost twice.
     """
     run, asked = summary.run, summary.settings
     columns = ["reply_key", "cost_nanousd"]
-    tables = (table(dimension=row.dimension, columns=columns) for table in (run.responses, run.verdicts))
-    bills = [[(key, cost) for key, cost in rows_in(table) if cost is not None] for table in tables]
+    answered = rows_in(run.responses(dimension=row.dimension, columns=columns))
+    judged = rows_in(run.verdicts(dimension=row.dimension, columns=[*columns, "asks"]))
+    bills = [
+        [(key, cost) for key, cost in answered if cost is not None],
+        [(key, cost * asks) for key, cost, asks in judged if cost is not None],
+    ]
     if not all(bills):
         return None
     more, judges, replicates = _SIZES[row.name](len(run.panel))

@@ -8,8 +8,9 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.visible import percent as percent_of
-from hab_ray.visible import visible
+from hab_ray.visible import usd, visible
 
 UNKNOWN, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _TICKED = re.compile(r"`([^`]+)`")
@@ -41,6 +42,11 @@ def signed(value: float | None, digits: int = 3) -> str:
 def percent(share: float | None, digits: int = 0) -> str:
     """Format a share (0..1) in percent."""
     return UNKNOWN if share is None else percent_of(share, digits)
+
+
+def dollars(value: float | None) -> str:
+    """Format dollars, with four decimals below one dollar and two above."""
+    return UNKNOWN if value is None else usd(round(value * NANO))
 
 
 def thousands(count: int) -> str:

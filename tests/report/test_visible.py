@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import MINUS, UNKNOWN, finalize, p_value, percent, score, signed, thousands
+from hab_ray.report.visible import MINUS, UNKNOWN, dollars, finalize, p_value, percent, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -61,6 +61,10 @@ def test_a_p_value_above_the_level_is_not_shown_as_the_level() -> None:
         "0.050",
         "0.00049",
     ]
+
+
+def test_cents_are_not_shown_as_no_dollars() -> None:
+    assert [dollars(0.0004), dollars(0.0), dollars(1234.5), dollars(None)] == ["$0.0004", "$0.00", "$1,234.50", UNKNOWN]
 
 
 def test_counts_have_thousands_separators() -> None:
