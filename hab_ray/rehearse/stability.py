@@ -164,7 +164,8 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
         for name, wanted in _components(reader, dimension).items():
             if not same(found := shown.get(name), wanted):
                 yield f"the variance of {name} in {dimension} is {found}, expected {wanted and float(wanted)}"
-        calls = list(reader.calls(dimension).values())
+        of_tests, (_, complete, _) = reader.calls(dimension), _complete(reader, dimension)[1]
+        calls = [of_tests[test] for test in complete]
         for row in (row for (name, _), row in designs.items() if name == dimension):
             errors = (row.mean_error, row.difference_error, row.with_judges_error)
             wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
