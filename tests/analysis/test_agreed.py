@@ -98,6 +98,16 @@ def test_the_bootstrap_draws_generation_calls() -> None:
     assert (bootstrapped(unit_sums(np.repeat(once, 3, axis=1)), alpha, narrow)[1] or 0) > (alone[1] or 0) + 0.05
 
 
+def test_a_single_generation_call_has_no_interval(make_run: MakeRun) -> None:
+    dimensions = (DIMENSION, "encourage_learning")
+    work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=dimensions, tests=6))
+    for dimension in dimensions:
+        file = f"tests/{dimension}.parquet"
+        work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    rows = agreed(summary_of(work))
+    assert rows[0].value is not None and {(row.low, row.high) for row in rows} == {(None, None)}
+
+
 def test_the_order_of_a_file_of_tests_changes_no_number(work: Work) -> None:
     planted(work, error=0.3)
     before = summary_of(work)
