@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from threadpoolctl import threadpool_limits
-
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
@@ -71,12 +69,9 @@ def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Jo
 def compute_rows(site: WorkerContext, compute: Compute, store: Store) -> RowsComputed:
     """Compute a shard's rows and write them as an unpublished view.
 
-    BLAS uses one thread: with more, the selection would be slower and would choose other tests.
-
     Raises:
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
-    with threadpool_limits(limits=1):
-        computed = site.work.compute(compute.shard, store)
+    computed = site.work.compute(compute.shard, store)
     site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
     return RowsComputed(compute, len(computed.rows), computed.note)

@@ -1,137 +1,81 @@
-"""Workers on this machine: a thread that settles shards, and processes that compute rows."""
+"""Workers on this machine: a thread that settles shards, and one that computes rows beside it."""
 
 from __future__ import annotations
 
-import multiprocessing
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from multiprocessing.process import BaseProcess
+from functools import partial
+from typing import Generic, TypeVar
 
-from hab_ray.errors import EngineBroke, sendable
 from hab_ray.executors.protocol import Channel, Compute, Event, ExecutorDied, Settle
 from hab_ray.executors.settling import WorkerContext, compute_rows, settle_shard
+from hab_ray.storage.replies.store import Store
 
-MAX_PROCESSES = 2
-
-
-@dataclass(frozen=True)
-class _Running:
-    order: Compute
-    process: BaseProcess
-    pipe: Connection
+Order = TypeVar("Order", Settle, Compute)
 
 
-class Computations:
-    """Computations in at most `MAX_PROCESSES` processes, which are spawned rather than forked because of our threads.
+class _Worker(Generic[Order]):
+    """A thread that carries out one order after another with one reader of the store, from the first order on."""
 
-    A process that has finished takes the next waiting order, which saves seconds of imports, or else ends.
-    """
-
-    def __init__(self, site: WorkerContext) -> None:
-        self._site = site
-        self._waiting: deque[Compute] = deque()
-        self._running: list[_Running] = []
-
-    def start(self, order: Compute) -> None:
-        """Compute a shard's rows as soon as a process is free."""
-        self._waiting.append(order)
-        self._fill()
-
-    def poll(self) -> list[Event]:
-        """Return RowsComputed for finished computations and ExecutorDied for those that failed."""
-        events: list[Event] = []
-        for one in [one for one in self._running if one.pipe.poll() or not one.process.is_alive()]:
-            self._running.remove(one)
-            try:
-                events.append(one.pipe.recv())
-            except (EOFError, OSError):
-                events.append(_death(one))
-            else:
-                if self._waiting and one.process.is_alive():
-                    self._assign_next(one.process, one.pipe)
-                    continue
-            one.pipe.close()
-            one.process.join()
-        self._fill()
-        return events
-
-    def close(self) -> None:
-        """Kill all processes."""
-        self._waiting.clear()
-        for one in self._running:
-            one.process.kill()
-            one.process.join()
-        self._running.clear()
-
-    def _fill(self) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        while self._waiting and len(self._running) < MAX_PROCESSES:
-            ours, theirs = spawn.Pipe()
-            process = spawn.Process(target=_compute, args=(self._site, theirs), daemon=True)
-            process.start()
-            theirs.close()
-            self._assign_next(process, ours)
-
-    def _assign_next(self, process: BaseProcess, pipe: Connection) -> None:
-        order = self._waiting.popleft()
-        with suppress(OSError):  # `poll` notices a dead process
-            pipe.send(order)
-        self._running.append(_Running(order, process, pipe))
-
-
-def _death(one: _Running) -> ExecutorDied:
-    one.process.join()
-    return ExecutorDied(
-        EngineBroke(
-            f"the process that chooses the tests of {one.order.shard.dimension} died (exit status "
-            f"{one.process.exitcode}); what was paid for is kept; run the same command again to resume"
-        )
-    )
-
-
-def _compute(site: WorkerContext, pipe: Connection) -> None:
-    while True:
-        try:
-            order: Compute = pipe.recv()
-        except (EOFError, OSError):
-            return
-        try:
-            event: Event = compute_rows(site, order, site.open_store())
-        except Exception as error:  # the driver ends the run with any error
-            event = ExecutorDied(sendable(error))
-        pipe.send(event)
-
-
-class LocalWorkers:
-    """A background thread that settles one shard after another with one reader of the store, and `Computations`.
-
-    The thread starts with the first order.
-    """
-
-    def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
-        self._site, self._wake = site, wake
-        self._orders: queue.SimpleQueue[Settle | None] = queue.SimpleQueue()
+    def __init__(
+        self,
+        name: str,
+        site: WorkerContext,
+        carry_out: Callable[[WorkerContext, Order, Store], Event],
+        tell: Callable[[Event], None],
+    ) -> None:
+        self._name, self._site, self._tell = name, site, tell
+        self._carry_out: Callable[[Order, Store], Event] = partial(carry_out, site)
+        self._orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         self._is_closed = False
-        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._computations = Computations(site)
 
-    def settle(self, order: Settle) -> None:
+    def start(self, order: Order) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work, name="settling", daemon=True)
+            self._thread = threading.Thread(target=self._work, name=self._name, daemon=True)
             self._thread.start()
         self._orders.put(order)
 
+    def close(self) -> None:
+        """Let the thread end after its current order."""
+        self._is_closed = True
+        self._orders.put(None)
+
+    def join(self) -> None:
+        """Wait for the end of the thread, after `close`."""
+        if self._thread:
+            self._thread.join()
+
+    def _work(self) -> None:
+        try:
+            store = self._site.open_store()
+            while (order := self._orders.get()) and not self._is_closed:
+                self._tell(self._carry_out(order, store))
+        except Exception as error:  # any error, or the driver would wait forever
+            self._tell(ExecutorDied(error))
+
+
+class LocalWorkers:
+    """Settles in one thread and computes in another, so that choosing among many candidates holds up no other shard.
+
+    Threads are enough: nearly all of a choice is spent in libraries that let other threads run meanwhile.
+    """
+
+    def __init__(self, site: WorkerContext, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+        self._settling = _Worker("settling", site, settle_shard, self._tell)
+        self._computing = _Worker("computing", site, compute_rows, self._tell)
+
+    def settle(self, order: Settle) -> None:
+        self._settling.start(order)
+
     def compute(self, order: Compute) -> None:
-        self._computations.start(order)
+        self._computing.start(order)
 
     def poll(self) -> Sequence[Event]:
-        events = self._computations.poll()
+        events: list[Event] = []
         while not self._events.empty():
             events.append(self._events.get())
         return events
@@ -144,17 +88,14 @@ class LocalWorkers:
         return ()
 
     def close(self) -> None:
-        """Kill computations and let the thread end after its current order."""
-        self._computations.close()
-        self._is_closed = True
-        self._orders.put(None)
+        """Let both threads end after their current orders, and wait for a choice.
 
-    def _work(self) -> None:
-        store = self._site.open_store()
-        while (order := self._orders.get()) and not self._is_closed:
-            try:
-                event: Event = settle_shard(self._site, order, store)
-            except Exception as error:  # any error, or the driver would wait forever
-                event = ExecutorDied(error)
-            self._events.put(event)
-            self._wake()
+        If Python ended amid one, the library's memory would be freed under its hands, and the process would abort.
+        """
+        self._settling.close()
+        self._computing.close()
+        self._computing.join()
+
+    def _tell(self, event: Event) -> None:
+        self._events.put(event)
+        self._wake()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -30,6 +33,7 @@ from tests.stages.conftest import candidates, embedded, selecting
 from tests.stages.judging import DIMENSION
 
 pytestmark = pytest.mark.usefixtures("one_blas_thread")
+ROOT = Path(__file__).parent.parent.parent
 
 
 def cloud(count: int, size: int, clumps: int = 40) -> NDArray[np.float64]:
@@ -289,3 +293,31 @@ def test_blocks_leave_out_what_has_no_vector_or_is_unknown() -> None:
     for _ in range(2):
         assert [block.tolist() for block in blocks] == [[[1, 2], [3, 4]], [[5, 6]]]
         assert blocks.ids == ["a", "c", "d"]
+
+
+THREADS = """
+import sys
+import numpy as np
+from threadpoolctl import threadpool_info
+from hab_ray.stages.selection.picking import pick, pick_in_blocks
+
+class Settings:
+    seed, components = 1, 4
+
+    @property
+    def tests(self):
+        if "sklearn" in sys.modules:
+            print(*{library["num_threads"] for library in threadpool_info()})
+        return 3
+
+vectors = np.random.default_rng(1).normal(size=(20, 8))
+PICK
+"""
+
+
+@pytest.mark.parametrize("picks", ["pick(vectors, Settings())", "pick_in_blocks([vectors], Settings())"])
+def test_one_thread_chooses_in_a_process_that_has_not_chosen_before(picks: str) -> None:
+    """A limit binds the libraries that are loaded, and the first choice loads them."""
+    code = THREADS.replace("PICK", picks)
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and set(done.stdout.split()) == {"1"}, done

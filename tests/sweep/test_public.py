@@ -24,7 +24,7 @@ from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
 from hab_ray.sweep.session import Session, spending
-from tests.conftest import MADE, Desk, Vendor, Vendors
+from tests.conftest import MADE, Desk, Vendor, Vendors, ended
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -232,6 +232,14 @@ def test_ctrl_c_ends_the_wait_for_a_holder_that_may_be_dead(keys: Keys, desk: De
     with pytest.raises(KeyboardInterrupt):
         hab_ray.run({**waiting, "store": str(desk.folder / "copy")})
     assert 0.9 < time.monotonic() - began < 40 and not (desk.folder / "run").exists()
+
+
+def test_a_script_of_two_lines_makes_and_chooses_its_tests(desk: Desk, sim: Vendor) -> None:
+    """It guards nothing by `if __name__ == "__main__"`: no process that is started for a part may run it again."""
+    sweep = desk.sweep("made", sim.url, dimensions=DIMENSIONS[:1])
+    (desk.folder / "script.py").write_text(f"import hab_ray\nprint(len(hab_ray.run({str(sweep)!r}).scores()))\n")
+    done = ended(desk.forks.start("script", [], desk.folder, desk.whole_environment))
+    assert (done.returncode, done.stdout) == (0, "8\n"), done.stdout  # of 2 subjects and 2 kinds of mean, overall too
 
 
 def test_a_plan_counts_what_a_run_asks_and_sends_nothing(keys: Keys, desk: Desk, sim: Vendor) -> None:

@@ -1,8 +1,8 @@
 """Step 4, select: choose diverse tests by PCA (50 components) and k-means, one per cluster (paper: 500 per dimension).
 
 The test of a cluster is the candidate nearest to its centre; ties go to the smaller id. Below `MANY`
-candidates per dimension, PCA and k-means run in float64 on the whole matrix. The caller must limit BLAS to one thread:
-two threads changed 27 of 500 picks. From that number on, vectors are read in blocks and never held in memory.
+candidates per dimension, PCA and k-means run in float64 on the whole matrix. From that number on, vectors are read in
+blocks and never held in memory.
 """
 
 from __future__ import annotations

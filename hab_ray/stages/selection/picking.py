@@ -1,5 +1,6 @@
 """Choose diverse rows of a matrix: PCA, k-means, and the row nearest to the centre of each cluster.
 
+Both use one thread: two changed 27 of 500 picks, so the picks would depend on the machine's cores, and were slower.
 `pick` holds the whole matrix in float64 and makes the same picks as scikit-learn with the same seed. `pick_in_blocks`
 reads a matrix of any length block by block and holds only its points on the principal axes; it picks different rows
 of the same quality. Its k-means is seeded by greedy k-means++ on a random sample and refined on that sample first, so
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from hab_ray.config.sections import Select
 from hab_ray.rows import Embedded, State
@@ -55,9 +57,10 @@ def pick(vectors: Floats, settings: Select) -> Picks:
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
 
-    components = min(settings.components, *vectors.shape)
-    points = PCA(n_components=components, random_state=settings.seed).fit_transform(vectors)
-    return _clustered(points, _fitted(KMeans(settings.tests, random_state=settings.seed), points), settings)
+    with threadpool_limits(limits=1):
+        components = min(settings.components, *vectors.shape)
+        points = PCA(n_components=components, random_state=settings.seed).fit_transform(vectors)
+        return _clustered(points, _fitted(KMeans(settings.tests, random_state=settings.seed), points), settings)
 
 
 def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
@@ -68,9 +71,12 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
     distinct = _first_of_each(blocks, settings.tests + 1)
     if len(distinct) <= settings.tests:
         return _all_of(distinct, settings)
-    mean, axes = principal_axes(blocks, settings.components)
-    points = np.concatenate([(block - mean) @ axes for block in blocks])
-    return _clustered(points, clusters_of_many(points, settings.tests, settings.seed), settings)
+    import sklearn.cluster  # noqa: F401  a limit holds for libraries that are loaded
+
+    with threadpool_limits(limits=1):
+        mean, axes = principal_axes(blocks, settings.components)
+        points = np.concatenate([(block - mean) @ axes for block in blocks])
+        return _clustered(points, clusters_of_many(points, settings.tests, settings.seed), settings)
 
 
 def clusters_of_many(points: Floats, clusters: int, seed: int) -> KMeans:
