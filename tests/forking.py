@@ -49,7 +49,7 @@ MODULES = (
     "hab_ray.rehearse",
     "hab_ray.sweep",
 )
-PACKAGES = ("hab_ray.cli", "hab_ray.providers")
+PACKAGES = ("hab_ray.cli", "hab_ray.providers", "hab_simulator")
 SHIPPED_PACE = "HAB_TESTS_SHIPPED_PACE"
 REQUEST_BYTES = 1 << 20
 PR_SET_PDEATHSIG = 1

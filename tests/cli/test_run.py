@@ -15,7 +15,7 @@ from tests.forking import SHIPPED_PACE
 from tests.sampling import EVERY_KILL
 
 EXPERIMENTS = Path(__file__).parents[2] / "jobs/experiments"
-SAFE_S = 3.0
+SAFE_S = 4.5
 IN_FLIGHT = 8
 KILLED_AT = ("gen", "val", "emb", "alpha", "judge") if EVERY_KILL else ("judge",)
 TWO = ["defer_important_decisions", "encourage_learning"]
@@ -79,13 +79,13 @@ def test_order_of_replies(desk: Desk, vendor: Vendors) -> None:
 
 
 def test_killed_in_its_stages(either_desk: Desk, vendor: Vendors) -> None:
-    """A call that reached the vendor `SAFE_S` before a kill was answered (0.5 s) and flushed (1 s): never repeated.
+    """A call that reached the vendor `SAFE_S` before a kill was answered (2 s) and flushed (1 s): never repeated.
 
     `make bench` kills it in every stage and on Ray too; `make test` does so once, and on Ray in `test_batches`. After
     each kill the next run waits for ten seconds before it calls.
     """
     either_desk.environment[SHIPPED_PACE] = "yes"
-    sim = vendor(latency={"kind": "fixed", "value_s": 0.5})
+    sim = vendor(latency={"kind": "fixed", "value_s": 2})
     sweep = either_desk.sweep("killed", sim.url, dimensions=TWO)
     safe: list[tuple[int, int]] = []
     for model in KILLED_AT:
