@@ -34,6 +34,7 @@ HabError is a bug: one line, exit 7.
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 from enum import IntEnum, StrEnum
 from typing import Any
@@ -203,9 +204,19 @@ def file_problem(error: OSError) -> HabError | None:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
     if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
         return ConfigError(f"{place}: nothing can be written there: it is no disk. Name a path on a disk")
+    if error.errno == errno.ENOENT and _is_current_folder_gone():
+        return ConfigError("the current folder no longer exists: go to one that does (`cd`) and repeat the command")
     if error.errno == errno.EIO:
         return EngineBroke(f"{place}: the disk reports: {error.strerror}. Check it, then run the same command again")
     return None
+
+
+def _is_current_folder_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def problem_of(error: Exception) -> HabError | None:

@@ -57,14 +57,17 @@ def counted(number: int, one: str, many: str = "") -> str:
 
 
 def percent(share: float, digits: int = 0) -> str:
-    """Format a share (0..1) in percent; only none is shown as 0, and only all as 100."""
-    least = 10.0**-digits
-    shown = min(max(100 * share, least), 100 - least) if 0 < share < 1 else 100 * share
-    return f"{shown:.{digits}f} %"
+    """Format a share (0..1) in percent; only none is shown as 0, and only all as 100: `0 %`, `<1 %`, `>99 %`."""
+    shown, least = f"{100 * share:.{digits}f}", 10.0**-digits
+    if 0 < share < 1 and float(shown) in (0, 100):
+        shown = f"<{least:.{digits}f}" if share < 0.5 else f">{100 - least:.{digits}f}"
+    return f"{shown} %"
 
 
 def usd(nano: int) -> str:
-    """Format nano-dollars in dollars, with four decimals below one dollar and two above."""
+    """Format nano-dollars in dollars, with four decimals below one dollar and two above; only nothing is $0.00."""
+    if 0 < nano < 50_000:
+        return "<$0.0001"
     return f"${nano / 1e9:,.2f}" if nano >= 1e9 or not nano else f"${nano / 1e9:.4f}"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hab_ray.calls import clean_text
 from hab_ray.errors import FailureKind, RowError
 from hab_ray.progress import Progress
-from hab_ray.visible import for_terminal, hides_something, log_json, one_line, visible
+from hab_ray.visible import for_terminal, hides_something, log_json, one_line, usd, visible
 from tests.hostile import TEXTS, raw_in
 
 HARMLESS = ["plain", "[/red]", "שלום", "مرحبا", "日本語", "é ñ ±", "<b> & \"'", "🐝 🇩🇪 1️⃣"]
@@ -43,6 +43,22 @@ def test_one_line(text: str, shown: str) -> None:
 
 def test_a_line_is_bounded_after_codes_too() -> None:
     assert len(one_line("\x00" * 100, 100)) < 150
+
+
+@pytest.mark.parametrize(
+    ("nano", "shown"),
+    [
+        (0, "$0.00"),
+        (1, "<$0.0001"),
+        (49_999, "<$0.0001"),
+        (50_001, "$0.0001"),
+        (1_500_000, "$0.0015"),
+        (2_000_000_000, "$2.00"),
+        (10**18, "$1,000,000,000.00"),
+    ],
+)
+def test_only_nothing_costs_no_dollar(nano: int, shown: str) -> None:
+    assert usd(nano) == shown
 
 
 def test_joiners_stay_on_a_page_and_show_on_a_terminal() -> None:

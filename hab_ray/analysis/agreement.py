@@ -21,6 +21,7 @@ LOW_ALPHA = 0.4
 _MAX_DRAWS, _MIN_DRAWS, _CALLS_DRAWN = 1000, 100, 20_000_000
 _SEED = 0
 _Array = NDArray[np.float64]
+_NONE: _Array = np.empty(0)
 _Estimate = tuple[float | None, float | None, float | None]
 Statistic = Callable[[_Array], _Array]
 
@@ -43,7 +44,8 @@ class LowAgreement(StrEnum):
 def agreement(marks: Iterable[ItemScores]) -> _Estimate:
     """Return the single judges' interval alpha over all dimensions with its 95 % interval; chance is within each.
 
-    The three are None if no two judges marked the same answers, or if all marks are equal within every dimension.
+    The three are None if no two judges marked the same answers, or if all marks are equal within every dimension; the
+    interval is None if no dimension has two generation calls.
     """
     sums = [sums_by(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
     if not sums:
@@ -51,7 +53,8 @@ def agreement(marks: Iterable[ItemScores]) -> _Estimate:
     weights = drawn([len(of_calls) for of_calls in sums])
     total = np.stack([of_calls.sum(axis=0) for of_calls in sums])
     resampled = np.stack([each @ of_calls for each, of_calls in zip(weights, sums, strict=True)])
-    return _interval(alpha(total[:, None])[0], alpha(resampled))
+    varies = any(len(of_calls) > 1 for of_calls in sums)
+    return _interval(alpha(total[:, None])[0], alpha(resampled) if varies else _NONE)
 
 
 def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array, Sequence[Hashable]]]:
@@ -139,9 +142,9 @@ def chance_corrected(observed: _Array, expected: _Array) -> _Array:
 def bootstrapped(sums: _Array, compute: Statistic, weights: _Array) -> _Estimate:
     """Return a statistic of sums by call and its percentile interval, given the `weights` of `drawn`.
 
-    Each of the three is None where the statistic is undefined.
+    Each of the three is None where the statistic is undefined. A single call has no interval.
     """
-    return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums))
+    return _interval(compute(sums.sum(axis=0)[None])[0], compute(weights @ sums) if len(sums) > 1 else _NONE)
 
 
 def _interval(value: float, resampled: _Array) -> _Estimate:

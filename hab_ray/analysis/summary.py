@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -109,22 +109,25 @@ def _rows(row_type: type[T], table: pa.Table) -> list[T]:
 
 
 def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
-    """Return the settings that scores in these dimensions depend on."""
-    tests = {dimension: run.tests(dimension, columns=["id"]).column("id") for dimension in dimensions}
+    """Return the settings that scores in these dimensions depend on.
+
+    Tests are sorted by id: bootstraps, permutations and splits must not depend on the order of a file of tests.
+    """
+    tests = {dimension: dict(sorted(_generation_calls(run, dimension))) for dimension in dimensions}
     return ScoreSettings(
         subjects=run.subjects,
         panel=run.panel,
-        tests={dimension: tuple(ids.to_pylist()) for dimension, ids in tests.items()},
+        tests={dimension: tuple(calls) for dimension, calls in tests.items()},
         samples=run.record.sweep.samples,
         replicates=run.record.sweep.replicates,
         truncated=run.record.sweep.truncated,
-        calls={dimension: _generation_calls(run, dimension) for dimension in tests},
+        calls={dimension: tuple(calls.values()) for dimension, calls in tests.items()},
     )
 
 
-def _generation_calls(run: Run, dimension: str) -> tuple[str, ...]:
-    """Return the key of the call that generated each test of a dimension, or the test's id if none did."""
-    return tuple(call or id_ for call, id_ in rows_in(tests_with_calls(run, dimension).select(["call", "id"])))
+def _generation_calls(run: Run, dimension: str) -> Iterator[tuple[str, str]]:
+    """Yield the id of each test of a dimension and the key of the call that generated it, or the id if none did."""
+    return ((id_, call or id_) for id_, call in rows_in(tests_with_calls(run, dimension).select(["id", "call"])))
 
 
 def marks_and_statuses(

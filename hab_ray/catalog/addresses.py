@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 from urllib.parse import SplitResult, urlsplit
 
 from hab_ray.errors import ConfigError
@@ -90,14 +90,30 @@ def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
-        dns_name = host.encode("idna")  # ValueError for one like a..b, which DNS cannot look up
+        dns_name = _dns_name(host)
+        # ValueError for 127.0.0.256 or [v1.a], which clients refuse only when they send
         if host.replace(".", "").isdigit():
-            IPv4Address(host)  # ValueError for one like 127.0.0.256, which clients refuse only when they send
+            IPv4Address(host)
+        if "[" in parts.netloc:
+            IPv6Address(host)
         if parts.scheme in ("http", "https") and dns_name and parts.port != 0:
             return parts
     except ValueError:
         pass
     raise ValueError("is not a web address; write http:// or https:// and a host, with or without a port")
+
+
+def _dns_name(host: str) -> bytes:
+    """Return a host as DNS looks it up.
+
+    Raises:
+        ValueError: DNS cannot look it up (a..b), or clients refuse it only when they send (xn--a).
+    """
+    if host.isascii() and "xn--" not in host:
+        return host.encode("idna")
+    import idna  # loads longer than the rest of this module
+
+    return idna.encode(host)
 
 
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:

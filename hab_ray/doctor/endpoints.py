@@ -18,7 +18,7 @@ from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import CallError, ConfigError
 from hab_ray.providers.access import endpoint_of, has_secret, how_to_set, variables_of
 from hab_ray.providers.base import NO_KEY
-from hab_ray.providers.http import http_date, json_object, new_session
+from hab_ray.providers.http import http_date, is_page, json_object, new_session
 from hab_ray.visible import one_line
 
 WITHIN_S = 5.0
@@ -32,6 +32,7 @@ class EndpointAnswer:
     """An endpoint's answer to a request without a key, or the `problem`.
 
     `date` is by the endpoint's clock. `models` are the names that it lists, if it was asked for them and lists any.
+    `sent_page`: its status is 200, but it sent a web page.
     """
 
     provider: str
@@ -41,6 +42,7 @@ class EndpointAnswer:
     date: datetime | None = None
     problem: str = ""
     models: tuple[str, ...] = ()
+    sent_page: bool = False
 
 
 async def ask_all(providers: Mapping[str, ProviderEntry], within_s: float = WITHIN_S) -> list[EndpointAnswer]:
@@ -79,8 +81,11 @@ async def _ask(
         async with asyncio.timeout(within_s), session.get(url, headers=headers, allow_redirects=False) as response:
             date = http_date(response.headers.get("Date", ""))
             answered = EndpointAnswer(provider, url, response.status, time.monotonic() - started, date)
-            is_list = response.status == 200 and url.endswith(_MODELS)
-            return replace(answered, models=_names(await response.read())) if is_list else answered
+            if response.status != 200:
+                return answered
+            body = await response.read()
+            names = _names(body) if url.endswith(_MODELS) else ()
+            return replace(answered, models=names, sent_page=is_page(body.decode(errors="replace")))
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
     except aiohttp.ServerDisconnectedError:  # whose text may be the object of half an answer
@@ -109,6 +114,9 @@ def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
     seen = f"{answered.url} answers in {answered.seconds * 1000:.0f} ms (asked without a key: HTTP {answered.status})"
     if 300 <= answered.status < 400:
         return warn(subject, seen, "it redirects, and redirects are not followed: is it the network's login page?")
+    if answered.sent_page:
+        remedy = "it sends a web page: is it the login page of the network or of a proxy, or does `url:` lack a part?"
+        return warn(subject, seen, remedy)
     if answered.status in (401, 403) and not variables_of(entry):
         remedy = f"if it needs a key, add `key_env: VARIABLE` to `providers.{answered.provider}` and set that variable"
         return warn(subject, seen, remedy)

@@ -12,7 +12,17 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
 from hab_ray.calls import Finish, has_visible_text
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import LOG, AnswerRow, Columns, Text, check_context, given_records, given_row, warn_of_unknown
+from hab_ray.given.rows import (
+    LOG,
+    AnswerRow,
+    CallName,
+    Columns,
+    Text,
+    check_context,
+    given_records,
+    given_row,
+    warn_of_unknown,
+)
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Response, State, id_of_test
 from hab_ray.rubric import Rubric
@@ -44,7 +54,7 @@ class GivenResponse(AnswerRow):
     finish: Text | None = None
     model_reported: Text | None = None
     reason: Text | None = None
-    call: Text | None = None
+    call: CallName = None
 
     @model_validator(mode="after")
     def _has_its_text(self) -> Self:

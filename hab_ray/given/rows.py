@@ -7,6 +7,7 @@ Exported tests also have `call`, because tests from one generation call are not 
 from __future__ import annotations
 
 import logging
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import AfterValidator, AliasChoices, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from hab_ray.bounds import NUMBER
 from hab_ray.calls import clean_text, has_visible_text
@@ -26,7 +27,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
 from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of, refusing
 from hab_ray.inputs.json_text import json_lines
-from hab_ray.inputs.parquet import parquet_columns, parquet_rows
+from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
 from hab_ray.rubric import Rubric, rubric_names
@@ -40,14 +41,25 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def call_name(given: Any) -> Any:
+    """Return a number that names a generation call as its text, such as `3` for 3.0 from pandas, and None for NaN."""
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        return given
+    if math.isnan(given):
+        return None
+    return str(int(given) if isinstance(given, float) and given.is_integer() else given)
+
+
 LOG = logging.getLogger("hab_ray.run")
 ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=lambda rows: None)
 """Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
 REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
+_MAY_BE_NUMBERS = {"call"}
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
+CallName = Annotated[Text | None, BeforeValidator(call_name)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
 MAX_BYTES = 256 * MEBIBYTE
@@ -99,7 +111,7 @@ class GivenTest(Strict):
     context: Text = ""
     system: Text | None = None
     cluster: Cluster | None = None
-    call: Text | None = None
+    call: CallName = None
     source: Text | None = None
     licence: Text | None = None
     canaries: Text | None = None
@@ -239,7 +251,9 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
     with refusing(f"{key}: {path}"):
         if path.name.lower().endswith(".parquet"):
             read = parquet_rows if columns.exclusive else parquet_columns
-            yield from _reported(read(data, columns.texts, columns.numbers))
+            numbered = number_columns(data).intersection(columns.texts) & _MAY_BE_NUMBERS
+            texts = [name for name in columns.texts if name not in numbered]
+            yield from _reported(read(data, texts, [*columns.numbers, *numbered]))
         elif path.name.lower().endswith(".csv"):
             yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
         else:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from itertools import product
 from pathlib import Path
 
 from hab_ray.calls import Params
@@ -25,11 +26,11 @@ from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
-from hab_ray.stages.views import responses_file
+from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import reach
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.modes import refuse_unwritable
-from hab_ray.storage.record import read_record
+from hab_ray.storage.record import Record, read_record
 from hab_ray.storage.run import RunFolder
 from hab_ray.work import Work
 
@@ -172,19 +173,32 @@ def _analysis(work: Work) -> Iterator[Problem]:
 
 
 def _left_out(work: Work) -> Iterator[Problem]:
-    """Find subjects that the run has answers of, and that the sweep no longer names."""
+    """Find subjects, judges and dimensions that the run has answers of, and that the sweep no longer names."""
     record = read_record(work.run_path)
-    named = [subject.name for subject in record.sweep.subjects] if record else []
-    gone = [
-        name
-        for name in named
-        if name not in work.sweep.subject_names
-        and any(work.run.count(responses_file(name, dimension)) for dimension in work.rubrics)
-    ]
+    gone = list(_no_longer_named(record, work)) if record else []
     if gone:
         cause = f"{work.run_path} also holds {', '.join(gone)}, which this sweep no longer names"
         remedy = "left out of the scores and the report from now on; what they cost still counts as spent"
         yield Problem(Severity.WARNING, (), cause, remedy)
+
+
+def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
+    def has_rows(files: Iterable[str]) -> bool:
+        return any(work.run.count(file) for file in files)
+
+    subjects, dimensions = record.sweep.subject_names, [*record.rubric_hashes]
+    judges = {judge.name for judge in work.sweep.judges}
+    for subject in (subject.name for subject in record.sweep.subjects):
+        files = (responses_file(subject, dimension) for dimension in dimensions)
+        if subject not in work.sweep.subject_names and has_rows(files):
+            yield subject
+    for judge in (judge.name for judge in record.sweep.judges):
+        files = (verdicts_file(judge, *part) for part in product(subjects, dimensions))
+        if judge not in judges and has_rows(files):
+            yield f"judge {judge}"
+    for dimension in dimensions:
+        if dimension not in work.rubrics and has_rows(responses_file(subject, dimension) for subject in subjects):
+            yield f"dimension {dimension}"
 
 
 def refuse_errors(problems: Sequence[Problem]) -> None:

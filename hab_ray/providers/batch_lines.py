@@ -6,11 +6,13 @@ lines written here escape them.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from hab_ray.errors import CallError, TransientError
+from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
 from hab_ray.providers.batching import Line
 from hab_ray.providers.http import json_object
@@ -18,6 +20,9 @@ from hab_ray.providers.http import json_object
 Chunks = AsyncGenerator[bytes, None]
 ReadId = Callable[[JsonObject], object]
 ReadBody = Callable[[JsonObject], JsonObject]
+
+# How long results may come, on the whole, more slowly than over the poorest line.
+SLACK_S, MIN_BYTES_PER_S = 600.0, 4096
 
 
 def batch_line(fields: JsonObject, name: str, body: bytes) -> bytes:
@@ -29,7 +34,7 @@ async def read_lines(
     endpoint: Endpoint, chunks: Chunks, read_id: ReadId, read_body: ReadBody
 ) -> AsyncGenerator[Line, None]:
     """Yield the results in a streamed file. `read_body` returns the body, or raises the error that a line reports."""
-    async with aclosing(_split(chunks)) as lines:
+    async with aclosing(_split(_steady(chunks, SLACK_S + endpoint.timeout_s))) as lines:
         async for raw in lines:
             if raw.strip():
                 yield _read_line(endpoint.body_without_key(raw), read_id, read_body)
@@ -57,6 +62,28 @@ def _read_line(raw: bytes, read_id: ReadId, read_body: ReadBody) -> Line:
     except TransientError as error:
         return Line("", error=error)
     return read_record(record, read_id, read_body)
+
+
+async def _steady(chunks: Chunks, slack_s: float) -> Chunks:
+    """Pass on a download.
+
+    Raises:
+        TransientError: it drips: waiting for its chunks took `slack_s` more than they need at `MIN_BYTES_PER_S`.
+    """
+    left_s = slack_s
+    async with aclosing(chunks):
+        while True:
+            asked = time.monotonic()
+            try:
+                async with asyncio.timeout(left_s):
+                    chunk = await anext(chunks, None)
+            except TimeoutError:
+                cause = f"the results come more slowly than {MIN_BYTES_PER_S:,} bytes per second"
+                raise TransientError(FailureKind.TIMEOUT, cause) from None
+            if chunk is None:
+                return
+            left_s = min(slack_s, left_s + len(chunk) / MIN_BYTES_PER_S - (time.monotonic() - asked))
+            yield chunk
 
 
 async def _split(chunks: Chunks) -> AsyncGenerator[bytes, None]:

@@ -164,7 +164,8 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
         for name, wanted in _components(reader, dimension).items():
             if not same(found := shown.get(name), wanted):
                 yield f"the variance of {name} in {dimension} is {found}, expected {wanted and float(wanted)}"
-        calls = list(reader.calls(dimension).values())
+        of_tests, (_, complete, _) = reader.calls(dimension), _complete(reader, dimension)[1]
+        calls = [of_tests[test] for test in complete]
         for row in (row for (name, _), row in designs.items() if name == dimension):
             errors = (row.mean_error, row.difference_error, row.with_judges_error)
             wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
@@ -185,12 +186,16 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
 def _dollars(summary: Summary, row: Generalised) -> Fraction | None:
     """Return the cost of a design beyond the run: answers and verdicts at their mean costs, and its tests.
 
-    Rows with the same reply, as on equal answers, were paid for once.
+    Rows with the same reply, as on equal answers, were paid for once. A verdict that was requested again cost twice.
     """
     run, asked = summary.run, summary.settings
     columns = ["reply_key", "cost_nanousd"]
-    tables = (table(dimension=row.dimension, columns=columns) for table in (run.responses, run.verdicts))
-    bills = [[(key, cost) for key, cost in rows_in(table) if cost is not None] for table in tables]
+    answered = rows_in(run.responses(dimension=row.dimension, columns=columns))
+    judged = rows_in(run.verdicts(dimension=row.dimension, columns=[*columns, "asks"]))
+    bills = [
+        [(key, cost) for key, cost in answered if cost is not None],
+        [(key, cost * asks) for key, cost, asks in judged if cost is not None],
+    ]
     if not all(bills):
         return None
     more, judges, replicates = _SIZES[row.name](len(run.panel))

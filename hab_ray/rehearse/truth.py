@@ -260,10 +260,14 @@ class Truth:
 
 
 def _slots(work: Work, dimension: str) -> Mapping[str, str]:
-    """Return the generation slot in each candidate's id, or the call of each given test, by the prompt's digest."""
-    rows = work.run.read(Candidate, candidates_file(dimension))
+    """Return the generation slot in each candidate's id, or the call of each given test, by the prompt's digest.
+
+    Of candidates with the same prompt, the first that was not rejected becomes a test.
+    """
+    rows = [row for row in work.run.read(Candidate, candidates_file(dimension)) if row.state is State.OK]
+    rows.sort(key=lambda row: row.id, reverse=True)
     given = {digest(test.prompt): test.call for test in given_tests(work).get(dimension, ()) if test.call}
-    return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows if row.prompt} | given
+    return {digest(row.prompt): row.id.rpartition("-")[0] for row in rows} | given
 
 
 def _by_published_reading(said: TrueVerdict, points: Mapping[str, int]) -> Iterator[Expected]:

@@ -19,7 +19,7 @@ from hab_ray.analysis.summary import Summary
 from hab_ray.config.sweep import spending_limit
 from hab_ray.given.sample import describe_sample
 from hab_ray.location import Location
-from hab_ray.report.visible import finalize, p_value, percent, score, signed, thousands, words
+from hab_ray.report.visible import dollars, finalize, p_value, percent, score, signed, thousands, words
 from hab_ray.rows import IssueShift, Score, ScoreMap, Shift
 from hab_ray.storage.run import ISSUE_SHIFTS, REPORT, SCORE_MAPS, SCORES, SHIFTS, RunFolder
 from hab_ray.storage.simulated import simulated_notice
@@ -84,7 +84,14 @@ def _environment(templates: tuple[tuple[str, str], ...]) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        matrix=_matrix, p=p_value, percent=percent, score=score, signed=signed, thousands=thousands, words=words
+        dollars=dollars,
+        matrix=_matrix,
+        p=p_value,
+        percent=percent,
+        score=score,
+        signed=signed,
+        thousands=thousands,
+        words=words,
     )
     return environment
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from math import ceil, floor, log10
 from typing import Any
 
 from markupsafe import Markup, escape
 
+from hab_ray.catalog.prices import NANO
 from hab_ray.visible import percent as percent_of
-from hab_ray.visible import visible
+from hab_ray.visible import usd, visible
 
 UNKNOWN, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _TICKED = re.compile(r"`([^`]+)`")
+_TOLERANCE = 1e-9
 
 
 def finalize(value: Any) -> Any:
@@ -30,7 +33,9 @@ def score(value: float | None, digits: int = 2) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """Format a difference with its sign; a difference that rounds to zero has none."""
+    """Format a difference with its sign; one that would round to zero has as many digits as show that it is not."""
+    if value is not None and abs(value) > _TOLERANCE and not round(value, digits):
+        digits = ceil(-log10(abs(value)))
     return UNKNOWN if value is None else f"{'+' if round(value, digits) > 0 else ''}{score(value, digits)}"
 
 
@@ -39,11 +44,19 @@ def percent(share: float | None, digits: int = 0) -> str:
     return UNKNOWN if share is None else percent_of(share, digits)
 
 
+def dollars(value: float | None) -> str:
+    """Format dollars, with four decimals below one dollar and two above."""
+    return UNKNOWN if value is None else usd(round(value * NANO))
+
+
 def thousands(count: int) -> str:
     """Format a count with a comma between thousands."""
     return f"{count:,}"
 
 
 def p_value(value: float | None) -> str:
-    """Format a p-value with two significant digits."""
-    return UNKNOWN if value is None else "1" if value == 1 else f"{value:#.2g}"
+    """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
+    if value is None or value == 1:
+        return UNKNOWN if value is None else "1"
+    digits = 1 - floor(log10(value))
+    return f"{ceil(value * 10**digits * (1 - _TOLERANCE)) / 10**digits:#.2g}"

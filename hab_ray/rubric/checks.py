@@ -27,6 +27,7 @@ from hab_ray.rubric.problems import Findings, P
 SEEDS_MIN = 10
 EXAMPLES = 3
 THEMES_MIN = 75
+ALL_DIMENSIONS = "overall"
 PLACEHOLDER = "<fill in"
 
 
@@ -55,6 +56,8 @@ def check_rubric(stem: str, raw: Mapping[str, Any], found: Findings) -> None:
     """
     if "id" in raw and raw["id"] != stem:
         found.add("id", f"is {raw['id']!r} in a file called {stem}.yaml", "give both the same name")
+    if stem == ALL_DIMENSIONS:
+        found.add("id", f"is {stem!r}, which stands for all dimensions together", "give rubric and file another name")
     _check_placeholders(raw, found)
     _check_deductions(raw, "validation.criteria", VALIDATION_START, found)
     _check_deductions(raw, "judging.issues", SCORE_START, found)

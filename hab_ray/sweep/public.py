@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from pydantic import BaseModel
+
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit, Interrupted, problem_of
 from hab_ray.planning import Plan, make_plan
@@ -91,7 +93,7 @@ def _say_all(messages: Iterable[object]) -> None:
 
 def _sweep(given: Given) -> Sweep:
     if isinstance(given, Sweep):
-        return checked_sweep(_keys(given), _WHERE)
+        return checked_sweep(keys_of(given), _WHERE)
     if isinstance(given, Mapping):
         return checked_sweep(given, _WHERE)
     if not isinstance(given, str | Path):
@@ -102,10 +104,17 @@ def _sweep(given: Given) -> Sweep:
     return sweep
 
 
-def _keys(sweep: Sweep) -> dict[str, Any]:
-    """Return the keys of a sweep and their values, which `model_copy(update=...)` does not check."""
-    aliases = {name: field.alias or name for name, field in Sweep.model_fields.items()}
-    return {aliases.get(name, name): value for name, value in sweep if name in sweep.model_fields_set}
+def keys_of(given: Any) -> Any:
+    """Return a sweep as keys and values, also within its sections, which `model_copy(update=...)` does not check."""
+    if isinstance(given, list | tuple):
+        return [keys_of(each) for each in given]
+    if isinstance(given, Mapping):
+        return {name: keys_of(value) for name, value in given.items()}
+    if not isinstance(given, BaseModel):
+        return given
+    fields, given_names = type(given).model_fields, given.model_fields_set
+    aliases = {name: field.alias or name for name, field in fields.items()}
+    return {aliases.get(name, name): keys_of(value) for name, value in given if name in given_names}
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:

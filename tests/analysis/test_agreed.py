@@ -17,7 +17,7 @@ from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.results import open_run
-from hab_ray.rows import State, Verdict
+from hab_ray.rows import ChosenTest, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
@@ -96,6 +96,27 @@ def test_the_bootstrap_draws_generation_calls() -> None:
     assert copied[1:] == pytest.approx(alone[1:], abs=0.02)
     (narrow,) = drawn([120])
     assert (bootstrapped(unit_sums(np.repeat(once, 3, axis=1)), alpha, narrow)[1] or 0) > (alone[1] or 0) + 0.05
+
+
+def test_a_single_generation_call_has_no_interval(make_run: MakeRun) -> None:
+    dimensions = (DIMENSION, "encourage_learning")
+    work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, dimensions=dimensions, tests=6))
+    for dimension in dimensions:
+        file = f"tests/{dimension}.parquet"
+        work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    rows = agreed(summary_of(work))
+    assert rows[0].value is not None and {(row.low, row.high) for row in rows} == {(None, None)}
+
+
+def test_the_order_of_a_file_of_tests_changes_no_number(work: Work) -> None:
+    planted(work, error=0.3)
+    before = summary_of(work)
+    file = f"tests/{DIMENSION}.parquet"
+    tests = work.run.read(ChosenTest, file)
+    work.run.write(ChosenTest, file, tests[7:] + tests[6::-1])
+    after = summary_of(work)
+    assert [list(table(after)) for table in (agreed, findings)] == [list(table(before)) for table in (agreed, findings)]
+    assert after.scores == before.scores
 
 
 def test_judges_that_agree_little_are_named_above_the_scores(work: Work) -> None:

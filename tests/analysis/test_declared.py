@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -142,6 +143,14 @@ def test_the_terminal_says_that_the_plan_was_edited_since(work: Work) -> None:
     amend_record(work.run_path, declarations=(declaration.model_copy(update={"sha256": "0" * 64}),))
     first = next(sentences(summary_of(work)))
     assert first.startswith("Declared beforehand, and edited in the run's sweep.yaml since: mean score"), first
+
+
+def test_a_small_difference_that_counts_is_not_said_to_be_none(work: Work) -> None:
+    families = [{"name": "pairs", "compares": "subjects", "among": ["alpha", "beta"]}]
+    summary = declaring(work, families=families)
+    (row,) = family(summary, "pairs")
+    summary.tables[declared.module] = [replace(row, value=0.004, differs=True)]
+    assert list(sentences(summary))[1].endswith(": alpha above beta by 0.004 (overall)")
 
 
 def test_nothing_is_said_where_nothing_was_declared(work: Work) -> None:

@@ -53,6 +53,14 @@ def test_equal_answers_whose_verdicts_share_a_reply_are_paid_for_once(work: Work
     assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
 
 
+def test_a_verdict_that_was_requested_again_costs_twice(work: Work) -> None:
+    paid(work)
+    revise(work, Verdict, lambda row: replace(row, asks=1 + (row.judge == JUDGES[0])), *verdict_files(work))
+    found = designs(list(generalisability(summary_of(work))), OVERALL)
+    verdicts = len(work.rubrics) * len(SUBJECTS) * TESTS * VERDICT * 1.5
+    assert found["one judge more"].usd == pytest.approx(verdicts / 1e9)
+
+
 @pytest.fixture
 def work(make_run: MakeRun) -> Work:
     return make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))

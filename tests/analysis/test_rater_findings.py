@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hab_ray.analysis.rating.statistics import Rated, alpha_with
+from hab_ray.analysis.signs.finding import Severity
 from hab_ray.analysis.signs.people import people_disagree, raters_at_chance
 from hab_ray.analysis.tables.trust.people import PeopleAgreed, people
 from hab_ray.rows import Rater, Verdict
@@ -42,6 +43,21 @@ def one_clicked_at_random(work: Work) -> None:
 def one_is_careless(work: Work) -> None:
     random = Random(2)
     three_people(work, lambda row: row if random.random() < 0.7 else replace(row, score=float(random.randint(0, 10))))
+
+
+@pytest.mark.parametrize(
+    ("names", "severity", "who"),
+    [("abcde", Severity.HIGH, "5 people"), ("a", Severity.MEDIUM, "1 person")],
+)
+def test_a_single_rater_does_not_speak_for_people(make_run: MakeRun, names: str, severity: Severity, who: str) -> None:
+    work = sound(make_run)
+    rows = work.run.read(Verdict, verdicts_file(JUDGES[0], "poor", DIMENSIONS[0]))
+    for name in names:
+        kinder = [replace(row, judge=name, kind=Rater.PERSON, score=10.0, issues=None) for row in rows]
+        work.run.write(Verdict, verdicts_file(name, "poor", DIMENSIONS[0]), kinder)
+    found = finding(work, "people")
+    assert found.severity == severity and f"less that of the {who} who rated" in found.detail
+    assert ("only rater" in found.title) == ("may be strict or mild" in found.detail) == (len(names) == 1)
 
 
 def test_a_worthless_rater_is_named_with_what_to_do(make_run: MakeRun) -> None:

@@ -164,3 +164,11 @@ def test_the_interval_of_a_mapped_mean_is_seeded_and_by_test() -> None:
     error = sqrt(float(residuals @ residuals)) / len(cell.then)
     assert mean.low is not None and mean.high is not None
     assert mean.mapped == pytest.approx(by_hand) and (mean.high - mean.low) / 3.92 == pytest.approx(error, rel=0.2)
+
+
+def test_a_map_of_one_test_in_each_dimension_has_no_intervals() -> None:
+    cells = {"d": Compared(), "e": Compared()}
+    for at, cell in enumerate(cells.values()):
+        cell.add("only", [at / 2], 0.2)
+        cell.add("only", [0.8], 0.9)
+    assert {(one.low, one.high) for one in score_maps("now", "then", cells)} == {(None, None)}

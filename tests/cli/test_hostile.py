@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -40,11 +38,10 @@ NAMES = [text for text in TEXTS if len(text) <= 200 and text.strip() and not hid
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder to work in, and a process whose clients share one TLS context."""
+    """A folder to work in."""
     folder = tmp_path_factory.mktemp("desk")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
         yield folder
 
 

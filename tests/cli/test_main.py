@@ -82,3 +82,19 @@ def test_a_sweep_that_ships_is_found_from_any_folder(tmp_path: Path, monkeypatch
     own.touch()
     assert shipped_or_own(own.relative_to(tmp_path)).resolve() == own
     assert shipped_or_own(Path("jobs/experiments/mine.yaml")) == Path("jobs/experiments/mine.yaml")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["plan jobs/small.yaml", "run jobs/small.yaml --yes", "doctor jobs/small.yaml", "status r", "runs", "rm r"],
+)
+def test_a_current_folder_that_was_deleted_is_told_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    shown = CliRunner().invoke(app, command.split())
+    assert shown.exit_code == 2
+    assert shown.output == "the current folder no longer exists: go to one that does (`cd`) and repeat the command\n"

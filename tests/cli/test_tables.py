@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -36,6 +37,13 @@ def test_csv_has_every_value_in_full_and_no_formula() -> None:
     assert rows[1][1:] == ["-0.25", "", "", "2", "2", "0"]
     assert rows[2] == ["[=SUM(A1)]", "", "", "", "", "", ""]
     assert rows[3][0] == "'=SUM(A1)"
+
+
+@pytest.mark.parametrize("text", ["=1+1", " =1+1", "\u00a0=1+1", "\t=1+1", "\n@sum", "\u3000-1", "\u2028+1", "\x85=1"])
+def test_no_text_becomes_a_formula_once_its_white_space_is_stripped(text: str) -> None:
+    table = replace(TABLE, rows=((text, Estimate(None), None, None),))
+    (_, row) = csv.reader(io.StringIO(FORMATS[TableFormat.CSV](table)))
+    assert not row[0].startswith(("=", "+", "-", "@"))
 
 
 def test_json_has_values_units_and_titles() -> None:

@@ -136,6 +136,18 @@ async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
     assert endpoints.reachable(answered, entry).level is Level.OK
 
 
+@pytest.mark.parametrize("kind", ["openai", "google"], ids=["asked for its models", "asked at its address"])
+async def test_a_web_page_instead_of_an_answer_is_warned_of(kind: str) -> None:
+    async def login(request: web.BaseRequest) -> web.Response:
+        return web.Response(text="\n<!DOCTYPE html><title>Sign in</title>", content_type="text/html")
+
+    async with serving(login) as url:
+        entry = ProviderEntry(kind=kind, url=f"{url}/v1")
+        (answered,) = await endpoints.ask_all({"lab": entry})
+    found = endpoints.reachable(answered, entry)
+    assert found.level is Level.WARN and "HTTP 200" in found.seen and "login page" in found.remedy
+
+
 async def test_an_answer_that_breaks_off_is_told_in_words() -> None:
     async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")

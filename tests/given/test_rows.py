@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -121,8 +122,22 @@ def test_the_generation_call_of_a_test_is_kept_as_it_is_and_none_where_nothing_i
 
 
 @pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
-def test_a_generation_call_that_is_no_text_is_refused(write: Write) -> None:
-    path = write([record("a", call=7)])
+def test_a_generation_call_that_a_number_names_is_its_text(write: Write) -> None:
+    for told, read_as in (([3, 0, None], ["3", "0", None]), ([3.0, 0.5, None], ["3", "0.5", None])):
+        found = read(write([record(f"{at}?", call=call) for at, call in enumerate(told)]))[PLAIN]
+        assert [test.call for test in found] == read_as
+
+
+@pytest.mark.parametrize("write", ["parquet"], indirect=True)
+def test_a_generation_call_that_is_nan_is_none(write: Write) -> None:
+    found = read(write([record("a", call=3.0), record("b", call=math.nan)]))[PLAIN]
+    assert [test.call for test in found] == ["3", None]
+
+
+@pytest.mark.parametrize("write", ["jsonl", "parquet"], indirect=True)
+@pytest.mark.parametrize("call", [[7], True])
+def test_a_generation_call_that_is_neither_text_nor_number_is_refused(write: Write, call: Any) -> None:
+    path = write([record("a", call=call)])
     with pytest.raises(ConfigError, match="call") as told:
         read(path)
     assert str(path) in str(told.value)

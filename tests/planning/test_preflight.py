@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -342,8 +343,32 @@ def test_a_place_that_is_no_folder_is_told_before_the_run(key: str, place: str, 
     assert problem.severity is Severity.ERROR and problem.cause.startswith(f"{key}: {place.format(tmp_path)} cannot be")
 
 
-def test_subjects_that_a_sweep_no_longer_names_are_said_to_leave_the_report(tmp_path: Path) -> None:
-    write_run(tmp_path / "run", Shape(subjects=("alpha", "beta")))
-    work = work_of(tmp_path / "run", Shape(subjects=("alpha",)))
-    (problem,) = [one for one in preflight(work, KEYS, NOW.date()) if "no longer names" in one.cause]
-    assert "also holds beta, which" in problem.cause and problem.severity is Severity.WARNING
+FULL = Shape(subjects=("alpha", "beta"), judges=("strict", "mild"))
+
+
+def no_longer_named(folder: Path, now: Shape) -> list[Problem]:
+    work = work_of(folder / "run", now)
+    return [one for one in preflight(work, KEYS, NOW.date()) if "no longer names" in one.cause]
+
+
+@pytest.mark.parametrize(
+    ("now", "held"),
+    [
+        (replace(FULL, subjects=("alpha",)), "beta"),
+        (replace(FULL, judges=("mild",)), "judge strict"),
+        (replace(FULL, dimensions=FULL.dimensions[:1]), f"dimension {FULL.dimensions[1]}"),
+        (replace(FULL, subjects=("beta",), judges=("mild",)), "alpha, judge strict"),
+    ],
+)
+def test_what_a_sweep_no_longer_names_is_said_to_leave_the_report(tmp_path: Path, now: Shape, held: str) -> None:
+    write_run(tmp_path / "run", FULL)
+    (problem,) = no_longer_named(tmp_path, now)
+    assert f"also holds {held}, which" in problem.cause and problem.severity is Severity.WARNING
+
+
+def test_what_a_sweep_no_longer_names_and_has_no_answers_goes_unsaid(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "run", FULL).run
+    for folder in ("responses", "verdicts"):
+        run.folder.clear(folder)
+    now = Shape(subjects=("alpha",), judges=("mild",), dimensions=FULL.dimensions[:1])
+    assert no_longer_named(tmp_path, now) == no_longer_named(tmp_path, FULL) == []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -76,14 +75,6 @@ def candidate(text: str | None = "Hello.", reason: str | None = "STOP", **more: 
     parts = {} if text is None else {"parts": [{"text": "Hm.", "thought": True}, {"text": text}]}
     found = {"content": {"role": "model", **parts}, "finishReason": reason, "index": 0, **more}
     return {"candidates": [found], "modelVersion": "m-1", "usageMetadata": {"promptTokenCount": 9}}
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_tls_context() -> Iterator[None]:
-    """Each client builds up to four TLS contexts of 40 ms, which no test here uses: build one."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ssl, "create_default_context", cache(ssl.create_default_context))
-        yield
 
 
 Connect = Callable[..., Provider]

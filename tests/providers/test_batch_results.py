@@ -27,6 +27,7 @@ from hab_ray.errors import (
     RowError,
     TransientError,
 )
+from hab_ray.providers import batch_lines
 from hab_ray.providers.base import Endpoint, JsonObject
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
@@ -304,6 +305,48 @@ async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
                 seen.append(one.custom_id)
                 read.set()
     assert seen == ["a", "b"] and caught.value.kind is FailureKind.TIMEOUT
+
+
+@pytest.mark.parametrize("kind", IN_FILES)
+async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_again(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def drip(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(jsonl(answered(kind, "a", BODIES[kind])))
+        while True:
+            await response.write(b" ")
+            await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(batch_lines, "SLACK_S", 0.2)
+    async with vendor(kind, timeout_s=0.4) as line, asyncio.timeout(20):
+        line.handle = drip  # type: ignore[method-assign]
+        seen = []
+        with pytest.raises(TransientError, match="come more slowly than 4,096 bytes per second") as caught:
+            async for one in line.api.results(BatchStatus(line.at.id, "", True, results=("files/out",))):
+                seen.append(one.custom_id)
+    assert seen == ["a"] and caught.value.kind is FailureKind.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("line_s", "reader_s", "rate"), [(0.1, 0.0, 10.0), (0.0, 0.1, 1e12)], ids=["a slow line", "a slow store"]
+)
+async def test_results_come_whole_however_long_all_pauses_are_together(
+    line_s: float, reader_s: float, rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def chunks() -> AsyncGenerator[bytes, None]:
+        for n in range(20):
+            await asyncio.sleep(line_s)
+            yield jsonl({"id": str(n)})
+
+    monkeypatch.setattr(batch_lines, "SLACK_S", 0.2)
+    monkeypatch.setattr(batch_lines, "MIN_BYTES_PER_S", rate)
+    seen = []
+    async for one in read_lines(ENDPOINT, chunks(), lambda record: record["id"], lambda record: record):
+        seen.append(one.custom_id)
+        await asyncio.sleep(reader_s)
+    assert seen == [str(n) for n in range(20)]
 
 
 @pytest.mark.parametrize("kind", IN_FILES)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markupsafe import Markup
 
-from hab_ray.report.visible import MINUS, UNKNOWN, finalize, p_value, percent, score, signed, thousands
+from hab_ray.report.visible import MINUS, UNKNOWN, dollars, finalize, p_value, percent, score, signed, thousands
 from hab_ray.visible import visible
 
 
@@ -39,13 +39,32 @@ def test_only_plain_text_is_finalized() -> None:
 
 
 def test_numbers_are_never_minus_zero() -> None:
-    assert [score(-0.001), score(None), score(-0.04, 1), signed(-0.0001), signed(-0.036)] == [
+    assert [score(-0.001), score(None), score(-0.04, 1), signed(-1e-12), signed(-0.036)] == [
         *("0.00", UNKNOWN, "0.0", "0.000", f"{MINUS}0.036")
+    ]
+
+
+def test_only_equal_means_differ_by_zero() -> None:
+    assert [signed(-0.0001), signed(0.00049), signed(0.003, 2), signed(0.0)] == [
+        *(f"{MINUS}0.0001", "+0.0005", "+0.003", "0.000")
     ]
 
 
 def test_p_values_keep_their_trailing_zeros() -> None:
     assert [p_value(0.2), p_value(0.196), p_value(0.0031), p_value(1.0)] == ["0.20", "0.20", "0.0031", "1"]
+
+
+def test_a_p_value_above_the_level_is_not_shown_as_the_level() -> None:
+    assert [p_value(0.0501), p_value(0.05), p_value(0.04951), p_value(2 / 4096)] == [
+        "0.051",
+        "0.050",
+        "0.050",
+        "0.00049",
+    ]
+
+
+def test_cents_are_not_shown_as_no_dollars() -> None:
+    assert [dollars(0.0004), dollars(0.0), dollars(1234.5), dollars(None)] == ["$0.0004", "$0.00", "$1,234.50", UNKNOWN]
 
 
 def test_counts_have_thousands_separators() -> None:
@@ -56,11 +75,15 @@ def test_counts_have_thousands_separators() -> None:
     ("share", "digits", "shown"),
     [
         (1.0, 0, "100 %"),
-        (299 / 300, 0, "99 %"),
+        (299 / 300, 0, ">99 %"),
+        (0.994, 0, "99 %"),
         (0.0, 0, "0 %"),
-        (1 / 300, 0, "1 %"),
-        (2000 / 2001, 1, "99.9 %"),
-        (1 / 3000, 1, "0.1 %"),
+        (1 / 300, 0, "<1 %"),
+        (0.006, 0, "1 %"),
+        (2000 / 2001, 1, ">99.9 %"),
+        (1 / 3000, 1, "<0.1 %"),
+        (1e-9, 1, "<0.1 %"),
+        (1 / 1500, 1, "0.1 %"),
         (0.256, 1, "25.6 %"),
         (None, 1, UNKNOWN),
     ],

@@ -309,6 +309,11 @@ def test_an_id_that_cannot_name_a_folder_is_refused(tmp_path: Path, seventh: Raw
     _assert_one(check(tmp_path), path, "id", "should match pattern", "correct")
 
 
+def test_the_name_of_all_dimensions_together_is_refused(tmp_path: Path, seventh: Raw) -> None:
+    path = _write(tmp_path, "overall", seventh | {"id": "overall"})
+    _assert_one(check(tmp_path), path, "id", "stands for all dimensions together", "another name")
+
+
 @pytest.mark.parametrize(
     ("content", "cause", "remedy"),
     [

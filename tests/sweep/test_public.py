@@ -11,18 +11,21 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 import hab_ray
+from hab_ray.config.sections import ParamOverrides
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
 from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
+from hab_ray.sweep.public import keys_of
 from hab_ray.sweep.session import Session, spending
 from tests.conftest import MADE, Desk, Vendor, Vendors, ended
 
@@ -175,6 +178,27 @@ def test_a_sweep_made_in_python_is_checked_like_a_file(keys: Keys) -> None:
 def test_a_changed_copy_of_a_sweep_is_checked_like_a_file(keys: Keys, update: Keys, says: str) -> None:
     with pytest.raises(ConfigError, match=f"sweep: {says}"):
         hab_ray.plan(Sweep.model_validate(keys).model_copy(update=update))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"model": 3}, "subjects.0.model: Input should be a valid string"),
+        ({"modle": "sim/beta"}, "subjects.0.modle: unknown key"),
+        ({"params": ParamOverrides().model_copy(update={"max_tokens": -1})}, "subjects.0.params.max_tokens: "),
+    ],
+)
+def test_a_changed_copy_of_a_section_is_checked_like_a_file(keys: Keys, changed: Keys, says: str) -> None:
+    sweep = Sweep.model_validate(keys)
+    subjects = (sweep.subjects[0].model_copy(update=changed), *sweep.subjects[1:])
+    with pytest.raises(ConfigError, match=f"sweep: {says}"):
+        hab_ray.plan(sweep.model_copy(update={"subjects": subjects}))
+
+
+@pytest.mark.parametrize("name", ["compare", "frontier", "judge-bridge", "paper", "rehearsal"])
+def test_a_shipped_sweep_made_in_python_stays_the_same_sweep(name: str) -> None:
+    sweep = Sweep.model_validate(yaml.safe_load(Path(f"jobs/{name}.yaml").read_text()))
+    assert Sweep.model_validate(keys_of(sweep)) == sweep
 
 
 def test_a_changed_copy_of_a_sweep_takes_what_a_file_takes(keys: Keys) -> None:

@@ -8,6 +8,7 @@ from hab_ray.analysis.agreement import LOW_ALPHA, LowAgreement
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.signs.finding import Finding, Severity, spoken
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
+from hab_ray.visible import counted
 
 MAX_GAP = 0.1
 
@@ -68,7 +69,8 @@ def _whole(panel: Sequence[str]) -> str | None:
 def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterator[Finding]:
     """Report dimensions in which the panel's mean is more than .1 from people's on the same answers: a bias.
 
-    The interval has to exclude 0 for other raters as well, since a few raters may all be severe.
+    The interval has to exclude 0 for other raters as well, since a few raters may all be severe. That of a single rater
+    says nothing of others, so the finding is less severe then.
     """
     judge = _whole(panel)
     far = [
@@ -81,12 +83,16 @@ def people_differ(rows: Iterable[PeopleAgreed], panel: Sequence[str]) -> Iterato
     ]
     if far:
         listed = (f"{spoken(row.dimension)} ({gap:+.2f} over {row.answers} answers)" for gap, row in far)
+        raters = max(row.raters for _, row in far)
+        whose, doubt = (
+            ("people do", "") if raters > 1 else ("the only rater does", " A single rater may be strict or mild.")
+        )
         yield Finding(
             "people",
-            Severity.HIGH,
-            "The judges score differently than people do",
-            f"The panel's mean less that of the {far[0][1].raters} people who rated the same answers: "
-            f"{', '.join(listed)}, on the scale of 0 to 1.",
+            Severity.HIGH if raters > 1 else Severity.MEDIUM,
+            f"The judges score differently than {whose}",
+            f"The panel's mean less that of the {counted(raters, 'person', 'people')} who rated the same answers: "
+            f"{', '.join(listed)}, on the scale of 0 to 1.{doubt}",
             "Read people's and judges' verdicts on these answers (Transcripts) before comparing with other studies.",
             max((gap for gap, _ in far), key=abs),
         )

@@ -90,7 +90,7 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
             "missing",
             Severity.MEDIUM,
             f"More than {percent(TOLERATED_MISSING)} of the rows are missing",
-            f"This affects {len(means)} cells of the leaderboard, most of all {most.subject} in "
+            f"This affects {counted(len(means), 'cell')} of the leaderboard, most of all {most.subject} in "
             f"{spoken(most.dimension)} ({most.missing} of {most.rows} rows). Rows are seldom missing at random.",
             "See how far the means could move (Bounds).",
             most.missing / most.rows,

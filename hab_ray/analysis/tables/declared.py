@@ -101,7 +101,7 @@ def sentences(summary: Summary) -> Iterator[str]:
 def _sentence(row: DeclaredResult) -> str:
     one, other = (row.one, row.other) if (row.value or 0) > 0 else (row.other, row.one)
     where = row.within or row.dimension
-    return f"{one} above {other} by {abs(row.value or 0):.2f} ({where})"
+    return f"{one} above {other} by {abs(row.value or 0):.3f} ({where})"
 
 
 def _primary(summary: Summary, plan: AnalysisPlan) -> Iterator[DeclaredResult]:

@@ -144,10 +144,15 @@ def _between_readings(summary: Summary, dimension: str) -> float:
 
 
 def _usd(summary: Summary, dimension: str) -> tuple[float, float] | None:
-    """Return the mean cost of an answer and of a verdict, or None if unknown."""
+    """Return the mean cost of an answer and of a verdict, or None if unknown.
+
+    A verdict that was requested again has the cost of its last request, which counts for the first one too.
+    """
     columns = ["reply_key", "cost_nanousd"]
     of_answer = _mean_cost(summary.run.responses(dimension=dimension, columns=columns))
-    of_verdict = _mean_cost(summary.run.verdicts(dimension=dimension, columns=columns))
+    verdicts = summary.run.verdicts(dimension=dimension, columns=[*columns, "asks"])
+    costs = pc.multiply(verdicts.column("cost_nanousd"), verdicts.column("asks"))
+    of_verdict = _mean_cost(verdicts.set_column(1, columns[1], costs))
     return None if of_answer is None or of_verdict is None else (of_answer / NANO, of_verdict / NANO)
 
 

@@ -280,7 +280,8 @@ def _csv_values(cell: Cell, width: int) -> Iterator[str | int | float]:
     values: Sequence[str | int | float | None]
     match cell:
         case str():
-            values = (f"'{one_line(cell)}" if re.match(FORMULA, cell) else one_line(cell),)
+            shown = one_line(cell)
+            values = (f"'{shown}" if re.match(FORMULA, shown) else shown,)
         case Estimate() | Span():
             values = cell
         case _:

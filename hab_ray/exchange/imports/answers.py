@@ -13,6 +13,7 @@ from typing import Any
 
 from hab_ray.calls import clean_text, has_visible_text
 from hab_ray.errors import ConfigError
+from hab_ray.exchange.imports.columns import NAMES
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
@@ -26,10 +27,11 @@ from hab_ray.exchange.imports.source import (
     sample_in,
 )
 from hab_ray.given.responses import ERROR_MARKS
-from hab_ray.given.rows import ORIGIN
+from hab_ray.given.rows import ORIGIN, call_name
 from hab_ray.visible import one_line
 
-Answers = dict[tuple[NamedTest, str, int], str]
+Answer = tuple[NamedTest, str, int]
+Answers = dict[Answer, str]
 
 
 def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
@@ -49,11 +51,11 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
     tests: dict[NamedTest, str | None] = {}
     for where, row in table.rows(columns):
         test = table.test(row, where)
-        tests[test] = tests.get(test) or row.get("call")
+        tests[test] = tests.get(test) or call_name(row.get("call"))
     about = table.about(columns, {"tests": by_dimension(test.dimension for test in tests)})
     values = (about["source"], about["licence"], " ".join(about["canaries"]))
     origin = {name: [value] * len(tests) for name, value in zip(ORIGIN.texts, values, strict=True)}
-    table.write({**_texts(tests), **_calls(tests.values()), **origin}, about)
+    table.write({**_texts(tests), **_column("call", tests.values()), **origin}, about)
     summary = f"{table.rows_read:,} rows, {len(tests):,} distinct tests; licence: {about['licence']}"
     return (summary, *table.notes(about, "tests", {"rows": table.rows_read, "tests": len(tests)}))
 
@@ -63,33 +65,36 @@ def _texts(tests: Iterable[NamedTest]) -> dict[str, list[str]]:
     return {name: [getattr(test, name) for test in rows] for name in ("dimension", "prompt", "context")}
 
 
-def _calls(calls: Iterable[Any]) -> Mapping[str, list[str | None]]:
-    """Return the column of the tests' generation calls, if any is known: tests of one call are not independent."""
-    found = [None if call is None else str(call) or None for call in calls]
-    return {"call": found} if any(found) else {}
+def _column(name: str, cells: Iterable[Any]) -> Mapping[str, list[str | None]]:
+    """Return a column of texts, if any row has one: tests of one `call` are not independent."""
+    found = [None if cell is None else clean_text(str(cell)) or None for cell in cells]
+    return {name: found} if any(found) else {}
 
 
 def import_responses(source: TableSource, out: Path, rubrics: Path | None = None) -> tuple[str, ...]:
     """Write the distinct answers of a table in order, and a record of their source beside them; return notes.
 
     Answers that begin with an error mark of the published code are kept unchanged: `responses:` counts them as failed.
-    Null is an empty answer.
+    Null is an empty answer. `finish`, such as `truncated`, is kept.
 
     Raises:
         ConfigError: the table cannot be read or lacks a column, a row is not an answer to a test of its dimension, a
             subject has two different answers to a test, or `out` exists.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
-    columns = table.columns(OF_ANSWERS, ("dimension", "prompt", "subject", "text"))
+    known = {**OF_ANSWERS, "finish": NAMES["finish"]}
+    columns = table.columns(known, ("dimension", "prompt", "subject", "text"))
     answers: Answers = {}
     calls: dict[NamedTest, str | None] = {}
+    finishes: dict[Answer, str | None] = {}
     for where, row in table.rows(columns):
         answer = (
             table.test(row, where),
             name_in(row.get("subject"), "subject", where),
             sample_in(row.get("sample"), where),
         )
-        calls[answer[0]] = calls.get(answer[0]) or row.get("call")
+        calls[answer[0]] = calls.get(answer[0]) or call_name(row.get("call"))
+        finishes[answer] = finishes.get(answer) or row.get("finish")
         text = clean_text(row.get("text") or "")
         if answers.setdefault(answer, text) != text:
             raise ConfigError(
@@ -105,7 +110,8 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
             "subject": [subject for _, subject, _ in answers],
             "sample": [sample for _, _, sample in answers],
             "text": list(answers.values()),
-            **_calls(calls[test] for test, _, _ in answers),
+            **_column("finish", finishes.values()),
+            **_column("call", (calls[test] for test, _, _ in answers)),
         },
         about,
     )

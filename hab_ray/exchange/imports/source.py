@@ -34,7 +34,7 @@ from hab_ray.visible import hides_something, one_line
 PUBLISHED = "published"
 _MAX_NAME = 180
 _BATCH_ROWS = 10_000
-_TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary"})
+_TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary", "finish"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary", "call")}
 OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}

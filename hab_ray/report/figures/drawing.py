@@ -146,7 +146,8 @@ def draw_pairs(rows: Sequence[Pair]) -> Figure:
             if row.differs:
                 axes.plot(place[0], place[1] + 0.3 * is_written, "o", color=ink, markersize=2.5)
             if is_written:
-                axes.text(*place, signed(value, 2), ha="center", va="center", fontsize=6.5, color=ink)
+                label = signed(round(value, 2), 2)  # a cell has room for two decimals
+                axes.text(*place, label, ha="center", va="center", fontsize=6.5, color=ink)
     axes.set_xticks(range(len(names)), [_short(name) for name in names], rotation=90, fontsize=7)
     axes.set_yticks(range(len(names)), [_short(name) for name in names], fontsize=7)
     axes.tick_params(length=0)

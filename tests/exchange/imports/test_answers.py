@@ -51,6 +51,21 @@ def test_published_rows_become_responses_with_their_tests(tmp_path: Path, out: s
     assert about["responses"] == {PLAIN: 2, WITH_CONTEXT: 1} and about["columns"]["text"] == "subject_response"
 
 
+@pytest.mark.parametrize("out", ["a.parquet", "a.jsonl"])
+def test_an_import_keeps_what_a_sweep_reads_of_a_call_named_by_a_number_and_of_how_an_answer_ended(
+    tmp_path: Path, out: str
+) -> None:
+    told: list[tuple[Any, str | None]] = [(3, "truncated"), (3.0, "\ud800"), (0, None)]
+    rows = [row(prompt=f"{n}?", test_id=str(n), call=call, finish=end) for n, (call, end) in enumerate(told)]
+    source = given_table(tmp_path, rows)
+    import_responses(source, tmp_path / out)
+    for path in (Path(source.name), tmp_path / out):
+        given = read_given_responses(Location.of(path), load_rubrics(), None)
+        assert [test.call for test in given.tests[PLAIN]] == ["3", "3", "0"], path
+        ends = [response.finish for response in given.responses["gpt-x", PLAIN]]
+        assert ends == ["truncated", "\ufffd", "ok"], path
+
+
 def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) -> None:
     one = row()
     del one["subject_model"]

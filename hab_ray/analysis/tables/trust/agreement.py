@@ -38,10 +38,10 @@ class Agreed:
     """Agreement of judges: 1 is perfect, 0 is chance.
 
     `statistic` is "alpha" (Krippendorff's, of all judges: interval on scores, nominal on an issue), or "kappa"
-    (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall takes
-    chance within each dimension. `answers` were read by at least two judges; `named` counts those on which the judge
-    who names the issue least does so. The 95 % interval is a percentile bootstrap over generation calls. A value is not
-    `reliable` with few answers or few named issues.
+    (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall
+    takes chance within each dimension. `answers` were read by at least two judges; `named` counts those on which
+    the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over generation calls,
+    null if all tests are from one. A value is not `reliable` with few answers or few named issues.
     """
 
     dimension: str
