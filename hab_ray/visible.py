@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import json
 import re
+from math import ceil, floor, log10
 from typing import Any
 
 MAX_LINE = 2000
+_LEAST_P, _TOLERANCE = 0.0001, 1e-9
 
 _HIDDEN = (
     "\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters but tab and line feed
@@ -62,6 +64,14 @@ def percent(share: float, digits: int = 0) -> str:
     if 0 < share < 1 and float(shown) in (0, 100):
         shown = f"<{least:.{digits}f}" if share < 0.5 else f">{100 - least:.{digits}f}"
     return f"{shown} %"
+
+
+def p_value(value: float) -> str:
+    """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
+    if value == 1 or value < _LEAST_P:
+        return "1" if value == 1 else f"<{_LEAST_P}"
+    digits = 1 - floor(log10(value))
+    return f"{ceil(value * 10**digits * (1 - _TOLERANCE)) / 10**digits:#.2g}"
 
 
 def usd(nano: int) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from math import ceil, floor, log10
+from math import ceil, log10
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from hab_ray.catalog.prices import NANO
+from hab_ray.visible import p_value as p_value_of
 from hab_ray.visible import percent as percent_of
 from hab_ray.visible import usd, visible
 
@@ -55,8 +56,5 @@ def thousands(count: int) -> str:
 
 
 def p_value(value: float | None) -> str:
-    """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
-    if value is None or value == 1:
-        return UNKNOWN if value is None else "1"
-    digits = 1 - floor(log10(value))
-    return f"{ceil(value * 10**digits * (1 - _TOLERANCE)) / 10**digits:#.2g}"
+    """Format a p-value."""
+    return UNKNOWN if value is None else p_value_of(value)

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 from markdown_it import MarkdownIt
 
-from hab_ray.cli.views.tables import FORMATS, Column, Estimate, PaperTable, Span, TableFormat
+from hab_ray.cli.views.tables import FORMATS, Column, Estimate, PaperTable, PValue, Span, TableFormat
 
 HOSTILE = r'a\input{x}&b%c$d_e#f{g}~^|"<i>`*[h](u)' + "\n\x1b]0;t\x07"
 TABLE = PaperTable(
@@ -91,6 +91,14 @@ def test_latex_is_one_tabular_in_which_no_text_is_a_command() -> None:
         bare = re.sub(r"\\.", "", row.replace(r"\\", ""))
         assert bare.count("{") == bare.count("}") and bare.count("$") % 2 == 0
     assert r"\label{tab:scores-of-x}" in text and r"\caption{50 \% \& more}" in text
+
+
+def test_a_p_value_above_the_level_is_not_shown_as_the_level_and_none_as_zero() -> None:
+    rows = tuple((PValue(p),) for p in (0.0504, 0.00004))
+    table = PaperTable("p", "P", "none", (Column("p", "P"),), rows, digits=3)
+    assert FORMATS[TableFormat.MARKDOWN](table).splitlines()[4:6] == ["| 0.051 |", "| <0.0001 |"]
+    assert FORMATS[TableFormat.CSV](table).split() == ["p", "0.0504", "4e-05"]
+    assert [row["p"] for row in json.loads(FORMATS[TableFormat.JSON](table))["rows"]] == [0.0504, 0.00004]
 
 
 @pytest.mark.parametrize("form", TableFormat)

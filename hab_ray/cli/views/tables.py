@@ -20,7 +20,7 @@ from rich.table import Table
 
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.inputs.csv_text import FORMULA
-from hab_ray.visible import log_json, one_line
+from hab_ray.visible import log_json, one_line, p_value
 
 
 class TableFormat(StrEnum):
@@ -45,6 +45,10 @@ class Span(NamedTuple):
 
     first: int
     last: int
+
+
+class PValue(float):
+    """A p-value. LaTeX, Markdown and terminals show two of its digits."""
 
 
 Cell = str | int | float | Estimate | Span | None
@@ -262,6 +266,8 @@ def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
             return f"{first}" if first == last else f"{first}{markup.dash}{last}"
         case str():
             return markup.escape(cell)
+        case PValue():
+            return markup.number.format(p_value(cell))
         case Estimate(value=float(value)) | float(value):
             return markup.number.format(f"{value:z.{digits}f}")
     return markup.dash if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", markup.thousands)

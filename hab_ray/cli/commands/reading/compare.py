@@ -23,7 +23,7 @@ from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import FormatOption, JsonOption, RunFolderArgument
-from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, TableFormat, print_table, titled_columns
+from hab_ray.cli.views.tables import Cell, Estimate, PaperTable, PValue, TableFormat, print_table, titled_columns
 from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
@@ -99,7 +99,7 @@ def paper_table(
             row.first,
             row.second,
             Estimate(row.difference, row.low, row.high),
-            row.holm,
+            None if row.holm is None else PValue(row.holm),
         )
         for row in rows
     ]
