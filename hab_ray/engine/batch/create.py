@@ -42,7 +42,7 @@ class Creator:
 
     def __init__(self, components: Components, sender: Sender) -> None:
         self._components, self._policy, self._sender = components, components.policy, sender
-        self._search = Search(components.api, components.ledger, components.context.today)
+        self._search = Search(components.api, components.ledger)
         self._one_at_a_time = asyncio.Lock()
         self._doubts_settled = asyncio.Event()
         self._next_number = 1

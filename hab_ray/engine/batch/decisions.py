@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from math import inf
 
 from hab_ray.catalog.models import BatchPolicy
@@ -136,13 +136,11 @@ def _conclusion(
 ) -> do.Adopt | do.Retry | do.LeaveInDoubt | None:
     """Return what follows from a look at the vendor's list; None if nothing does yet.
 
-    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`. The wall clock counts
-    only for the time before this process, because it may be set meanwhile.
+    A new batch may appear in the list late, so its absence proves nothing before `in_doubt_s`.
     """
     if sighting.proven is not None:
         return do.Adopt(sighting.proven, certain=True)
-    was_early = sighting.at < state.record.intent.at + timedelta(seconds=policy.in_doubt_s)
-    if state.looked_at - state.since < policy.in_doubt_s and (was_early or not state.is_recovered):
+    if state.looked_at - state.since < policy.in_doubt_s:
         return None
     if len(sighting.unproven) == 1:
         return do.Adopt(sighting.unproven[0], certain=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from datetime import datetime
 from typing import TypeVar
 
 from hab_ray.engine.batch.decisions import ATTEMPTS, backoff_s
@@ -37,10 +36,10 @@ async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
 
 
 class Search:
-    """Compares a vendor's list of batches with the ledger. `today` gives wall time in UTC."""
+    """Compares a vendor's list of batches with the ledger."""
 
-    def __init__(self, api: BatchApi, ledger: Ledger, today: Callable[[], datetime]) -> None:
-        self._api, self._ledger, self._today = api, ledger, today
+    def __init__(self, api: BatchApi, ledger: Ledger) -> None:
+        self._api, self._ledger = api, ledger
         self._ours: set[str] = set()
 
     def add_own(self, batch_id: str) -> None:
@@ -57,16 +56,16 @@ class Search:
         seen = await with_retries(lambda: self._api.since(record.intent.newest))
         for tagged in seen:
             if tagged.tag == record.intent.tag:
-                return Sighting(self._today(), proven=tagged.id), state.foreign
+                return Sighting(proven=tagged.id), state.foreign
         candidates = [one.id for one in seen if self._may_be(record, one) and one.id not in foreign]
         for candidate in candidates:
             is_ours = await self._is_ours(record, candidate)
             if is_ours:
-                return Sighting(self._today(), proven=candidate), frozenset(foreign)
+                return Sighting(proven=candidate), frozenset(foreign)
             if is_ours is False:
                 foreign.add(candidate)
         unproven = tuple(one for one in candidates if one not in foreign)
-        return Sighting(self._today(), unproven=unproven), frozenset(foreign)
+        return Sighting(unproven=unproven), frozenset(foreign)
 
     def _may_be(self, record: Batch, seen: SeenBatch) -> bool:
         """Return whether an untagged batch may be this one: not another one of ours, and the same number of rows."""

@@ -7,7 +7,6 @@ unless they are datetimes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from math import inf
 
 from hab_ray.engine.ledger import Batch
@@ -57,10 +56,9 @@ class CreateFailed:
 class Sighting:
     """What one look at the vendor's list showed.
 
-    `proven` is the id of a batch that is certainly ours; `unproven` are ids of batches that may be. `at` is wall time.
+    `proven` is the id of a batch that is certainly ours; `unproven` are ids of batches that may be.
     """
 
-    at: datetime
     proven: str | None = None
     unproven: tuple[str, ...] = ()
 
@@ -71,7 +69,7 @@ class OutcomeUnknown:
 
     `owner` is the API key's account, None before the vendor was asked, "" if it does not tell. `foreign` are ids whose
     results are not ours; `empty_listings` counts consecutive looks without a candidate. `error` is why the vendor could
-    not be asked. This process knows of the doubt `since` then, and has last looked at `looked_at`.
+    not be asked. The create request was sent no later than `since`, and the list was last read at `looked_at`.
     """
 
     record: Batch

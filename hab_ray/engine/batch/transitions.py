@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 from math import inf
 from typing import TypeVar
 
@@ -25,13 +26,19 @@ from hab_ray.providers.batching import BatchStatus, ResultsGone
 Polled = TypeVar("Polled", bound=AtVendor | Ended)
 
 
-def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended | Closed:
-    """Return the state of a batch that an earlier process left in the ledger; Closed if it was never created."""
+def recovered(record: Batch, clock: float, today: datetime) -> OutcomeUnknown | AtVendor | Ended | Closed:
+    """Return the state of a batch that an earlier process left in the ledger; Closed if it was never created.
+
+    `today`, the wall time, counts only for the time before this process, because it may be set meanwhile.
+    """
     if record.submitted:
         polls = Polls(since=clock, due=clock)
         state = Ended if record.ended else AtVendor
         return state(record, record.submitted.batch_id, polls)
-    return Closed() if record.ended else OutcomeUnknown(record, is_recovered=True, since=clock)
+    if record.ended:
+        return Closed()
+    age_s = max(0.0, (today - record.intent.at).total_seconds())
+    return OutcomeUnknown(record, is_recovered=True, since=clock - age_s)
 
 
 def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hab_ray.catalog.models import BatchPolicy
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.rows import BatchInFlight, Request
@@ -62,7 +63,9 @@ async def settled(components: Components, state: BatchState, known: str | None =
 def doubtful(components: Components, **changes: object) -> BatchState:
     """A batch whose process died between its intent and the vendor's answer."""
     event = intent("tag").model_copy(update=changes)
-    return recovered(components.ledger.add(Batch("acme", 1), event), components.context.clock())
+    return recovered(
+        components.ledger.add(Batch("acme", 1), event), components.context.clock(), components.context.today()
+    )
 
 
 @pytest.fixture
@@ -98,6 +101,17 @@ async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again
     assert told(components) == ["intent", "intent", "submitted"]
     assert len(vendor.submitted) == 1 and vendor.asked.count("since") >= 2
     assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
+
+
+async def test_a_clock_put_forward_does_not_send_a_batch_again_that_this_process_has_sent(tmp_path: Path) -> None:
+    """Neither one that an earlier process had left in doubt."""
+    vendor, hours = Vendor(refuses=[broken()]), count(1)
+    context = context_of(today=lambda: START + timedelta(hours=next(hours)))
+    components = components_of(tmp_path, vendor, policy=BatchPolicy(poll_s=0.001, in_doubt_s=60.0), context=context)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.3):
+            await settled(components, doubtful(components))
+    assert len(vendor.submitted) == 1 and vendor.asked.count("since") > 4
 
 
 async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:

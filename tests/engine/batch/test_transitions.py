@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
@@ -76,16 +78,22 @@ def test_a_cancelled_batch_is_polled_at_once_and_a_failed_cancel_is_repeated_lat
 
 def test_what_the_ledger_says_of_an_earlier_process() -> None:
     polls = Polls(since=3.0, due=3.0)
-    assert transitions.recovered(MEANT, 3.0) == OutcomeUnknown(MEANT, is_recovered=True, since=3.0)
-    assert transitions.recovered(SENT, 3.0) == AtVendor(SENT, "b-1", polls)
-    assert transitions.recovered(DONE, 3.0) == Ended(DONE, "b-1", polls)
-    assert transitions.recovered(Batch("acme", 1, (intent(), ENDED)), 3.0) == Closed()
+    assert transitions.recovered(MEANT, 3.0, START) == OutcomeUnknown(MEANT, is_recovered=True, since=3.0)
+    assert transitions.recovered(SENT, 3.0, START) == AtVendor(SENT, "b-1", polls)
+    assert transitions.recovered(DONE, 3.0, START) == Ended(DONE, "b-1", polls)
+    assert transitions.recovered(Batch("acme", 1, (intent(), ENDED)), 3.0, START) == Closed()
+
+
+@pytest.mark.parametrize(("later_s", "since"), [(60, -57.0), (-60, 3.0)])
+def test_a_doubt_is_as_old_as_the_wall_clock_says_and_never_younger_than_none(later_s: int, since: float) -> None:
+    state = transitions.recovered(MEANT, 3.0, START + timedelta(seconds=later_s))
+    assert isinstance(state, OutcomeUnknown) and state.since == since
 
 
 def test_looks_in_a_row_without_a_candidate_are_counted() -> None:
     state = OutcomeUnknown(MEANT)
     for found, empty in (((), 1), ((), 2), (("b-2",), 0), ((), 1)):
-        state = transitions.looked(state, Sighting(START, unproven=found), frozenset({"x"}), 9.0, POLICY)
+        state = transitions.looked(state, Sighting(unproven=found), frozenset({"x"}), 9.0, POLICY)
         assert (state.empty_listings, state.foreign, state.look_at) == (empty, frozenset({"x"}), 14.0)
 
 
