@@ -186,7 +186,7 @@ def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
     def has_rows(files: Iterable[str]) -> bool:
         return any(work.run.count(file) for file in files)
 
-    subjects, dimensions = record.sweep.subject_names, [*record.rubric_hashes]
+    subjects, dimensions = record.sweep.subject_names, record.dimensions
     judges = {judge.name for judge in work.sweep.judges}
     for subject in (subject.name for subject in record.sweep.subjects):
         files = (responses_file(subject, dimension) for dimension in dimensions)

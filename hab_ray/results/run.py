@@ -54,10 +54,7 @@ class Run:
     @property
     def dimensions(self) -> tuple[str, ...]:
         """The ids of the dimensions, sorted."""
-        named = self.record.sweep.dimensions
-        if named != "all":
-            return tuple(sorted(set(named)))
-        return tuple(self.record.rubric_hashes)
+        return self.record.dimensions
 
     @property
     def subjects(self) -> tuple[str, ...]:

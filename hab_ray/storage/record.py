@@ -73,6 +73,12 @@ class Record(Strict):
         return entry.without_lone_effort() if self.settings_version < SETTINGS_VERSION else entry
 
     @property
+    def dimensions(self) -> tuple[str, ...]:
+        """The ids of the dimensions that the sweep named at its latest start, sorted."""
+        named = self.sweep.dimensions
+        return tuple(self.rubric_hashes) if named == "all" else tuple(sorted(set(named)))
+
+    @property
     def rubric_hashes(self) -> dict[str, str]:
         """Digests of the rubrics by dimension, sorted."""
         found = {name: digest for name, digest in self.hashes.items() if name.startswith(RUBRIC)}

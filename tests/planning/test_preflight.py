@@ -13,7 +13,7 @@ from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.planning.preflight import Problem, Severity, available_only, preflight, refuse_errors, unheeded_settings
-from hab_ray.resolve import resolve
+from hab_ray.resolve import resolve, write_record
 from hab_ray.work import Work, given_tests, wants_batch
 from tests.small_runs import Shape, work_of, write_run
 
@@ -364,6 +364,13 @@ def test_what_a_sweep_no_longer_names_is_said_to_leave_the_report(tmp_path: Path
     write_run(tmp_path / "run", FULL)
     (problem,) = no_longer_named(tmp_path, now)
     assert f"also holds {held}, which" in problem.cause and problem.severity is Severity.WARNING
+
+
+@pytest.mark.parametrize("now", [replace(FULL, judges=("mild",)), replace(FULL, dimensions=FULL.dimensions[:1])])
+def test_what_a_sweep_no_longer_names_is_said_once(tmp_path: Path, now: Shape) -> None:
+    write_run(tmp_path / "run", FULL)
+    write_record(work_of(tmp_path / "run", now), NOW)
+    assert no_longer_named(tmp_path, now) == []
 
 
 def test_what_a_sweep_no_longer_names_and_has_no_answers_goes_unsaid(tmp_path: Path) -> None:
