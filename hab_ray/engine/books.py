@@ -15,7 +15,7 @@ from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, body_hashes
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import RecordKind, prefix_of
-from hab_ray.storage.replies.store import Store
+from hab_ray.storage.replies.store import failed_keys
 from hab_ray.storage.spending import online_spending
 
 
@@ -105,16 +105,11 @@ def retried_since(folder: Folder, opened: Iterable[Batch]) -> int:
 
 def _holds_failed(folder: Folder, batch: Batch) -> bool:
     """Return whether calls of a batch had failed before it was sent, and have no newer failure."""
-    model = batch.intent.model
-    if not folder.list(prefix_of(RecordKind.FAILURES, model)):
+    if not folder.list(prefix_of(RecordKind.FAILURES, batch.intent.model)):
         return False
     keys = list(body_hashes(Ledger(folder, batch.provider).rows(batch)))
-    failed: list[set[str]] = []
-    for since in (0, batch.events[0].epoch):
-        store = Store(folder, since)
-        store.refresh(model)
-        failed.append(set(store.failures(model, keys)))
-    return failed[0] > failed[1]
+    ever, lately = (failed_keys(folder, batch.intent.model, keys, since) for since in (0, batch.events[0].epoch))
+    return ever > lately
 
 
 def _cost(batch: Batch) -> int:

@@ -6,14 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from hab_ray.calls import Failure
 from hab_ray.catalog.models import folder_name
-from hab_ray.engine.books import batches_of
+from hab_ray.catalog.prices import Mode
+from hab_ray.engine.books import batches_of, retried_since
 from hab_ray.engine.ledger import WORTH_KEEPING, Batch, Ledger, Phase, body_hashes, keys_in_flight
-from hab_ray.errors import DamagedFile, LeaseLost
+from hab_ray.errors import DamagedFile, FailureKind, LeaseLost
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.replies.store import StoreWriter
 from tests.engine.batch.fakes import ENDED, HARVESTED, KEYS, LINES, START, intent, submitted, written
 from tests.folders import CountingFolder
+from tests.storage.conftest import reply
 
 WHOLE = (intent(), submitted(), ENDED, HARVESTED)
 
@@ -74,6 +78,23 @@ def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Le
         assert keys_in_flight(folder, ledger.provider) == set(KEYS)
     ledger.add(batch, HARVESTED)
     assert keys_in_flight(folder, ledger.provider) == set()
+
+
+@pytest.mark.parametrize(("failed_in", "since"), [([], 0), ([1], 2), ([2], 0), ([1, 2], 0)])
+def test_a_batch_that_sent_failed_calls_again_outdates_failures_and_replies_are_not_read_for_that(
+    ledger: Ledger, folder: CountingFolder, failed_in: list[int], since: int
+) -> None:
+    """A large store has millions of replies, and a run may have hundreds of open batches."""
+    for epoch in (1, 2):
+        writer = StoreWriter(folder, epoch, "w", Mode.ONLINE)
+        writer.add("m", reply("another call"))
+        if epoch in failed_in:
+            writer.add("m", Failure(KEYS[0], FailureKind.SERVER, attempts=1, message="overloaded"))
+        writer.flush()
+    batch = written(ledger, 1, intent(epoch=2), submitted())
+    folder.fetched.clear()
+    assert retried_since(folder, [batch]) == since
+    assert not [name for name in folder.fetched if name.startswith("replies/")]
 
 
 def test_lines_without_an_intent_are_no_batch(ledger: Ledger) -> None:

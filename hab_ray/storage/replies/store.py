@@ -103,6 +103,13 @@ class ModelIndex:
         return [self._reader.read(file, sorted(rows_of[file])) for file in self._reader.kept_first(rows_of)]
 
 
+def failed_keys(folder: Folder, model: str, keys: Sequence[str], since: int) -> set[str]:
+    """Return those of a model's `keys` with a permanent failure of the epoch `since` or later; reads no replies."""
+    index = ModelIndex(folder, RowReader(folder), RecordKind.FAILURES, model, since)
+    index.refresh()
+    return set(index.keys.places(keys))
+
+
 @dataclass(frozen=True)
 class FlushPace:
     """When to write outcomes: every `every_s` seconds, or as soon as `at` of them are waiting."""
