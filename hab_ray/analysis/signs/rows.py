@@ -17,7 +17,7 @@ from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
 from hab_ray.results import Sent
 from hab_ray.rows import Score
 from hab_ray.stages.views import tests_file
-from hab_ray.visible import counted
+from hab_ray.visible import counted, p_value
 
 TOLERATED_REFUSALS = TOLERATED_CUT = 0.05
 _UNHEEDED = "not sent or ignored"
@@ -112,7 +112,7 @@ def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> 
     found = [(p, group, table) for p, (group, table) in zip(adjusted, tested, strict=True) if p <= LEVEL]
     if found:
         listed = [
-            f"{spoken(name)} {percent(own[0] / sum(own))} (the others {percent(rest[0] / sum(rest))}, p {p:.2g})"
+            f"{spoken(name)} {percent(own[0] / sum(own))} (the others {percent(rest[0] / sum(rest))}, p {p_value(p)})"
             for p, (_, name), (own, rest) in sorted(found)
         ]
         yield Finding(

@@ -37,9 +37,8 @@ class PeopleAgreed:
     for no answer or for all. `difference` is the judge's mean score (0..1), or the mean share of its readings (of the
     panel's judges) that name the issue, minus the people's. The 95 % intervals generalise to other tests and, for all
     people together, to other raters, except if there is only one, and the agreement of fewer than five people among
-    themselves. `named` counts
-    the answers for which the side that names the issue least does so. A value is not `reliable` with few answers, few
-    named issues, or fewer than five raters.
+    themselves. `named` counts the answers for which the side that names the issue least does so. A value is not
+    `reliable` with few answers, few named issues, or fewer than five raters.
     """
 
     dimension: str
