@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -20,6 +23,7 @@ from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, Rows
 from hab_ray.stages.method.select import MANY, SelectStage, seed_tests
+from hab_ray.stages.selection import picking
 from hab_ray.stages.selection.picking import (
     Block,
     Picks,
@@ -321,3 +325,19 @@ def test_one_thread_chooses_in_a_process_that_has_not_chosen_before(picks: str) 
     code = THREADS.replace("PICK", picks)
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and set(done.stdout.split()) == {"1"}, done
+
+
+def test_choices_of_two_runs_in_one_process_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of one would lift the other's limit to one thread."""
+    both, met = threading.Barrier(2), []
+
+    def clustered(*_: object) -> Picks:
+        with suppress(threading.BrokenBarrierError):
+            met.append(both.wait(0.5))
+        return Picks((), "")
+
+    monkeypatch.setattr(picking, "_clustered", clustered)
+    vectors, settings = cloud(20, 8), selecting(5, components=4)
+    with ThreadPoolExecutor(2) as threads:
+        choices = [threads.submit(pick, vectors, settings), threads.submit(pick_in_blocks, [vectors], settings)]
+    assert [choice.result() for choice in choices] == [Picks((), "")] * 2 and not met

@@ -12,8 +12,10 @@ IncrementalPCA took six times the CPU time for axes that explain 0.1 % less.
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -33,6 +35,8 @@ SAMPLED_PER_CLUSTER = 64
 TRIALS = 16
 PASSES_OVER_SAMPLE, PASSES = 25, 10
 SAME_DISTANCE = 1e-9  # relative to the largest coordinate: far above rounding errors, far below differences of texts
+
+_ONE_AT_A_TIME = threading.Lock()
 
 Floats = NDArray[np.float64]
 Block = NDArray[np.float32]
@@ -57,7 +61,7 @@ def pick(vectors: Floats, settings: Select) -> Picks:
     from sklearn.cluster import KMeans
     from sklearn.decomposition import PCA
 
-    with threadpool_limits(limits=1):
+    with _one_thread():
         components = min(settings.components, *vectors.shape)
         points = PCA(n_components=components, random_state=settings.seed).fit_transform(vectors)
         return _clustered(points, _fitted(KMeans(settings.tests, random_state=settings.seed), points), settings)
@@ -73,10 +77,17 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
         return _all_of(distinct, settings)
     import sklearn.cluster  # noqa: F401  a limit holds for libraries that are loaded
 
-    with threadpool_limits(limits=1):
+    with _one_thread():
         mean, axes = principal_axes(blocks, settings.components)
         points = np.concatenate([(block - mean) @ axes for block in blocks])
         return _clustered(points, clusters_of_many(points, settings.tests, settings.seed), settings)
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Limit BLAS to one thread, for one choice at a time: the limit is the whole process's, and ends with the first."""
+    with _ONE_AT_A_TIME, threadpool_limits(limits=1):
+        yield
 
 
 def clusters_of_many(points: Floats, clusters: int, seed: int) -> KMeans:
