@@ -57,8 +57,9 @@ class Traffic:
     """Totals of one model: calls and batch rows sent, requests refused as too fast, tokens and cost of answers.
 
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
-    `stated` answers came with the vendor's price; the sum of these prices is `vendors_nanousd`, that of our own prices
-    for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more than reserved.
+    `stated` answers came with token counts and the vendor's price; the sum of these prices is `vendors_nanousd`, that of
+    our own prices for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more
+    than reserved.
     """
 
     sent: int = 0
@@ -83,9 +84,10 @@ class Traffic:
         ours = price.cost(answer.usage) if answer.bill_known else bound
         if answer.stated_nanousd is None:
             return ours
-        self.stated += 1
-        self.vendors_nanousd += answer.stated_nanousd
-        self.ours_nanousd += ours
+        if answer.bill_known:
+            self.stated += 1
+            self.vendors_nanousd += answer.stated_nanousd
+            self.ours_nanousd += ours
         return answer.stated_nanousd
 
 

@@ -92,6 +92,12 @@ async def test_the_vendors_own_price_is_booked_and_a_difference_is_told_once(tmp
     assert not list(billing_notes([same]))
 
 
+async def test_the_vendors_own_price_without_token_counts_is_booked_and_compared_with_nothing(tmp_path: Path) -> None:
+    async with engine(lambda _: (200, completion({"prompt_tokens": 9, "cost": 0.0003}), {}), tmp_path) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
+    assert counters.cost_nanousd == 40 * 300_000 and not list(billing_notes([counters]))
+
+
 async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
     message = "Could not finish the message because max_tokens or model output limit was reached."
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}

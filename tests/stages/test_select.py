@@ -329,15 +329,15 @@ def test_one_thread_chooses_in_a_process_that_has_not_chosen_before(picks: str) 
 
 def test_choices_of_two_runs_in_one_process_come_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The end of one would lift the other's limit to one thread."""
-    both, met = threading.Barrier(2), []
+    both, met = threading.Barrier(2), list[int]()
 
-    def clustered(*_: object) -> Picks:
+    def nearest(*_: object) -> NDArray[np.int64]:
         with suppress(threading.BrokenBarrierError):
             met.append(both.wait(0.5))
-        return Picks((), "")
+        return np.arange(5)
 
-    monkeypatch.setattr(picking, "_clustered", clustered)
+    monkeypatch.setattr(picking, "nearest_rows", nearest)
     vectors, settings = cloud(20, 8), selecting(5, components=4)
     with ThreadPoolExecutor(2) as threads:
         choices = [threads.submit(pick, vectors, settings), threads.submit(pick_in_blocks, [vectors], settings)]
-    assert [choice.result() for choice in choices] == [Picks((), "")] * 2 and not met
+    assert [len(choice.result().rows) for choice in choices] == [5, 5] and not met
