@@ -57,8 +57,8 @@ class Traffic:
     """Totals of one model: calls and batch rows sent, requests refused as too fast, tokens and cost of answers.
 
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
-    `stated` answers came with token counts and the vendor's price; the sum of these prices is `vendors_nanousd`, that of
-    our own prices for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more
+    `stated` answers came with token counts and the vendor's price; the sum of these prices is `vendors_nanousd`, that
+    of our own prices for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more
     than reserved.
     """
 
