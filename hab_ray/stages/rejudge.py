@@ -52,7 +52,7 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
         test_ids = [test.id for test in rows[ChosenTest]]
         verdicts = {verdict.test_id: verdict for verdict in rows[Verdict] if self._is_first(verdict)}
         judged_at = [_time_of(verdicts.get(id)) for id in test_ids]
-        early = [[at for at, time in enumerate(judged_at) if time and time <= pause] for pause in self.pauses]
+        early = [[at for at, time in enumerate(judged_at) if time and _is_before(time, pause)] for pause in self.pauses]
         ends = [max(found) for found in early if found]  # a test between them had no verdict, and is no addition
         order = sorted(
             range(len(test_ids)), key=lambda at: (sum(at > end for end in ends), (at - self.first) % self.stride, at)
@@ -67,7 +67,7 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
 
     def _repeats(self, task: VerdictTask, first: Verdict) -> Iterator[RejudgeTask]:
         at = _time_of(first)
-        pauses = sum(at is None or pause > at for pause in self.pauses)
+        pauses = sum(at is None or _is_before(at, pause) for pause in self.pauses)
         for repeat in range(1, pauses + 2):
             yield _repeated(task, repeat, first.score or 0, first.at)
 
@@ -104,6 +104,11 @@ class RejudgeStage(CallStage[RejudgeTask, Rejudged]):
 
 def _time_of(verdict: Verdict | None) -> datetime | None:
     return datetime.fromisoformat(verdict.at) if verdict and verdict.at else None
+
+
+def _is_before(time: datetime, pause: datetime) -> bool:
+    """Return whether a verdict came before a pause's end. Verdicts' times are whole seconds, rounded down."""
+    return time < pause.replace(microsecond=0)
 
 
 def _repeated(task: VerdictTask, repeat: int, before: float, before_at: str | None) -> RejudgeTask:

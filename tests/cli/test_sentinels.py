@@ -7,6 +7,7 @@ from collections import Counter
 from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -39,7 +40,12 @@ def given(desk: Desk, count: int) -> str:
 
 
 def aged(run: Path, by: timedelta, **end: Any) -> None:
-    """Have a run be as one whose last process, and all that it got, was so much earlier."""
+    """Have a run be as one whose last process, and all that it got, was so much earlier.
+
+    The store keeps when its verdicts came, in whole seconds: they must not be of the second in which the next process
+    begins.
+    """
+    sleep(1)
 
     def before(moment: str) -> str:
         return (datetime.fromisoformat(moment) - by).isoformat()

@@ -339,5 +339,8 @@ def test_choices_of_two_runs_in_one_process_come_one_after_the_other(monkeypatch
     monkeypatch.setattr(picking, "nearest_rows", nearest)
     vectors, settings = cloud(20, 8), selecting(5, components=4)
     with ThreadPoolExecutor(2) as threads:
-        choices = [threads.submit(pick, vectors, settings), threads.submit(pick_in_blocks, [vectors], settings)]
+        choices = [
+            threads.submit(pick, vectors, settings),
+            threads.submit(pick_in_blocks, in_blocks(vectors, 20), settings),
+        ]
     assert [len(choice.result().rows) for choice in choices] == [5, 5] and not met
