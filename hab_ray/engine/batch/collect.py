@@ -127,6 +127,7 @@ class Collector:
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.bad_requests.clear()
         seen: set[str] = set()
+        with_body: set[str] = set()
         nameless = 0
         try:
             async for line in self._api.results(status):
@@ -138,19 +139,22 @@ class Collector:
                 elif line.custom_id not in results.answered:
                     self._store(results, intent, price, hashes[line.custom_id], line)
                 seen.add(line.custom_id)
+                if line.body is not None:
+                    with_body.add(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
             missing = hashes.keys() - seen
-            named = len(hashes) - len(missing)
+            named, shown = len(hashes) - len(missing), len(with_body & hashes.keys())
             if not record.is_certain:  # lines of other ids prove that it is somebody else's
                 named += results.unknown_ids - nameless
+                shown += results.unknown_ids - nameless
             if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)
             if status.lacks_results:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
-                unshown = max(nameless, status.done - named)
+                unshown = max(nameless, status.done - shown)
                 results.lost_nanousd += min(unshown, len(missing)) * intent.share
         finally:
             await self._flush(results)

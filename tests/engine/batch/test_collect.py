@@ -118,7 +118,7 @@ async def test_answers_that_name_other_rows_are_not_taken_for_those_of_a_batch_t
     assert (foreign.unknown_ids, foreign.answered, foreign.lost_nanousd) == (4, set(), 0)
 
 
-@pytest.mark.parametrize(("done", "lost"), [(2, 0), (3, 1_000), (99, 2_000)])
+@pytest.mark.parametrize(("done", "lost"), [(1, 0), (2, 1_000), (99, 2_000)])
 async def test_answers_that_a_vendor_counts_and_does_not_show_may_have_been_billed(
     tmp_path: Path, done: int, lost: int
 ) -> None:
