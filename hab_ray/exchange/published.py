@@ -51,6 +51,30 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
+class _Asked:
+    """What the judges of a dimension are asked by a rubric and prompts; computed once for all of its verdicts."""
+
+    rubric: Rubric
+    prompts: Prompts
+
+    @cached_property
+    def wording(self) -> AnyWording:
+        return wording_of(self.prompts.judge, self.rubric)
+
+    @cached_property
+    def system(self) -> str:
+        return self.wording.fill_system({"rubric": self.rubric})
+
+    @cached_property
+    def digests(self) -> tuple[str, str]:
+        return self.rubric.sha256, self.prompts.sha256
+
+    def user(self, test: ChosenTest, response: Response) -> str:
+        values = {"rubric": self.rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
+        return self.wording.fill_user(values)
+
+
+@dataclass(frozen=True)
 class Evaluations:
     """The evaluations of a run, read lazily."""
 
@@ -78,10 +102,10 @@ class Evaluations:
         has_queries = not sharing.without(Texts.QUERIES, dimension)
         has_answer = not sharing.without_answers(dimension, subject)
         has_assessment = not sharing.without_assessments(verdict.judge, dimension, subject)
-        has_wording = not sharing.without(Texts.WORDING, dimension) and self._has_current_prompts(verdict)
-        rubric = self._rubrics[dimension]
+        asked = self._asked[dimension]
+        is_current = (verdict.rubric_sha256, verdict.prompts_sha256) == asked.digests
+        has_wording = is_current and not sharing.without(Texts.WORDING, dimension)
         system = whole_system(self._own_systems.get(subject, ""), test)
-        values = {"rubric": rubric, "prompt": test.prompt, "context": test.context, "response": response.text}
         read = {"assessment": verdict.assessment if has_assessment else None, "issues": verdict.issues}
         return Evaluation(
             dimension=dimension,
@@ -91,8 +115,8 @@ class Evaluations:
             subject_system_prompt=None if sharing.without_system(dimension) else system,
             subject_response=response.text if has_answer else None,
             evaluator_model=verdict.judge,
-            evaluator_system_prompt=self._wording(rubric).fill_system({"rubric": rubric}) if has_wording else None,
-            evaluator_prompt=self._wording(rubric).fill_user(values) if has_wording and has_answer else None,
+            evaluator_system_prompt=asked.system if has_wording else None,
+            evaluator_prompt=asked.user(test, response) if has_wording and has_answer else None,
             evaluator_response=json.dumps(read, ensure_ascii=False),
             score=score,
             test_id=test.id,
@@ -102,22 +126,12 @@ class Evaluations:
             call=test.call,
         )
 
-    def _has_current_prompts(self, verdict: Verdict) -> bool:
-        current = self._rubrics[verdict.dimension].sha256, self._prompts.sha256
-        return (verdict.rubric_sha256, verdict.prompts_sha256) == current
-
-    @cached_property
-    def _rubrics(self) -> Mapping[str, Rubric]:
-        return self.run.rubrics
-
     @cached_property
     def _own_systems(self) -> dict[str, str]:
         return {subject.name: subject.system for subject in self.run.record.sweep.subjects}
 
     @cached_property
-    def _prompts(self) -> Prompts:
+    def _asked(self) -> Mapping[str, _Asked]:
         record = self.run.record
-        return load_prompts(record.sweep.rubrics, record.prompts_version, record.fence_version)
-
-    def _wording(self, rubric: Rubric) -> AnyWording:
-        return wording_of(self._prompts.judge, rubric)
+        prompts = load_prompts(record.sweep.rubrics, record.prompts_version, record.fence_version)
+        return {name: _Asked(rubric, prompts) for name, rubric in self.run.rubrics.items()}
