@@ -45,6 +45,7 @@ OF_S3 = {"s3_server", "bucket"}
 REHEARSED_ONCE = {"chosen", "crossed", "rough", "sound", "twice"}
 OF_PROCESSES = {*OF_RAY, *OF_LOCAL_MODEL, *OF_S3, "desk", "vendor", "forks"}
 STARTS_WITHIN_S = 240.0
+ON_A_PAR = {"RAY_worker_niceness": "0"}  # Ray's 15 gives its workers a thirtieth of a core where others are busy
 BUCKET = "hab-tests"
 ORDER_SEED = os.environ.get("HAB_TEST_ORDER_SEED")
 SHARED_SERVER = pytest.StashKey[ForkServer]()
@@ -317,7 +318,7 @@ def _of_ray() -> dict[str, str]:
     """The environment of whatever joins the tests' Ray, or starts it."""
     from hab_ray.cluster.session import QUIET
 
-    return {**QUIET, "RAY_AUTH_MODE": "disabled"}
+    return {**QUIET, **ON_A_PAR, "RAY_AUTH_MODE": "disabled"}
 
 
 @pytest.fixture(scope="session")
@@ -365,9 +366,9 @@ def job_cluster(s3_server: SeaweedFS, tmp_path_factory: pytest.TempPathFactory) 
 
     file = tmp_path_factory.mktemp("secrets") / "key"
     file.write_text(f"{KEY}\n")
-    ours = {"HAB_TEST_KEY_FILE": str(file), "HAB_TEST_TEAM": HEADER, "RAY_metrics_report_interval_ms": "500", **QUIET}
+    ours = {"HAB_TEST_KEY_FILE": str(file), "HAB_TEST_TEAM": HEADER, "RAY_metrics_report_interval_ms": "500"}
     cache = {"HAB_CACHE": str(tmp_path_factory.mktemp("cache"))}
-    cluster = RayCluster.start(1, dict(os.environ) | s3_server.environment() | cache | ours)
+    cluster = RayCluster.start(1, dict(os.environ) | s3_server.environment() | cache | ours | QUIET | ON_A_PAR)
     yield cluster
     cluster.stop()
 
