@@ -68,8 +68,10 @@ def percent(share: float, digits: int = 0) -> str:
 
 def p_value(value: float) -> str:
     """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
-    if value == 1 or value < _LEAST_P:
-        return "1" if value == 1 else f"<{_LEAST_P}"
+    if value == 1:
+        return "1"
+    if value < _LEAST_P:
+        return f"<{_LEAST_P}"
     digits = 1 - floor(log10(value))
     return f"{ceil(value * 10**digits * (1 - _TOLERANCE)) / 10**digits:#.2g}"
 

@@ -8,14 +8,12 @@ import logging
 import os
 import secrets
 import signal
-import ssl
 import subprocess
 import sys
 import time
 import urllib.request
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,7 +27,7 @@ from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
 from tests.distributions import Distributions
-from tests.forking import Forks, ForkServer, write_soon
+from tests.forking import Forks, ForkServer, share_tls_contexts, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
 from tests.seaweed import SeaweedFS, seaweed
@@ -57,12 +55,9 @@ MADE = {
 
 
 def pytest_sessionstart() -> None:
-    """Heed hang-ups and Ctrl-C, so that what is started here does too: all inherit what `nohup` and `&` ignore.
-
-    Each client builds up to four TLS contexts, which take 20 ms: build one for each file of certificates.
-    """
+    """Heed hang-ups and Ctrl-C, so that what is started here does too: all inherit what `nohup` and `&` ignore."""
     write_soon()
-    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+    share_tls_contexts()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -213,6 +213,11 @@ def write_soon() -> None:
     store.ON_DISK = replace(ON_DISK, every_s=0.02)
 
 
+def share_tls_contexts() -> None:
+    """Have this process build one TLS context for each file of certificates: a client's up to four take 20 ms each."""
+    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+
+
 def _stream(handle: int, errors: str) -> TextIO:
     """A text stream as a new interpreter opens it: what it is connected to is known by now."""
     encoding, _, own = os.environ.get("PYTHONIOENCODING", "utf-8").partition(":")
@@ -271,7 +276,7 @@ def _warm_up() -> None:
                 importlib.import_module(module.name)
     for name in MODULES:
         importlib.import_module(name)
-    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+    share_tls_contexts()
     asyncio.run(_connect_to_each_vendor())
     _report_on_a_run()
     gc.collect()

@@ -321,7 +321,7 @@ async def test_results_that_drip_for_ever_end_with_what_came_and_are_asked_for_a
 
     monkeypatch.setattr(batch_lines, "SLACK_S", 0.2)
     async with vendor(kind, timeout_s=0.4) as line, asyncio.timeout(20):
-        line.handle = drip  # type: ignore[method-assign]
+        monkeypatch.setattr(line, "handle", drip)
         seen = []
         with pytest.raises(TransientError, match="come more slowly than 4,096 bytes per second") as caught:
             async for one in line.api.results(BatchStatus(line.at.id, "", True, results=("files/out",))):

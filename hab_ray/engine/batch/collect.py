@@ -144,10 +144,9 @@ class Collector:
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
             missing = hashes.keys() - seen
-            named, shown = len(hashes) - len(missing), len(with_body & hashes.keys())
-            if not record.is_certain:  # lines of other ids prove that it is somebody else's
-                named += results.unknown_ids - nameless
-                shown += results.unknown_ids - nameless
+            # Lines of other ids prove that a batch in doubt is somebody else's.
+            others = 0 if record.is_certain else results.unknown_ids - nameless
+            named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
             if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
             self._fail_bad_requests(results, intent)

@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -75,8 +76,6 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
     distinct = _first_of_each(blocks, settings.tests + 1)
     if len(distinct) <= settings.tests:
         return _all_of(distinct, settings)
-    import sklearn.cluster  # noqa: F401  a limit holds for libraries that are loaded
-
     with _one_thread():
         mean, axes = principal_axes(blocks, settings.components)
         points = np.concatenate([(block - mean) @ axes for block in blocks])
@@ -85,7 +84,12 @@ def pick_in_blocks(blocks: Iterable[Block], settings: Select) -> Picks:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Limit BLAS to one thread, for one choice at a time: the limit is the whole process's, and ends with the first."""
+    """Limit BLAS to one thread, for one choice at a time: the limit is the whole process's, and ends with the first.
+
+    It binds only libraries that are loaded, so they are loaded before.
+    """
+    for name in ("sklearn.cluster", "sklearn.decomposition"):
+        import_module(name)
     with _ONE_AT_A_TIME, threadpool_limits(limits=1):
         yield
 
