@@ -66,7 +66,7 @@ UNSEEN = [
     "z\u0351\u036b\u0343\u0489a\u0315l\u0358g\u0321o",
 ]
 FORGED = [
-    "bad\n5 calls sent, $0.0000 paid",
+    "bad\n5 calls sent, $0.00 paid",
     "bad\r\nnote: all is well",
     '{"file": "x"}\n{"file": "forged", "reason": "none"}',
     "\n\n\n\nreport: http://evil.example\n",

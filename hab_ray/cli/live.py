@@ -33,7 +33,7 @@ from hab_ray.planning.preflight import refuse_errors
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account
-from hab_ray.visible import counted
+from hab_ray.visible import counted, usd
 from hab_ray.work import Work
 
 _NOTES_SHOWN = 12
@@ -112,15 +112,14 @@ def _redirected(work: Work, url: str) -> Work:
 
 
 def _confirm_cost(nanousd: int, visit: Visit, options: LiveOptions) -> None:
-    dollars = nanousd / NANO
     by_batch = ", and a batch of two rows to each model with batches," if visit.by_batch else ""
     say(
-        f"the doctor makes {len(visit.questions)} calls{by_batch} and spends at most ${dollars:.4f}; "
+        f"the doctor makes {len(visit.questions)} calls{by_batch} and spends at most {usd(nanousd)}; "
         "these are its own calls, which the run does not reuse"
     )
-    if dollars > options.max_usd:
+    if nanousd / NANO > options.max_usd:
         raise ConfigError(
-            f"--max-usd {options.max_usd:g}: the calls may cost ${dollars:.4f}, and nothing was sent; raise --max-usd, "
+            f"--max-usd {options.max_usd:g}: the calls may cost {usd(nanousd)}, and nothing was sent; raise --max-usd, "
             "or choose fewer models by --subject and --judge"
         )
     if nanousd and not options.yes and options.at is None:
@@ -136,8 +135,8 @@ def _print_result(compared: ComparedProtocols, examined: Examined) -> None:
     count, lost = len(compared.serious), examined.lost_nanousd
     result = f"{counted(count, 'difference')} from the simulator" if count else "no difference"
     result += f", and {len(cosmetic)} cosmetic" if cosmetic else ""
-    more = f", at most ${lost / NANO:.6f} more for answers that cannot be read" if lost else ""
-    say(f"{result}; {examined.calls} calls and ${examined.cost_nanousd / NANO:.6f} paid{more}")
+    more = f", at most {usd(lost)} more for answers that cannot be read" if lost else ""
+    say(f"{result}; {examined.calls} calls and {usd(examined.cost_nanousd)} paid{more}")
 
 
 def _print_some(prefix: str, found: Sequence[ProtocolDifference]) -> None:

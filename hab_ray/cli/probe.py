@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ask_to_spend, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.config.sweep import spending_limit
@@ -17,6 +16,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.session import spending
+from hab_ray.visible import usd
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
@@ -35,13 +35,13 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
         say(f"nothing to probe: the store has {each} replies of everything that can be asked now")
         return {}, Exit.COMPLETE
     say(
-        f"the probe sends at most {calls:,} calls and costs at most ${nanousd / NANO:.4f}; "
+        f"the probe sends at most {calls:,} calls and costs at most {usd(nanousd)}; "
         "the run reuses the replies and does not pay for them again"
     )
     if nanousd and not yes:
         ask_to_spend("a probe")
     probed = _run_probe(work, each)
-    say(f"probed: {probed.calls:,} calls sent, ${probed.cost_nanousd / NANO:.4f} paid")
+    say(f"probed: {probed.calls:,} calls sent, {usd(probed.cost_nanousd)} paid")
     for reason in probed.unanswered[:_REASONS_SHOWN]:
         say(f"  unanswered: {reason}", "red")
     if probed.budget_reached:

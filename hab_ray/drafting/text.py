@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from hab_ray.catalog.addresses import LOOPBACK
 from hab_ray.drafting.answers import Answers, Makers, OwnEndpoint
-from hab_ray.visible import one_line
+from hab_ray.visible import one_line, usd
 
 # As in the paper: two thirds of the written candidates are kept, a sixth become tests.
 WRITTEN_PER_TEST, KEPT_PER_TEST = 6, 4
@@ -22,11 +22,11 @@ _COLUMN = 60
 
 @dataclass(frozen=True)
 class Cost:
-    """The planned cost of a sweep in dollars: by its own modes, all online, and a budget that is enough to finish."""
+    """The planned cost of a sweep in nano-dollars by its own modes and all online, and a budget in dollars."""
 
-    as_sent: float
-    online: float
-    budget: float
+    as_sent: int
+    online: int
+    budget_usd: float
 
 
 def sweep_text(answers: Answers, makers: Makers | None, today: date, file: str, cost: Cost | None) -> str:
@@ -38,9 +38,9 @@ def sweep_text(answers: Answers, makers: Makers | None, today: date, file: str, 
 
 
 def _head(today: date, file: str, cost: Cost | None) -> Iterator[str]:
-    price = f", planned at ${cost.as_sent:,.2f}" if cost else ""
+    price = f", planned at {usd(cost.as_sent)}" if cost else ""
     if cost and cost.online > cost.as_sent:
-        price += f" (${cost.online:,.2f} if all went online)"
+        price += f" ({usd(cost.online)} if all went online)"
     yield f"# Written by `hab init` on {today}{price}."
     yield f"#   hab rehearse {file}    runs the whole sweep against a simulator, without keys or cost"
     yield f"#   hab plan {file}        shows the cost, the time and any problems"
@@ -62,8 +62,8 @@ def _keys(answers: Answers, makers: Makers | None, cost: Cost | None) -> Iterato
     yield from _models(answers, answers.models, "the models to measure; `hab models` lists more")
     yield "judges:"
     yield from _models(answers, answers.judges, "the models that name the issues of each answer")
-    if cost and cost.budget:
-        yield _line(f"budget_usd: {cost.budget:g}", "hard limit, even across crashes; raise it to resume the run")
+    if cost and cost.budget_usd:
+        yield _line(f"budget_usd: {cost.budget_usd:g}", "hard limit, even across crashes; raise it to resume the run")
     yield _line("mode: auto", "batch: half the price at most vendors, up to a day; online: at once")
 
 

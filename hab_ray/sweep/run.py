@@ -12,7 +12,7 @@ from functools import partial
 from hashlib import sha256
 
 from hab_ray.catalog.models import folder_name
-from hab_ray.catalog.prices import NANO, Mode
+from hab_ray.catalog.prices import Mode
 from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
@@ -51,7 +51,7 @@ from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.session import Session
 from hab_ray.sweep.shards import Shards, ShardStatus
-from hab_ray.visible import counted
+from hab_ray.visible import counted, usd
 from hab_ray.work import Work, given_rows
 
 ONLINE: Mapping[str, OnlineFactory] = {"local": LocalExecutor, "ray": RayExecutor}
@@ -235,7 +235,7 @@ class _Run:
         stranded = self._budget.open_books(self._session.earlier, self._session.released_up_to, self._work.models)
         if stranded:
             self._counters.notes.append(
-                f"${stranded / NANO:.4f} of what counts as spent was granted before an unclean end and is not "
+                f"{usd(stranded)} of what counts as spent was granted before an unclean end and is not "
                 "accounted for; if the vendors' bills show that it was not spent, release it with `hab budget release "
                 f"{self._work.run_path}`"
             )
@@ -243,7 +243,7 @@ class _Run:
         used = {folder_name(model.entry.provider) for model in self._work.models.values()}
         self._counters.notes += [
             f"batch {batch.name} ({counted(batch.intent.rows, 'row')} of {batch.intent.model}, at most "
-            f"${batch.intent.nanousd / NANO:.4f}) is open, and this sweep no longer uses the provider "
+            f"{usd(batch.intent.nanousd)}) is open, and this sweep no longer uses the provider "
             f"{batch.provider}: it is charged, and collected only once a model of it, under that name, is in the sweep"
             for batch in self._left_open
             if folder_name(batch.provider) not in used

@@ -10,6 +10,7 @@ from typing import Any
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import load_catalog
 from hab_ray.catalog.prices import priced
+from hab_ray.visible import usd
 from hab_simulator import SimulatorClient
 from tests.conftest import Desk, Vendor, Vendors
 
@@ -77,7 +78,7 @@ def test_a_run_is_planned_and_paid_at_the_vendors_prices(desk: Desk, vendor: Ven
     assert rows[f"house/{JUDGE}"].count("$") == 4 and rows[f"team/{SUBJECT}"].count("$") == 2
     done = desk.says("run", sweep(desk, sim.url), "--yes")
     meter = SimulatorClient(sim.url).meter()
-    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in done, done
+    assert meter.charged > 0 and f"{usd(meter.charged)} paid" in done, done
     assert "our prices give" not in done
     assert sim.meter()["batch"]["nanousd"] > 0 and sim.received(load_catalog().find(SUBJECT).wire) > 0
     desk.says("run", sweep(desk, sim.url), "--yes")

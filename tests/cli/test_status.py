@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.running.status import print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
@@ -17,6 +16,7 @@ from hab_ray.exchange.card import CARD
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.visible import usd
 from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
 
@@ -49,7 +49,7 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
         desk.says("run", sweep, "--yes")
     status = status_of(desk)
     assert status["cost_nanousd"] == 0 and status["earlier_nanousd"] > 10**6
-    paid = f"for $0.0000, and ${status['earlier_nanousd'] / NANO:.4f} before"
+    paid = f"for $0.00, and {usd(status['earlier_nanousd'])} before"
     assert paid in desk.hab("status", desk.folder / "run").stdout
 
 

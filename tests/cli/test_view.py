@@ -35,7 +35,7 @@ def test_a_line_every_15_seconds_has_rows_dollars_time_left_and_what_is_waited_f
         replace(AT_START, elapsed_s=15.0, stages=(replace(later, done=30, answered=30),), cost_nanousd=400_000_000)
     )
     first, second = printed(*moments)
-    assert first == "     0 s  0/100 rows  $0.0000  waits for 1 answer  respond m 0/100"
+    assert first == "     0 s  0/100 rows  $0.00  waits for 1 answer  respond m 0/100"
     assert second == "    15 s  30/100 rows  $0.4000  about 35 s left  waits for 3 answers  respond m 30/100"
 
 
@@ -44,15 +44,15 @@ def test_rows_that_were_in_the_store_are_no_speed() -> None:
     settled = replace(STAGE, in_flight=0, done=70)
     moments = [replace(AT_START, elapsed_s=s, stages=(settled,)) for s in (0.0, 1.0)]
     moments.append(replace(AT_START, elapsed_s=31.0, stages=(replace(settled, done=80, answered=10, in_flight=1),)))
-    assert "80/100 rows  $0.0000  about 60 s left" in printed(*moments)[-1]
+    assert "80/100 rows  $0.00  about 60 s left" in printed(*moments)[-1]
 
 
 @pytest.mark.parametrize(
     ("judged", "answered", "told"),
     [
-        (replace(STAGE, stage="judge", total=0), 30, "30/100 rows known so far  $0.0000  about 35 s left for these  "),
-        (replace(STAGE, stage="judge", total=20), 30, "30/120 rows known so far  $0.0000  about 35 s left for these  "),
-        (replace(STAGE, stage="judge"), 100, "100/200 rows  $0.0000  waits "),
+        (replace(STAGE, stage="judge", total=0), 30, "30/100 rows known so far  $0.00  about 35 s left for these  "),
+        (replace(STAGE, stage="judge", total=20), 30, "30/120 rows known so far  $0.00  about 35 s left for these  "),
+        (replace(STAGE, stage="judge"), 100, "100/200 rows  $0.00  waits "),
     ],
 )
 def test_totals_that_later_stages_add_to_are_called_known_so_far(
@@ -114,9 +114,9 @@ def test_a_stop_is_counted_down_from_its_first_moment() -> None:
 @pytest.mark.parametrize(
     ("calls", "nanousd", "told"),
     [
-        (0, 0, "0 calls sent, $0.0000 paid"),
+        (0, 0, "0 calls sent, $0.00 paid"),
         (1, 10**8, "1 call sent, $0.1000 paid"),
-        (2000, 0, "2,000 calls sent, $0.0000 paid"),
+        (2000, 0, "2,000 calls sent, $0.00 paid"),
         (0, 4 * 10**8, "$0.4000 paid for collected batch results; no new calls were sent"),
     ],
 )

@@ -13,7 +13,7 @@ from hab_ray.inputs.yaml_text import parse_yaml
 
 TODAY = date(2026, 11, 24)
 MAKERS = Makers("gpt-4.1", "text-embedding-3-small")
-COST = Cost(1.5, 3.0, 2.5)
+COST = Cost(1_500_000_000, 3_000_000_000, 2.5)
 
 
 @pytest.mark.parametrize(

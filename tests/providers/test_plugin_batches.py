@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from hab_ray.errors import Exit
+from hab_ray.visible import usd
 from hab_simulator import SimulatorClient
 from tests.conftest import Desk, Vendors, ended
 from tests.distributions import Distributions
@@ -149,7 +150,7 @@ def test_it_is_run_and_the_bill_is_the_meters(desk: Desk, lab: SimulatorClient) 
     output = done.stdout
     assert done.returncode == 0, output
     meter = lab.meter()
-    assert meter.charged > 0 and f"${meter.charged / 1e9:.4f} paid" in output, output
+    assert meter.charged > 0 and f"{usd(meter.charged)} paid" in output, output
     assert "our prices give" not in output
 
 

@@ -11,10 +11,9 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.views.waiting import choosing, waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
-from hab_ray.visible import counted, duration, one_line
+from hab_ray.visible import counted, duration, one_line, usd
 
 LINE_EVERY_S = 15.0
 COUNTDOWN_EVERY_S = 5.0
@@ -98,7 +97,7 @@ class View:
         parts = [
             f"{done:,}/{total:,} rows{' known so far' * is_growing}",
             f"{failed:,} failed" if failed else "",
-            f"${progress.cost_nanousd / NANO:.4f}",
+            usd(progress.cost_nanousd),
             f"about {duration(left)} left{' for these' * is_growing}" if left is not None else "",
             f"waits for {waiting}" if (waiting := waits_for(progress)) else "",
             ", ".join(f"{s.stage} {s.model} {s.done:,}/{s.total:,}" for s in unfinished),
@@ -116,7 +115,7 @@ class View:
             table.add_column(title, justify="right")
         for stage in progress.stages:
             table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
-        cost = f"  ${progress.cost_nanousd / NANO:.4f}" if progress.cost_nanousd else ""
+        cost = f"  {usd(progress.cost_nanousd)}" if progress.cost_nanousd else ""
         batches = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")
         more = "  more rows may follow" if more_may_follow(progress.stages) else ""
@@ -150,5 +149,5 @@ def _countdown(draining: Draining) -> str:
     calls = counted(draining.calls, "open call")
     return (
         f"stopping: nothing new is sent; waiting {draining.left_s:.0f} s more for {calls} worth at most "
-        f"${draining.nanousd / NANO:.4f}. Ctrl-C again exits at once"
+        f"{usd(draining.nanousd)}. Ctrl-C again exits at once"
     )

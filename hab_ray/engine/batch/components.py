@@ -11,7 +11,6 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
-from hab_ray.catalog.prices import NANO
 from hab_ray.engine.batch.actions import Action
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.counters import BatchCounters
@@ -26,6 +25,7 @@ from hab_ray.engine.ledger import Batch, Ended, Ledger
 from hab_ray.errors import CallError, ConfigError, ProviderError
 from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BatchApi, BatchRefused
+from hab_ray.visible import usd
 
 
 def random_tag() -> str:
@@ -171,7 +171,7 @@ class Components:
         if intent.most_nanousd is None or cost <= intent.nanousd or intent.model in self.overruns:
             return
         self.overruns[intent.model] = (
-            f"batch {record.name} cost ${cost / NANO:.4f}, but only ${intent.nanousd / NANO:.4f} was reserved for it"
+            f"batch {record.name} cost {usd(cost)}, but only {usd(intent.nanousd)} was reserved for it"
         )
         self.counters.notes.append(
             f"{intent.model}: {self.overruns[intent.model]}; after the rows before it, that was all but impossible: "

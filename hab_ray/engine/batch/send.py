@@ -6,7 +6,6 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import ATTEMPTS
@@ -18,6 +17,7 @@ from hab_ray.errors import CallError, Interrupted, LeaseStale
 from hab_ray.providers.batching import BatchJob
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import until_held
+from hab_ray.visible import usd
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Sender:
             if self.creating:
                 self._components.counters.notes.append(
                     f"the request to create batch {record.name} ({intent.rows} rows of {intent.model}, at most "
-                    f"${intent.nanousd / NANO:.4f}) was cut off: the same command looks for the batch at the vendor"
+                    f"{usd(intent.nanousd)}) was cut off: the same command looks for the batch at the vendor"
                 )
             else:
                 self._withdraw(batch, record)

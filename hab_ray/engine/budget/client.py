@@ -16,9 +16,9 @@ from math import inf
 from typing import Self
 from uuid import uuid4
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
 from hab_ray.errors import LeaseStale
+from hab_ray.visible import usd
 
 REBALANCE_EVERY_S = 0.5
 RETRY_S = 0.1
@@ -109,10 +109,7 @@ class BudgetClient:
         """Return why the budget can never pay for a call that may cost `bound`; None if it can."""
         if self.left is None or bound <= self.left:
             return None
-        return (
-            f"{BUDGET_REACHED}: the call may cost ${bound / NANO:.4f}, and only ${self.left / NANO:.4f} was left to "
-            "reserve"
-        )
+        return f"{BUDGET_REACHED}: the call may cost {usd(bound)}, and only {usd(self.left)} was left to reserve"
 
     async def reserve(self, bound: int) -> str | None:
         """Reserve the most that a call may cost, waiting for money that other calls release.

@@ -32,8 +32,8 @@ from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBa
 from tests.engine.batch.fakes import (
     KEYS,
     LINES,
-    QUICK,
     START,
+    Clock,
     Vendor,
     broken,
     components_of,
@@ -93,14 +93,14 @@ async def test_a_lost_answer_is_looked_for_by_tag_and_not_sent_again(components:
     assert len(vendor.submitted) == 1 and "no clear answer" in components.counters.notes[0]
 
 
-async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(
-    components: Components, vendor: Vendor
-) -> None:
-    vendor.listed = [seen("other", "")]
+async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again(tmp_path: Path) -> None:
+    vendor, now, policy = Vendor(listed=[seen("other", "")]), Clock(), BatchPolicy(poll_s=0.001, in_doubt_s=0.2)
+    context = context_of(lambda: (now() - START).total_seconds(), today=now)
+    components = components_of(tmp_path, vendor, policy, context)
     await settled(components, doubtful(components))
     assert told(components) == ["intent", "intent", "submitted"]
     assert len(vendor.submitted) == 1 and vendor.asked.count("since") >= 2
-    assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=QUICK.in_doubt_s)
+    assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=policy.in_doubt_s)
 
 
 async def test_a_clock_put_forward_does_not_send_a_batch_again_that_this_process_has_sent(tmp_path: Path) -> None:

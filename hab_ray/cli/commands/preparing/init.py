@@ -25,6 +25,7 @@ from hab_ray.planning.preflight import preflight, refuse_errors
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.resolve import resolve
 from hab_ray.rubric import load_rubrics
+from hab_ray.visible import usd
 from hab_ray.work import Work
 
 _BUDGET_MARGIN = 1.5
@@ -53,8 +54,8 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("x", encoding="utf-8") as opened:
         opened.write(sweep_text(answers, makers, now.date(), file, cost))
-    online = f" (${cost.online:,.2f} all online)" if cost.online > cost.as_sent else ""
-    say(f"{path}: written; planned at ${cost.as_sent:,.2f}{online}; nothing was sent or paid")
+    online = f" ({usd(cost.online)} all online)" if cost.online > cost.as_sent else ""
+    say(f"{path}: written; planned at {usd(cost.as_sent)}{online}; nothing was sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
     for problem in preflight(work, os.environ, now.date()):
@@ -76,7 +77,7 @@ def _cost(plan: Plan) -> Cost:
     """Return a plan's cost. Its budget allows for longer answers than planned and lets batches end within a day."""
     outlook = plan.outlook
     budget = max(outlook.smallest, outlook.in_a_day or 0, round(_BUDGET_MARGIN * outlook.bill)) if outlook.bill else 0
-    return Cost(plan.as_sent / NANO, plan.total.online / NANO, _rounded_up(budget / NANO))
+    return Cost(plan.as_sent, plan.total.online, _rounded_up(budget / NANO))
 
 
 def _rounded_up(dollars: float) -> float:

@@ -9,14 +9,13 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.drafting.shipped import ShippedSweep, shipped_sweep, shipped_sweeps
 from hab_ray.errors import Exit, HabError
 from hab_ray.location import Location
 from hab_ray.planning import make_plan
 from hab_ray.resolve import resolve
-from hab_ray.visible import one_line
+from hab_ray.visible import one_line, usd
 
 _MAX_SENTENCE = 240
 _INDENT = 4
@@ -33,7 +32,7 @@ def _price(shipped: ShippedSweep, place: Location) -> str:
         plan = make_plan(resolve(sweep, datetime.now(UTC)))
     except HabError:
         return "`hab plan`"
-    return f"${plan.as_sent / NANO:,.2f}"
+    return usd(plan.as_sent)
 
 
 @ends_with_status

@@ -10,7 +10,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
@@ -22,7 +21,7 @@ from hab_ray.providers import connect_batch
 from hab_ray.providers.access import endpoint_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
-from hab_ray.visible import duration, one_line
+from hab_ray.visible import duration, one_line, usd
 from hab_ray.work import Work
 
 MAX_STATE, MAX_MODEL = 24, 60
@@ -37,21 +36,21 @@ def batches_of(work: Work) -> list[Batch]:
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     intent, harvested = batch.intent, batch.harvested
     answered = 0 if harvested is None else harvested.replies + harvested.failures
-    dollars = f"<{intent.nanousd / NANO:.4f}" if harvested is None else f"{harvested.nanousd / NANO:.4f}"
+    cost = f"at most {usd(intent.nanousd)}" if harvested is None else usd(harvested.nanousd)
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
     names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
-    return *names, duration(max(0.0, (now - batch.since).total_seconds())), f"{answered}/{intent.rows}", dollars
+    return *names, duration(max(0.0, (now - batch.since).total_seconds())), f"{answered}/{intent.rows}", cost
 
 
 def _describe(event: object) -> str:
     match event:
         case Intent():
-            return f"tag {event.tag}, at most ${event.nanousd / NANO:.4f}"
+            return f"tag {event.tag}, at most {usd(event.nanousd)}"
         case Submitted():
             return event.batch_id + (" (found at the vendor)" if event.adopted else "")
         case Harvested():
             rest = f"{event.unanswered} unanswered, {event.unknown_ids} with unknown ids, {event.doubled} duplicates"
-            return f"{event.replies} replies, {event.failures} failures, {rest}; ${event.nanousd / NANO:.6f}"
+            return f"{event.replies} replies, {event.failures} failures, {rest}; {usd(event.nanousd)}"
         case _:
             problem = getattr(event, "problem", None)
             return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
@@ -81,7 +80,7 @@ command = typer.Typer(help="Show or cancel a run's batches at the vendors.", no_
 @command.command("list")
 @ends_with_status
 def list_command(run: RunFolderArgument) -> Exit:
-    """List a run's batches: state, age, answered rows, dollars."""
+    """List a run's batches: state, age, answered rows, cost."""
     batches = batches_of(open_run_with_store(run))
     if not batches:
         say("this run has sent no batches")
@@ -90,14 +89,14 @@ def list_command(run: RunFolderArgument) -> Exit:
     table.add_column("batch", no_wrap=True, min_width=max(len(batch.name) for batch in batches))
     table.add_column("model", no_wrap=True)
     table.add_column("state", no_wrap=True, min_width=len("state"))
-    for title in ("age", "answered", "dollars"):
+    for title in ("age", "answered", "cost"):
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for batch in batches:
         table.add_row(*_cells(batch, datetime.now(UTC)))
     print_cells(table, console)
     waiting = [b for b in batches if b.phase is not Phase.DONE]
-    reserved = sum(b.intent.nanousd for b in waiting) / NANO
-    say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most ${reserved:.4f}")
+    most = usd(sum(b.intent.nanousd for b in waiting))
+    say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most {most}")
     return Exit.COMPLETE
 
 

@@ -26,6 +26,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import amend_record
 from hab_ray.storage.registry import Registry
 from hab_ray.sweep.session import Session, spending
+from hab_ray.visible import usd
 from hab_ray.work import Work
 
 _WORDS = {
@@ -94,7 +95,7 @@ def show_command(
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
     for name, nano in parts.items():
-        table.add_row(name.replace("_", " "), "-" if nano is None else f"${nano / NANO:,.4f}", _WORDS[name])
+        table.add_row(name.replace("_", " "), "-" if nano is None else usd(nano), _WORDS[name])
     print_cells(table, console)
     return Exit.COMPLETE
 
@@ -113,6 +114,6 @@ def release_command(run: RunFolderArgument) -> Exit:
         amend_record(work.run_path, id=session.work.run_id)
         session.register_run()
         stranded = _release(session)
-    spent = f"${stranded / NANO:.4f} no longer counts as spent" if stranded else "nothing is stranded"
+    spent = f"{usd(stranded)} no longer counts as spent" if stranded else "nothing is stranded"
     say(f"{work.run_path}: {spent}")
     return Exit.COMPLETE

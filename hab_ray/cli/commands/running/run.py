@@ -15,7 +15,6 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.reading.report import show_results
 from hab_ray.cli.ending import ask_to_spend, console, ends_with_status, errors, say, warn
 from hab_ray.cli.interrupts import stop
@@ -37,7 +36,7 @@ from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, notice, run_work
-from hab_ray.visible import counted, one_line
+from hab_ray.visible import counted, one_line, usd
 from hab_ray.work import Work
 
 SHOWN_REASONS = 5
@@ -118,14 +117,14 @@ def _print_end(work: Work, end: RunEnd) -> None:
 
 def _budget_reached(path: Path, work: Work, end: RunEnd) -> str:
     key = "`usd` of `budget`" if work.sweep.budget else "`budget_usd`"
-    spent = f": ${end.money.spent / NANO:.4f} of ${end.money.budget / NANO:.4f} spent" if end.money else ""
+    spent = f": {usd(end.money.spent)} of {usd(end.money.budget)} spent" if end.money else ""
     file = shlex.quote(str(path))
     return f"{BUDGET_REACHED}{spent}; raise {key} (`hab plan {file}` says to how much), then: hab run {file}"
 
 
 def sent_and_paid(end: RunEnd) -> str:
     """Return what this process sent and paid. Batch results are paid for when they are collected."""
-    paid = f"${end.cost_nanousd / NANO:.4f} paid"
+    paid = f"{usd(end.cost_nanousd)} paid"
     if end.cost_nanousd and not end.calls:
         return f"{paid} for collected batch results; no new calls were sent"
     return f"{counted(end.calls, 'call')} sent, {paid}"
@@ -144,16 +143,16 @@ def _print_cut(end: RunEnd) -> None:
     calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
     say(
         f"cut off: {counted(sum(end.cut.values()), 'open call')} ({calls}). The vendors may charge for them: they "
-        f"count as spent with at most ${end.cut_nanousd / NANO:.4f}, and the same command sends them again.",
+        f"count as spent with at most {usd(end.cut_nanousd)}, and the same command sends them again.",
         "yellow",
     )
 
 
 def _print_batches(work: Work, end: RunEnd) -> None:
-    rows, dollars = sum(b.rows for b in end.batches), sum(b.nanousd for b in end.batches) / NANO
+    rows, most = sum(b.rows for b in end.batches), usd(sum(b.nanousd for b in end.batches))
     say(
         f"still at the vendors, which complete and charge them: {counted(len(end.batches), 'batch', 'batches')} with "
-        f"{counted(rows, 'row')} (at most ${dollars:.4f}). The same command collects the results; `hab batches "
+        f"{counted(rows, 'row')} (at most {most}). The same command collects the results; `hab batches "
         f"cancel {work.run_path}` cancels them.",
         "yellow",
     )

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.ending import console, ends_with_status
 from hab_ray.cli.views.terminal import print_cells
@@ -16,7 +15,7 @@ from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.run import BY_SIMULATOR, MARKER, SWEEP
-from hab_ray.visible import one_line
+from hab_ray.visible import one_line, usd
 
 
 def _cells(run: Location, size: int) -> Sequence[str]:
@@ -32,7 +31,7 @@ def _cells(run: Location, size: int) -> Sequence[str]:
     by_simulator = "simulated, " if folder.exists(BY_SIMULATOR) else ""
     kind = "rehearsal, " if folder.exists(MARKER) else by_simulator
     changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
-    return run.name, kind + _state(status), rows, f"${paid / NANO:,.4f}", megabytes, changed
+    return run.name, kind + _state(status), rows, usd(paid), megabytes, changed
 
 
 def _state(status: Status) -> str:

@@ -15,7 +15,6 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
@@ -27,7 +26,7 @@ from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import Holder, last_holder
 from hab_ray.storage.manifest import lost_notice
-from hab_ray.visible import counted, log_json, one_line
+from hab_ray.visible import counted, log_json, one_line, usd
 
 SILENT_AFTER_S = 60.0
 
@@ -101,7 +100,7 @@ def print_status(status: Status) -> None:
     if batches := status.progress.batches:
         say(
             f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
-            f"${sum(b.nanousd for b in batches) / NANO:.4f}; `hab batches list {status.run}` shows those of this run"
+            f"{usd(sum(b.nanousd for b in batches))}; `hab batches list {status.run}` shows those of this run"
         )
     for trouble in filter(None, (status.problem, status.lost)):
         say(trouble, "yellow")
@@ -126,10 +125,10 @@ def _print_driver(status: Status) -> None:
 
 
 def _print_money(money: BudgetStatus) -> None:
-    stranded = f" (${money.stranded / NANO:.4f} of it stranded by unclean ends)" if money.stranded else ""
+    stranded = f" ({usd(money.stranded)} of it stranded by unclean ends)" if money.stranded else ""
     say(
-        f"budget ${money.budget / NANO:.4f}: ${money.spent / NANO:.4f} spent{stranded}, "
-        f"${money.reserved / NANO:.4f} reserved for open calls and batches"
+        f"budget {usd(money.budget)}: {usd(money.spent)} spent{stranded}, "
+        f"{usd(money.reserved)} reserved for open calls and batches"
     )
     if money.assumption:
         say(f"likely budget: {money.assumption}")
@@ -137,10 +136,10 @@ def _print_money(money: BudgetStatus) -> None:
 
 def _print_last_report(last: Progress) -> None:
     in_flight = sum(stage.in_flight for stage in last.stages)
-    earlier = f", and ${last.earlier_nanousd / NANO:.4f} before" if last.earlier_nanousd else ""
+    earlier = f", and {usd(last.earlier_nanousd)} before" if last.earlier_nanousd else ""
     say(
         f"as of {last.at}: {counted(last.calls, 'call')} sent since the last start ({in_flight} in flight) "
-        f"for ${last.cost_nanousd / NANO:.4f}{earlier}"
+        f"for {usd(last.cost_nanousd)}{earlier}"
     )
     if what := choosing(last):
         say(f"waits for {what}")
