@@ -36,7 +36,7 @@ def batches_of(work: Work) -> list[Batch]:
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     intent, harvested = batch.intent, batch.harvested
     answered = 0 if harvested is None else harvested.replies + harvested.failures
-    cost = f"at most {usd(intent.nanousd)}" if harvested is None else usd(harvested.nanousd)
+    cost = f"<{usd(intent.nanousd).removeprefix('<')}" if harvested is None else usd(harvested.nanousd)
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
     names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
     return *names, duration(max(0.0, (now - batch.since).total_seconds())), f"{answered}/{intent.rows}", cost
