@@ -13,11 +13,11 @@ from rich.table import Table
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, load_catalog
 from hab_ray.catalog.prices import no_price, priced
 from hab_ray.cli.ending import console
-from hab_ray.cli.prepare import Choices, chosen_sweep
+from hab_ray.cli.prepare import Choices, chosen_sweep, prepare
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep
 from hab_ray.doctor import endpoints, machine
-from hab_ray.doctor.findings import Finding, Level, ok, wrong
+from hab_ray.doctor.findings import Finding, Level, ok, warn, wrong
 from hab_ray.errors import Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
@@ -30,7 +30,13 @@ _STYLES = {Level.OK: "green", Level.WARN: "yellow", Level.WRONG: "red"}
 
 def examine_machine(path: Path | None, choices: Choices) -> Exit:
     """Check and print what a sweep needs or, without one, this machine and the vendors whose keys are set."""
-    return print_findings(_check_machine() if path is None else check_sweep(chosen_sweep(path, choices)))
+    if path is None:
+        return print_findings(_check_machine())
+    if not choices.available_only:
+        return print_findings(check_sweep(chosen_sweep(path, choices)))
+    work, problems = prepare(path, choices, datetime.now(UTC))
+    left_out = [warn("models", problem.cause, problem.remedy) for problem in problems]
+    return print_findings([*check_sweep(work.sweep), *left_out])
 
 
 def check_sweep(sweep: Sweep) -> Iterator[Finding]:

@@ -75,7 +75,7 @@ class RunChoices(Choices):
 
 
 def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:
-    """Return the work of a sweep file and its preflight problems.
+    """Return the work of a sweep file and its preflight problems; what `--available-only` leaves out is a warning.
 
     Raises:
         ConfigError: it cannot be resolved, or its folders belong to a rehearsal.
@@ -88,7 +88,8 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     work, problems = preflight.prepare(sweep, now)
     if not choices.available_only:
         return work, problems
-    return preflight.prepare(preflight.available_only(work.sweep, problems), now)
+    work, others = preflight.prepare(preflight.available_only(work.sweep, problems), now)
+    return work, [*preflight.left_out(problems), *others]
 
 
 def chosen_sweep(path: Path, choices: Choices) -> Sweep:

@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from itertools import product
@@ -138,6 +138,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
     found = [
         *_places(work.sweep),
         *_vendors(work),
+        *_weights(work),
         *_keys(work, environ),
         *_settings(work),
         *_batches(work),
@@ -226,11 +227,20 @@ def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
         raise ConfigError("\n".join([f"tests cannot be made without {', '.join(needed)}", *map(str, errors)]))
     subjects = tuple(s for s in sweep.subjects if s.model not in failing)
     judges = tuple(j for j in sweep.judges if j.model not in failing)
-    for key, left in (("subjects", subjects), ("judges", judges)):
-        if not left:
+    for key, asked, left in (("subjects", sweep.subjects, subjects), ("judges", sweep.judges, judges)):
+        if asked and not left:
             listed = "\n".join(f"  {p}" for p in errors)
             raise ConfigError(f"{key}: none of them can be called:\n{listed}")
     return sweep.model_copy(update={"subjects": subjects, "judges": judges})
+
+
+def left_out(problems: Sequence[Problem]) -> list[Problem]:
+    """Return the errors because of which models are left out, as warnings that name them."""
+    return [
+        replace(problem, severity=Severity.WARNING, remedy=f"left out: {', '.join(problem.models)}")
+        for problem in problems
+        if problem.severity is Severity.ERROR and problem.models
+    ]
 
 
 def _where(sweep: Sweep, model: str) -> str:
@@ -267,7 +277,20 @@ def _missing_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, s
 def _runs_without(sweep: Sweep, failing: Set[str]) -> bool:
     making = {name for key, name in sweep.models_by_key() if not key.startswith(("subjects.", "judges."))}
     subjects, judges = {s.model for s in sweep.subjects}, {j.model for j in sweep.judges}
-    return not making & failing and bool(subjects - failing) and bool(judges - failing)
+    return not making & failing and all(not asked or asked - failing for asked in (subjects, judges))
+
+
+def _weights(work: Work) -> Iterator[Problem]:
+    """Find different weights that the local server could not tell apart, because it knows them by the same name."""
+    served: dict[str, list[Model]] = defaultdict(list)
+    for model in work.models.values():
+        if work.catalog.providers[model.entry.provider].serve:
+            served[model.entry.wire].append(model)
+    for wire, models in served.items():
+        if len({model.entry.weights for model in models}) > 1:
+            names = tuple(model.name for model in models)
+            cause = f"{' and '.join(names)}: the local server would know both by the name {wire}"
+            yield Problem(Severity.ERROR, names, cause, "keep one of them, or rename one of the files")
 
 
 def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:

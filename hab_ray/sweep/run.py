@@ -244,7 +244,8 @@ class _Run:
         self._counters.notes += [
             f"batch {batch.name} ({counted(batch.intent.rows, 'row')} of {batch.intent.model}, at most "
             f"{usd(batch.intent.nanousd)}) is open, and this sweep no longer uses the provider "
-            f"{batch.provider}: it is charged, and collected only once a model of it, under that name, is in the sweep"
+            f"{batch.provider}: what the vendor answers of it is charged, and collected only once a model of it, under "
+            "that name, is in the sweep"
             for batch in self._left_open
             if folder_name(batch.provider) not in used
         ]

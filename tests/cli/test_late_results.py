@@ -95,7 +95,9 @@ def test_an_open_batch_of_a_provider_that_was_renamed_is_not_forgotten(desk: Des
     renamed = changed(sweep, providers={"Lab": account_of(sweep)}, subjects=[f"Lab/{model}"], judges=[f"Lab/{model}"])
     said = desk.hab("run", renamed, "--yes", "--detach").stdout
     assert f"batch openai/000001 ({TESTS} rows of {model}, at most $0." in said, said
-    assert "this sweep no longer uses the provider openai: it is charged, and collected only once" in said
+    assert "this sweep no longer uses the provider openai: what the vendor answers of it is charged" in said
     assert said.count("no longer uses the provider") == 1, said
     again = desk.hab("run", renamed, "--yes", "--detach").stdout
     assert again.count("no longer uses the provider") == 1, again
+    listed = desk.says("batches", "list", desk.folder / "run")
+    assert "openai/000001" in listed and f"2 open: {2 * TESTS} rows" in listed

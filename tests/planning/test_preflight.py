@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -12,7 +13,15 @@ from hab_ray.catalog.models import load_catalog
 from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.planning.preflight import Problem, Severity, available_only, preflight, refuse_errors, unheeded_settings
+from hab_ray.planning.preflight import (
+    Problem,
+    Severity,
+    available_only,
+    left_out,
+    preflight,
+    refuse_errors,
+    unheeded_settings,
+)
 from hab_ray.resolve import resolve, write_record
 from hab_ray.work import Work, given_tests, wants_batch
 from tests.small_runs import Shape, work_of, write_run
@@ -139,6 +148,30 @@ def test_available_only_says_so_when_nothing_is_left(tmp_path: Path) -> None:
     found = preflight(resolve(sweep, NOW), {}, NOW.date())
     with pytest.raises(ConfigError, match="subjects: none of them can be called"):
         available_only(sweep, found)
+
+
+def test_available_only_needs_no_subjects_where_answers_are_given(tmp_path: Path) -> None:
+    answer = {"dimension": "encourage_learning", "subject": "earlier", "prompt": "Hi?", "text": "Hello."}
+    (tmp_path / "answers.jsonl").write_text(json.dumps(answer) + "\n")
+    asked = {"providers": {}, "subjects": [], "judges": ["gpt-6-luna", "grok-4.3"]}
+    sweep = small(tmp_path, tests=None, responses=str(tmp_path / "answers.jsonl"), **asked)
+    found = preflight(resolve(sweep, NOW), {"OPENAI_API_KEY": "x"}, NOW.date())
+    assert "--available-only" in str(found[0])
+    assert [judge.model for judge in available_only(sweep, found).judges] == ["gpt-6-luna"]
+    told = left_out(found)
+    assert [(p.severity, p.models) for p in told] == [(Severity.WARNING, ("grok-4.3",))] and "left out" in str(told[0])
+
+
+def test_two_files_of_one_name_are_not_served_as_one_model(tmp_path: Path) -> None:
+    files = [tmp_path / folder / "model-q4.gguf" for folder in ("base", "tuned")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_bytes(b"GGUF" + file.parent.name.encode())
+    names = [f"local/{file}" for file in files]
+    found = preflight(resolve(small(tmp_path, subjects=names), NOW), {"OPENAI_API_KEY": "x"}, NOW.date())
+    told = [p for p in found if "model-q4" in p.cause and p.severity is Severity.ERROR]
+    assert [p.models for p in told] == [tuple(names)], found
+    assert not preflight(resolve(small(tmp_path, subjects=names[:1]), NOW), {"OPENAI_API_KEY": "x"}, NOW.date())
 
 
 @pytest.mark.parametrize(("key", "offered"), [("OPENAI_API_KEY", True), ("ANTHROPIC_API_KEY", False)])

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
+from hab_ray.catalog.models import folder_name
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.opening import batches_in_store, open_run_with_store
+from hab_ray.cli.opening import open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
+from hab_ray.engine import books
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -28,9 +31,12 @@ MAX_STATE, MAX_MODEL = 24, 60
 
 
 def batches_of(work: Work) -> list[Batch]:
-    """Return all batches of a run in any state, oldest first."""
+    """Return all batches of a run in any state, oldest first, also those of providers that its sweep has lost."""
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
+    providers = {folder_name(name): name for name in work.catalog.providers}
+    found = books.batches_of(open_folder(work.sweep.store), epochs)
+    named = (replace(batch, provider=providers.get(batch.provider, batch.provider)) for batch in found)
+    return sorted(named, key=lambda batch: batch.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
@@ -134,6 +140,13 @@ def cancel_command(
             continue
         if not each.is_certain:
             say(f"{each.name}: not cancelled, since {each.batch_id} may belong to another program")
+            continue
+        if each.provider not in work.catalog.providers:
+            say(
+                f"{each.name}: not cancelled, since the sweep no longer has the provider {each.provider}: put it back, "
+                f"or cancel {each.batch_id} at the vendor",
+                "yellow",
+            )
             continue
         try:
             asyncio.run(_cancel(work, each))
