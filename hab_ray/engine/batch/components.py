@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Protocol, TypeVar
 
@@ -105,7 +105,10 @@ class Components:
         """Perform every action that is due for a batch while it is in the performer's states."""
         while isinstance(state := batch.state, performer.states):
             tokens = state.tokens if isinstance(state, Packed) else None
-            action = next_action(state, self.now(batch.model, tokens), self.policy)
+            now = self.now(batch.model, tokens)
+            if not batch.is_own:  # the deadline is this run's, not that of the run that pays for the batch
+                now = replace(now, is_late=False)
+            action = next_action(state, now, self.policy)
             next_state = await performer.perform(batch, state, action)
             if next_state is None:
                 return

@@ -120,14 +120,20 @@ def scene_of(tmp_path: Path) -> SceneOf:
     """
 
     def scene(
-        vendor: Scripted, certain: bool = True, is_own: bool = True, age_s: float = 0.0, **intended: object
+        vendor: Scripted,
+        certain: bool = True,
+        is_own: bool = True,
+        age_s: float = 0.0,
+        deadline: datetime | None = None,
+        **intended: object,
     ) -> Scene:
         clock = Clock(0.0)
 
         def today() -> datetime:
             return START + timedelta(seconds=age_s + clock.now)
 
-        components = components_of(tmp_path, vendor, POLICY, context_of(clock, today))
+        context = replace(context_of(clock, today), deadline=deadline)
+        components = components_of(tmp_path, vendor, POLICY, context)
         record = sent(components.ledger, certain, **intended)
         batch = BatchInFlight("m", recovered(record, 0.0, START), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
@@ -360,6 +366,13 @@ async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Sc
     scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), certain=False, is_own=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
+
+
+@pytest.mark.parametrize(("is_own", "asked"), [(True, ["cancel", "poll"]), (False, ["poll"])])
+async def test_a_deadline_cancels_batches_of_its_run_only(scene_of: SceneOf, is_own: bool, asked: list[str]) -> None:
+    scene = scene_of(Scripted(statuses=[status("in_progress")]), is_own=is_own, deadline=START)
+    await scene.at(0.0)
+    assert scene.vendor.asked == asked
 
 
 async def test_what_may_be_somebody_elses_is_not_deleted(scene_of: SceneOf) -> None:
