@@ -10,6 +10,7 @@ import pytest
 from hab_ray.engine.ledger import Ledger
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.visible import usd
 from hab_simulator import SimulatorClient, load_recording
 from tests.conftest import Desk, Vendor, Vendors, ended, until
 
@@ -35,7 +36,7 @@ def test_a_sweep_is_looked_at_asked_once_and_booked(desk: Desk, vendor: Vendors)
     assert sim.meter()["billed"] == 0
     live = desk.says("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
     assert "no difference" in live
-    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live
+    assert f"{usd(SimulatorClient(sim.url).meter().charged)} paid" in live
     recorded = load_recording(desk.folder / "seen.jsonl")
     assert len(recorded) > 20 and KEY not in (desk.folder / "seen.jsonl").read_text()
     store = open_folder(Location.of(desk.folder / "store"))

@@ -89,7 +89,7 @@ def test_the_doctor_asks_a_gateway_as_it_asks_the_vendor(desk: Desk, vendor: Ven
     sim = gateways(vendor)
     live = desk.says("doctor", sweep(desk, sim.url), "--live", "--batch", "--yes")
     assert "no difference" in live
-    assert f"${SimulatorClient(sim.url).meter().charged / 1e9:.6f} paid" in live
+    assert f"{usd(SimulatorClient(sim.url).meter().charged)} paid" in live
     assert "HOUSE_KEY set" in live and re.search(r"team: key +none is configured; calls send 'no-key-needed'", live)
 
 

@@ -164,7 +164,7 @@ def test_it_is_rehearsed_by_batch_and_the_bills_agree(desk: Desk, acme: Distribu
 @pytest.mark.integration
 def test_the_doctor_asks_its_own_questions(desk: Desk, lab: SimulatorClient) -> None:
     output = desk.says("doctor", sweep(desk, lab.url), "--live", "--batch", "--yes")
-    assert "no difference" in output and f"${lab.meter().charged / 1e9:.6f} paid" in output
+    assert "no difference" in output and f"{usd(lab.meter().charged)} paid" in output
     told = desk.says("doctor", sweep(desk, lab.url, "wrong"), "--live", "--yes", status=Exit.DIFFERENT)
     assert "`prompt_units` is 1000000, more than `total_tokens`" in " ".join(told.split())
 
