@@ -149,10 +149,10 @@ def _print_cut(end: RunEnd) -> None:
 
 
 def _print_batches(work: Work, end: RunEnd) -> None:
-    rows, most = sum(b.rows for b in end.batches), usd(sum(b.nanousd for b in end.batches))
+    rows, reserved = sum(b.rows for b in end.batches), usd(sum(b.nanousd for b in end.batches))
     say(
         f"still at the vendors, which complete and charge them: {counted(len(end.batches), 'batch', 'batches')} with "
-        f"{counted(rows, 'row')} (at most {most}). The same command collects the results; `hab batches "
+        f"{counted(rows, 'row')} ({reserved} reserved). The same command collects the results; `hab batches "
         f"cancel {work.run_path}` cancels them.",
         "yellow",
     )
