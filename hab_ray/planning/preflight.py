@@ -414,7 +414,8 @@ def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, 
         reserve = limit - sent.max_tokens
         thinking = f" and {reserve} for thinking" if reserve else ""
         cause = f"{sent.max_tokens}{thinking} is more than {name} writes ({entry.most_output} tokens)"
-        yield "max_tokens", cause, f"give at most {entry.most_output - reserve}"
+        room = entry.most_output - reserve
+        yield "max_tokens", cause, f"give at most {room}" if room > 0 else "correct `most_output` or `thinking_reserve`"
 
 
 def _batches(work: Work) -> Iterator[Problem]:

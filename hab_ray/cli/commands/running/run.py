@@ -29,14 +29,14 @@ from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
-from hab_ray.progress import FailedRows, RowReason, RunEnd
+from hab_ray.progress import RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, notice, run_work
-from hab_ray.visible import counted, one_line, usd
+from hab_ray.visible import counted, usd
 from hab_ray.work import Work
 
 SHOWN_REASONS = 5
@@ -101,7 +101,7 @@ def _print_end(work: Work, end: RunEnd) -> None:
     if end.unanswered:
         _print_unanswered(work, end)
     for rows in end.failed:
-        _print_failed(rows)
+        say(str(rows), "red")
     if end.failed:
         say(f"each failed row: {work.run_path / FAILED}")
     for who in end.without_ok:
@@ -128,15 +128,6 @@ def sent_and_paid(end: RunEnd) -> str:
     if end.cost_nanousd and not end.calls:
         return f"{paid} for collected batch results; no new calls were sent"
     return f"{counted(end.calls, 'call')} sent, {paid}"
-
-
-def _print_failed(rows: FailedRows) -> None:
-    reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
-    say(
-        f"{rows.stage}: {rows.count:,} rows of {rows.name} failed permanently and are not retried: {reasons}. "
-        "Once the cause is fixed, the same command with --retry-failed sends them again",
-        "red",
-    )
 
 
 def _print_cut(end: RunEnd) -> None:
