@@ -13,11 +13,13 @@ from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_wit
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
 from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.signflips import p_beside_mean
 from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 
 _SHOWN = 5
+_Found = tuple[int, Interval | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +28,10 @@ class DeclaredResult:
 
     Subjects are compared in a dimension or overall by the panel's marks, judges over the answers of all subjects that
     both scored, dimensions `within` a subject. `value` is the mean, or `one` less `other`, with a 95 % interval. `p` is
-    that of the sign-flip test by generation call; of dimensions, which share no tests, of Welch's test of the calls'
-    means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the declared alpha,
-    `equal` whether the interval lies within the declared margin.
+    that of the sign-flip test by generation call; of a judge and the panel, the larger of this one and that of a
+    randomisation test in which the judge may be any of the panel; of dimensions, which share no tests, of Welch's test
+    of the calls' means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the
+    declared alpha, `equal` whether the interval lies within the declared margin.
     """
 
     family: str
@@ -130,11 +133,23 @@ def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
         over = _within(summary, dimension)
         for one, other in combinations(_chosen(family, names), 2) if over else ():
             if of_judges:
-                parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
+                found = _judges_apart(summary, (one, other), over)
             else:
-                parts = [ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over]
+                found = over_dimensions([ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over])
             what = (one, other, "", dimension, "" if of_judges else PANEL)
-            yield _row(family, what, over_dimensions(parts), plan.margin)
+            yield _row(family, what, found, plan.margin)
+
+
+def _judges_apart(summary: Summary, judges: tuple[str, str], over: Sequence[str]) -> _Found:
+    """Compare two judges, or a judge with the panel, over the answers that both scored."""
+    tests, difference, p = over_dimensions([ahead(*_of_all(summary, judges, name)) for name in over])
+    if p is None or judges[1] != PANEL:
+        return tests, difference, p
+    panel = summary.settings.panel
+    leads = [[ahead(*_of_all(summary, (judge, PANEL), name)) for judge in panel] for name in over]
+    known = [[lead for lead in own if lead] for own in leads]
+    sums = [np.array([lead.sums for lead in own]) for own in known]
+    return tests, difference, p_beside_mean(panel.index(judges[0]), sums, [own[0].difference.tests for own in known])
 
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
@@ -155,7 +170,7 @@ def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[
 def _row(
     family: Family,
     what: tuple[str, str, str, str, str],
-    found: tuple[int, Interval | None, float | None],
+    found: _Found,
     margin: float,
 ) -> DeclaredResult:
     """Return a comparison without correction; `found` holds the number of tests, the difference and its p-value."""
