@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import comb
 from statistics import fmean
 from typing import Any
 
@@ -13,7 +14,7 @@ from scipy.stats import binom, false_discovery_control, ttest_ind
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import DeclaredResult, declared, sentences
+from hab_ray.analysis.tables.declared import DeclaredResult, declared, p_of_separate, sentences
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
@@ -165,6 +166,27 @@ def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
         assert row.value == pytest.approx(fmean(one) - fmean(other))
         assert row.p == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
         assert row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high
+
+
+@pytest.mark.parametrize(
+    ("tests", "points", "p"), [(2, (10, 5), 1 / 3), (3, (10, 0), 1 / 10), (12, (10, 9), 2 / 2704156), (3, (7, 7), None)]
+)
+def test_two_dimensions_without_any_spread_differ_by_chance_as_often_as_calls_can_be_split(
+    make_run: MakeRun, tests: int, points: tuple[float, float], p: float | None
+) -> None:
+    """Twice one in the number of ways to divide the calls of both; equal scores show nothing."""
+    work = make_run(Shape(dimensions=DIMENSIONS, tests=tests))
+    by_dimension = dict(zip(DIMENSIONS, points, strict=True))
+    revise(work, Verdict, lambda row: replace(row, issues=(), score=by_dimension[row.dimension]), *verdict_files(work))
+    rows = family(declaring(work, families=[{"name": "f", "compares": "dimensions"}]), "f")
+    assert [row.p for row in rows] == [p if p is None else pytest.approx(p)] * 2
+
+
+def test_scores_that_differ_by_rounding_only_have_no_spread() -> None:
+    """Means of calls of one to seven tests, all with the mean .7."""
+    calls = [call for call in range(7) for _ in range(call + 1)]
+    sides = [([score] * len(calls), calls) for score in (0.7, 0.1 + 0.2)]
+    assert p_of_separate(sides) == pytest.approx(2 / comb(14, 7))
 
 
 def test_the_declared_margin_holds_for_all_differences(work: Work) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import scipy
@@ -18,7 +19,7 @@ from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 
-_SHOWN = 5
+_SHOWN, _ROUNDING = 5, 1e-12
 _Found = tuple[int, Interval | None, float | None]
 
 
@@ -187,10 +188,22 @@ def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterato
             if not all(values for values, _ in sides):
                 continue
             found = apart(*(interval(*side) for side in sides))
-            means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
-            p = float(scipy.stats.ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
-            known = None if p is None or np.isnan(p) else p
-            yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, known), plan.margin)
+            p = p_of_separate(sides)
+            yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, p), plan.margin)
+
+
+def p_of_separate(sides: Sequence[tuple[Sequence[float], Sequence[Hashable]]]) -> float | None:
+    """Return the p-value of Welch's test of the calls' means, given the marks and calls of two separate sets of tests.
+
+    Without spread on either side, for which Welch's would be 0, it is twice the chance that calls divided at random are
+    divided like this; None if both sides are equal, or one has a single call.
+    """
+    one, other = (sums_by(np.array(marks), calls) / sums_by(np.ones(len(marks)), calls) for marks, calls in sides)
+    if min(len(one), len(other)) < 2:
+        return None
+    if max(np.ptp(one), np.ptp(other)) > _ROUNDING:
+        return float(scipy.stats.ttest_ind(one, other, equal_var=False).pvalue)
+    return 2 / comb(len(one) + len(other), len(one)) if abs(one[0] - other[0]) > _ROUNDING else None
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:
