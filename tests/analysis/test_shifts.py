@@ -109,7 +109,7 @@ def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers(
 
 
 def of_calls(random: np.random.Generator, calls: int, per_call: int, sd: float) -> Compared:
-    """Tests with one answer; those of a call share the earlier level and how far the judges are apart (0 on the mean)."""
+    """One answer a test; tests of a call share the earlier level and how far the judges are apart, on the mean 0."""
     cell = Compared({f"{call}-{test}": str(call) for call in range(calls) for test in range(per_call)})
     for call in range(calls):
         level, apart = random.uniform(0.2, 0.8), random.normal(0, sd)
