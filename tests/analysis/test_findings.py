@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
-from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
+from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters, read_verdicts
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.power import Design
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -118,6 +118,19 @@ def one_kinder_of_three(work: Work) -> None:
 
 def failing(work: Work) -> None:
     answers(work, lambda at, row: replace(row, state=State.FAILED, text="") if at < 5 else row, "poor")
+
+
+@pytest.mark.parametrize(("issues", "found"), [(1, 0), (2, 0), (3, 4)])
+def test_all_issues_of_a_rubric_with_one_or_two_may_well_apply(make_run: MakeRun, issues: int, found: int) -> None:
+    work = sound(make_run)
+    few = work.rubrics[FIRST].judging.issues[:issues]
+    letters = tuple(issue.letter for issue in few)
+    change(work, lambda row: replace(row, issues=letters if number_of(row) % 3 == 0 else ()))
+    summary = summary_of(work)
+    judging = summary.rubrics[FIRST].judging.model_copy(update={"issues": few})
+    rubric = summary.rubrics[FIRST].model_copy(update={"judging": judging})
+    read = next(read_verdicts(summary.run, summary.settings, {**summary.rubrics, FIRST: rubric}))
+    assert read.scored == TESTS * len(SUBJECTS) and read.everything == found * len(SUBJECTS)
 
 
 def half_done(work: Work) -> None:
