@@ -119,7 +119,10 @@ class BatchExecutor:
             )
 
     def holds(self, spool: Spool) -> bool:
-        """Return whether any of these calls is in an open batch, so that sending it elsewhere would pay twice."""
+        """Return whether any of these calls is in a batch, so that sending it elsewhere would pay twice.
+
+        A batch that was collected counts too: it may have answered the call after the spool was written.
+        """
         engines = self._opened
         if engines is None or spool.provider not in engines.providers:
             return False

@@ -27,8 +27,8 @@ class Route:
 class Router:
     """The routing rules of one run.
 
-    `is_in_batch` says whether any call of a spool is in an open batch. After `deadline` nothing is sent by batch; `now`
-    returns wall time in UTC.
+    `is_in_batch` says whether any call of a spool is in an open batch, or was answered by one since the spool was
+    written. After `deadline` nothing is sent by batch; `now` returns wall time in UTC.
     """
 
     work: Work
@@ -39,7 +39,7 @@ class Router:
     now: Callable[[], datetime]
 
     def route(self, state: ShardState, spool: Spool) -> Route:
-        """Route a shard's open calls; calls in an open batch stay with that batch."""
+        """Route a shard's open calls; calls in a batch stay with that batch."""
         if self.is_in_batch(spool):
             return Route(Mode.BATCH, self._stop_reason(state))
         return self.route_unsent(state)

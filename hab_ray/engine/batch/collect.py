@@ -40,9 +40,10 @@ class ResultsLate(TransientError):
 class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
-    `earlier_nanousd` is the part of `nanousd` that an earlier process stored; tokens count only answers that this
-    process read; `lost_nanousd` is the most that unreadable answers, and lines that name no row, may have cost. `stop`
-    is an error that makes the model or account unusable, `refused` one that rules out batches of the model.
+    `earlier_nanousd` is the part of `nanousd` that an earlier process stored, and `failed_earlier` has the keys of its
+    failures; tokens count only answers that this process read; `lost_nanousd` is the most that unreadable answers, and
+    lines that name no row, may have cost. `stop` is an error that makes the model or account unusable, `refused` one
+    that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
     batch shows whether single requests are at fault or a setting that they share. `withheld` counts failures for
     results that the vendor never showed.
@@ -56,6 +57,7 @@ class Results:
     withheld: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
+    failed_earlier: frozenset[str] = frozenset()
     lost_nanousd: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -67,13 +69,14 @@ class Results:
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
         """Return the results of a batch whose outcomes are already in the store in part."""
         cost = sum(outcome.cost_nanousd for outcome in outcomes)
-        failures = sum(isinstance(outcome, Failure) for outcome in outcomes)
+        failed = frozenset(outcome.key for outcome in outcomes if isinstance(outcome, Failure))
         return cls(
             answered={outcome.key for outcome in outcomes},
-            replies=len(outcomes) - failures,
-            failures=failures,
+            replies=len(outcomes) - len(failed),
+            failures=len(failed),
             nanousd=cost,
             earlier_nanousd=cost,
+            failed_earlier=failed,
         )
 
     def event(self, rows: int, epoch: int, at: datetime, refusal: CallError | None = None) -> Harvested:

@@ -168,8 +168,13 @@ class BatchEngine:
             raise self.broken
 
     def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether any of these calls is in an open batch or being packed into one."""
+        """Return whether a batch that is open or being packed has any of these calls, or one has answered it."""
         return self._rows.holds(keys)
+
+    @property
+    def has_open_batches(self) -> bool:
+        """Whether a batch is, or may be, at the vendor and is not collected yet."""
+        return bool(self._rows.batches)
 
     def snapshot(self) -> BatchCounters:
         """Return the counters so far; each open row and note is returned only once."""

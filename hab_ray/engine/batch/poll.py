@@ -208,8 +208,9 @@ class Poller:
         traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
         traffic.input_tokens += results.input_tokens
         traffic.output_tokens += results.output_tokens
-        self._rows.mark_answered(results.answered)
-        self._rows.close(batch, set(keys) - results.answered)
+        answered = results.answered - results.failed_earlier  # what failed earlier is offered again only to be retried
+        self._rows.mark_answered(answered)
+        self._rows.close(batch, set(keys) - answered)
         self._components.limits.note_end(batch.model)
 
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:

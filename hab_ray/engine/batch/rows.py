@@ -106,10 +106,15 @@ class RowsInFlight:
         return {*self.find(keys), *(keys[i] for batch in self._unanswered for i in batch.hits(wanted))}
 
     def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether any of these calls is in an open batch or being packed into one. Thread-safe."""
-        wanted, opened = list(keys), list(self._open.values())
+        """Return whether a batch that is open or being packed has any of these calls, or one has answered it.
+
+        Thread-safe: it looks in the order in which a call moves, and a call is in the next place before it leaves one.
+        """
+        wanted = list(keys)
+        if any(key in self._packed for key in wanted):
+            return True
         parsed = Keys.of(wanted)
-        return any(key in self._packed for key in wanted) or any(sent.hits(parsed) for sent, _ in opened)
+        return any(sent.hits(parsed) for sent, _ in list(self._open.values())) or bool(self._answered.hits(parsed))
 
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.
@@ -167,8 +172,8 @@ class RowsInFlight:
 
     def open(self, batch: BatchInFlight, record: Batch, keys: KeySet) -> None:
         """Record that these rows are in a batch that is or may be at the vendor."""
-        self._unpack(batch)
         self._open[batch] = keys, record.intent
+        self._unpack(batch)
         self._counters.in_flight[batch.model] += record.intent.rows
 
     def close(self, batch: BatchInFlight, unanswered: Collection[str] = ()) -> None:

@@ -344,6 +344,18 @@ async def test_an_answer_of_a_call_that_was_sent_again_is_kept_whatever_it_had_f
     assert set(map(type, stored(tmp_path, "m").values())) == {Reply}
 
 
+async def test_only_what_failed_before_this_process_may_be_sent_again(scene_of: SceneOf, tmp_path: Path) -> None:
+    """A process ended while it collected the batch; the next one runs with `--retry-failed`."""
+    earlier = StoreWriter(LocalFolder(tmp_path), 1, "earlier", Mode.BATCH)
+    earlier.add("m", Failure(KEYS[0], FailureKind.TOO_LONG, attempts=1, message="too long"))
+    earlier.flush()
+    scene = scene_of(Scripted(statuses=[status()], lines=[*BOTH]))
+    await scene.at(0.0)
+    rows = scene.components.rows
+    assert (scene.harvested.failures, rows.holds(KEYS[:1]), rows.holds(KEYS[1:])) == (2, False, True)
+    assert rows.sent(KEYS) == set(KEYS)
+
+
 async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:
     scene = scene_of(Nameless(statuses=[ResultsGone("no such batch")]))
     for clock in (0.0, 301.0):

@@ -35,6 +35,38 @@ def test_a_batch_may_open_while_another_thread_asks() -> None:
     assert rows.holds(KEYS[:1])
 
 
+def test_calls_that_a_closed_batch_has_answered_are_still_held() -> None:
+    """Their spool may be older than the answer: sent online, they would be paid for again."""
+    rows, open_batch = RowsInFlight(BatchCounters()), batch()
+    rows.open(open_batch, SENT, KeySet(KEYS))
+    rows.mark_answered(KEYS[:1])
+    rows.close(open_batch, unanswered=KEYS[1:])
+    assert (rows.holds(KEYS), rows.holds(KEYS[1:])) == (True, False)
+
+
+def test_a_call_that_moves_on_while_another_thread_asks_is_not_missed() -> None:
+    rows, open_batch, packing = RowsInFlight(BatchCounters()), batch(), BatchInFlight("m")
+
+    class Meanwhile(KeySet):
+        def hits(self, wanted: Keys) -> list[int]:
+            rows.mark_answered(KEYS[:1])
+            rows.close(open_batch)
+            return []
+
+    rows.open(open_batch, SENT, Meanwhile(KEYS[:1]))
+    assert rows.holds(KEYS[:1])
+
+    class Leaving(dict[str, BatchInFlight]):
+        def __delitem__(self, key: str) -> None:
+            assert rows.batches == (packing,)
+            super().__delitem__(key)
+
+    rows.pack(packed_row(KEYS[1]), packing)
+    rows._packed = Leaving(rows._packed)
+    rows.open(packing, SENT, KeySet(KEYS[1:]))
+    assert rows.holds(KEYS[1:]) and not rows._packed
+
+
 def test_of_rows_that_are_at_the_vendor_only_the_keys_are_kept() -> None:
     """A sweep of any size fits in memory: lines are dropped once the vendor has them."""
     rows, row = RowsInFlight(BatchCounters()), packed_row(KEYS[0])
