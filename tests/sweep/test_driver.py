@@ -432,6 +432,19 @@ def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: Ma
     assert b.state("judge", "lab/j", subject="lab/a").status is ShardStatus.COMPLETE
 
 
+def test_calls_that_flow_do_not_decide_how_those_in_an_open_batch_are_sent(bench: MakeBench) -> None:
+    """Verdicts on earlier answers are in a batch, and the other answers come while they wait to be dispatched."""
+    b = bench(**BATCHES, total=6, mode="online", dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0", "1"])
+    b.batches.in_batches = {"2"}  # the judge's spool of its early settling
+    b.online.flows = b.online.slowly = True
+    b.online.answers = False
+    b.clock.steps[3] = lambda: setattr(b.online, "answers", True)
+    b.driver.reconcile(detach=False)
+    assert "2" not in [spool.file for dispatch in b.online.dispatched for spool in dispatch.spools]
+    assert "2" in b.files.removed and b.state("judge", "lab/j", subject="lab/a").settled == 6
+
+
 def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench) -> None:
     b = bench(total=3, dimensions=[ONE], subjects=["lab/a"])
     b.online.flows = b.online.slowly = True
