@@ -36,6 +36,10 @@ class ResultsLate(TransientError):
         super().__init__(FailureKind.WITHHELD, f"the vendor {answered}does not show the results yet")
 
 
+class SomeResultsLate(ResultsLate):
+    """The vendor reports more answers than it shows, and rows without any result may be the others'."""
+
+
 @dataclass
 class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
@@ -121,7 +125,7 @@ class Collector:
         of the batch's reservation, so that they are paid for again only on request.
 
         Raises:
-            ResultsLate: the vendor reports answers and shows none of them, or something else.
+            ResultsLate: the vendor reports answers and shows none of them, only some, or something else.
             CallError: the request failed, or the stream broke off: collect again.
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
@@ -150,14 +154,16 @@ class Collector:
             # Lines of other ids prove that a batch in doubt is somebody else's.
             others = 0 if record.is_certain else results.unknown_ids - nameless
             named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
+            hidden = min(status.done - shown, len(missing))
             if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
+            if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
+                raise SomeResultsLate(status.done)
             self._fail_bad_requests(results, intent)
             if status.lacks_results:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
-                unshown = max(nameless, status.done - shown)
-                results.lost_nanousd += min(unshown, len(missing)) * intent.share
+                results.lost_nanousd += max(hidden, min(nameless, len(missing))) * intent.share
         finally:
             await self._flush(results)
             trim_malloc()

@@ -30,7 +30,7 @@ FIRST_BACKOFF_S = 1.0
 MAX_BACKOFF_S = 60.0
 EMPTY_LISTINGS = 2
 UNKNOWN_S = 300.0
-LATE_POLLS = 60
+LATE_POLLS, SOME_LATE_POLLS = 60, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
         case AtVendor() | Ended():
             return _for_sent(state, now, policy)
         case Collected():
-            is_read = state.is_ours and not state.status.lacks_results
+            is_read = state.is_ours and not (state.status.lacks_results or state.status.lacks_some)
             return do.CleanUp() if is_read and not now.is_stopping else do.Close()
 
 

@@ -214,6 +214,11 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
     "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
     "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, do.Close()),
+    "collected without some of its results": (
+        Collected(DONE, replace(FINAL, lacks_some=True), is_ours=True),
+        NOW,
+        do.Close(),
+    ),
     "ended, its results not shown yet": (
         at_vendor(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1),
         NOW,

@@ -14,7 +14,7 @@ from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.decisions import LATE_POLLS
+from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS
 from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
@@ -234,6 +234,27 @@ async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Scen
     await scene.polled(LATE_POLLS)
     assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
+
+
+async def test_answers_that_show_later_than_others_are_kept_and_paid_for_once(scene_of: SceneOf) -> None:
+    """As where a download ends between two lines: the row would be paid for again, and its answer deleted."""
+    answer = completion({"prompt_tokens": 3, "completion_tokens": 2})
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], answer)]))
+    await scene.polled(SOME_LATE_POLLS - 1)
+    assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending
+    scene.vendor.lines.append(Line(KEYS[1], answer))
+    await scene.at(SOME_LATE_POLLS * 70.0)
+    assert (scene.harvested.replies, scene.harvested.lost_nanousd) == (2, 0)
+    assert scene.vendor.asked[-2:] == ["results", "clean up b-1"]
+
+
+async def test_answers_that_never_show_beside_others_are_booked_and_not_deleted(scene_of: SceneOf) -> None:
+    answer = completion({"prompt_tokens": 3, "completion_tokens": 2})
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], answer)]))
+    await scene.polled(SOME_LATE_POLLS)
+    assert (scene.harvested.replies, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (1, 1, 50)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    assert "never showed all of them" in scene.components.counters.notes[-1]
 
 
 async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
