@@ -401,6 +401,17 @@ async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Sc
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
 
 
+@pytest.mark.parametrize(("is_own", "paid"), [(True, 10_000_000), (False, 0)])
+async def test_a_run_says_that_it_paid_for_its_own_batches_only(scene_of: SceneOf, is_own: bool, paid: int) -> None:
+    answer = completion({"prompt_tokens": 3000, "completion_tokens": 2000})
+    lines: list[Line | CallError] = [Line(key, answer) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=lines), is_own=is_own, price=Price.usd(1, 1))
+    await scene.at(0.0)
+    counters = scene.components.counters
+    assert scene.harvested.nanousd == 10_000_000
+    assert counters.cost_nanousd == counters.traffic["m"].cost_nanousd == paid
+
+
 @pytest.mark.parametrize(("is_own", "asked"), [(True, ["cancel", "poll"]), (False, ["poll"])])
 async def test_a_deadline_cancels_batches_of_its_run_only(scene_of: SceneOf, is_own: bool, asked: list[str]) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress")]), is_own=is_own, deadline=START)
