@@ -66,6 +66,8 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
             return do.StoreLines() if now.takes_batches else do.GiveBack()
         case Submitting() if now.is_stopping:
             return do.LeaveInDoubt(None)
+        case Submitting() if not now.takes_batches:  # the vendor has no batch of it
+            return do.GiveBack()
         case Submitting():
             return do.Wait(state.at) if now.clock < state.at else do.Submit()
         case CreateFailed():
