@@ -43,7 +43,7 @@ class SpoolQueue:
         """Queue the calls of a spool whose shards accept flowing rows and share one mode."""
         accepted: list[int] = []
         modes: set[Mode] = set()
-        if not self._router.is_in_batch(spool):
+        if not self._router.held(spool):
             for state in (self._shards.all[number] for number in spool.calls):
                 route = self._router.route_unsent(state)
                 mode = state.mode or route.mode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
@@ -167,9 +167,9 @@ class BatchEngine:
         if self.broken:
             raise self.broken
 
-    def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether a batch that is open or being packed has any of these calls, or one has answered it."""
-        return self._rows.holds(keys)
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys that are in a batch, open or being packed, or answered by one."""
+        return self._rows.held(keys)
 
     @property
     def has_open_batches(self) -> bool:

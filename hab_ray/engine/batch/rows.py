@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.engine.batch.collect import Results
@@ -105,16 +105,15 @@ class RowsInFlight:
         wanted = Keys.of(keys)
         return {*self.find(keys), *(keys[i] for batch in self._unanswered for i in batch.hits(wanted))}
 
-    def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether a batch that is open or being packed has any of these calls, or one has answered it.
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys that are in a batch, open or being packed, or answered by one.
 
         Thread-safe: it looks in the order in which a call moves, and a call is in the next place before it leaves one.
         """
-        wanted = list(keys)
-        if any(key in self._packed for key in wanted):
-            return True
-        parsed = Keys.of(wanted)
-        return any(sent.hits(parsed) for sent, _ in list(self._open.values())) or bool(self._answered.hits(parsed))
+        wanted, found = Keys.of(keys), {key for key in keys if key in self._packed}
+        for batch in (*(sent for sent, _ in list(self._open.values())), self._answered):
+            found.update(keys[i] for i in batch.hits(wanted))
+        return found
 
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.

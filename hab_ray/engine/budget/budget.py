@@ -183,8 +183,10 @@ class Budget:
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
         if self._unnamed + sum(covered.values()) > most:
             covered = covered | outlays
-        batches = self._mark.batches | {n: (r.totals.in_batches, r.totals.cost) for n, r in reports.items()}
-        mark = HighWaterMark(self._unnamed + sum(covered.values()), committed, cost, covered, batches)
+        batches = {n: (r.totals.in_batches, r.totals.cost) for n, r in reports.items()}
+        mark = HighWaterMark(
+            self._unnamed + sum(covered.values()), committed, cost, covered, {**self._mark.batches, **batches}
+        )
         if mark != self._mark or covered != self._covered:
             self._keep(mark)
             self._mark, self._covered = mark, covered
