@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
-from hab_ray.analysis.signflips import p_of_mean
+from hab_ray.analysis.signflips import p_beside_mean, p_of_mean
 from hab_ray.analysis.tables.issues import RatesBeside
 
 _Array = NDArray[np.float64]
@@ -79,6 +79,24 @@ def finds_any_rate(design: Design, random: np.random.Generator) -> bool:
     )
 
 
+def finds_any_judge(marks: _Array) -> bool:
+    """Whether Holm tells any two judges apart, or any from the panel; marks are judges x tests."""
+    tests, beside = marks.shape[1], marks - marks.mean(axis=0)
+    pairs = [p_of_mean([one - other], [tests]) for one, other in combinations(marks, 2)]
+    return min(holm([*pairs, *(p_beside_mean(own, [beside], [tests]) for own in range(len(marks)))])) <= LEVEL
+
+
+def alike_judges(judges: int, random: np.random.Generator) -> _Array:
+    """Marks of judges who all find a fault in one of 20 answers, each in others."""
+    return (random.random((judges, 50)) > 0.05).astype(np.float64)
+
+
+def unsteady_judge(judges: int, random: np.random.Generator) -> _Array:
+    """Marks of judges with the same mean, the first of whom varies six times as much as the others."""
+    spread = np.array([0.3] + [0.05] * (judges - 1))[:, None]
+    return np.clip(0.5 + spread * random.normal(size=(judges, 50)), 0.0, 1.0).round(1)
+
+
 def planted_alphas(panels: int, answers: int) -> Iterator[tuple[float, float]]:
     """The alpha of three judges whose marks share that part of their variance, and what is found of it."""
     for alpha in (0.3, 0.7):
@@ -115,6 +133,15 @@ def main() -> None:
         f"{100 * wrong / asked.rates:.2f} % ({100 * ends.low:.2f} to {100 * ends.high:.2f}) of {asked.rates} sweeps",
         flush=True,
     )
+    for draw, judges in product((alike_judges, unsteady_judge), (3, 5)):
+        random = np.random.default_rng(11)
+        wrong = sum(finds_any_judge(draw(judges, random)) for _ in range(asked.rates))
+        ends = binomtest(wrong, asked.rates).proportion_ci()
+        print(
+            f"{draw.__name__}, {judges} judges and the panel: {100 * wrong / asked.rates:.2f} % "
+            f"({100 * ends.low:.2f} to {100 * ends.high:.2f}) of {asked.rates} sweeps",
+            flush=True,
+        )
     print("\nplanted alpha  panels of 3,000 answers  mean found  SD  within .02")
     found = list(planted_alphas(asked.panels, 3000))
     for alpha in dict.fromkeys(planted for planted, _ in found):

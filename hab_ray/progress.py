@@ -9,7 +9,7 @@ from pydantic import TypeAdapter
 
 from hab_ray.bounds import Finite, Int64
 from hab_ray.errors import Exit
-from hab_ray.visible import log_json
+from hab_ray.visible import log_json, one_line
 
 PROGRESS = "log/progress.json"
 
@@ -150,6 +150,13 @@ class FailedRows:
     name: str
     count: int
     reasons: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in self.reasons)
+        return (
+            f"{self.stage}: {self.count:,} rows of {self.name} failed permanently and are not retried: {reasons}. Once "
+            "the cause is fixed, the same command with --retry-failed sends them again"
+        )
 
 
 @dataclass(frozen=True)

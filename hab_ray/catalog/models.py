@@ -92,6 +92,10 @@ class Limits(Strict):
     timeout_s: LongSeconds = 600.0
 
 
+OF_ACCOUNTS = frozenset({"patience_s", "timeout_s"})
+"""The limits that have no effect at a single model."""
+
+
 class BatchTerms(Strict):
     """What a model costs through its vendor's batch API; an entry without these terms has no batch API.
 
@@ -351,12 +355,18 @@ class Catalog(Strict):
         entry = entry.model_copy(update={name: getattr(changed, name) for name in changed.model_fields_set})
         return entry.model_copy(
             update={
-                "limits": entry.limits or provider.limits,
+                "limits": _limits(entry.limits, provider.limits),
                 "price": entry.price or provider.price,
                 "batch": entry.batch or provider.terms,
                 "priced_as": provider.priced_as,
             }
         )
+
+
+def _limits(own: Limits | None, accounts: Limits) -> Limits:
+    """Return a model's limits: its own as far as it has some, else its account's."""
+    given = own.model_fields_set - OF_ACCOUNTS if own else ()
+    return accounts.model_copy(update={name: getattr(own, name) for name in given})
 
 
 def _at_provider(name: str, provider: ProviderEntry, wire: str) -> ModelEntry:

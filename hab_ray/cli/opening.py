@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from hab_ray.engine.ledger import Batch, Ledger, Phase, batch_progress
-from hab_ray.errors import ConfigError
+from hab_ray.catalog.models import folder_name
+from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, batch_progress
+from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.progress import Progress, StageProgress
 from hab_ray.resolve import load_work, refuse_other_store
@@ -38,10 +40,22 @@ def open_run_with_store(run: Location) -> Work:
 
 
 def batches_in_store(work: Work) -> list[Batch]:
-    """Return all batches of the run's providers in its store, those of other runs included."""
+    """Return all batches in the run's store, also those of other runs and of providers that the sweep has lost.
+
+    A damaged record of a provider that the sweep does not use is left out.
+
+    Raises:
+        DamagedFile: a record of a provider in use cannot be read.
+    """
     folder = open_folder(work.sweep.store)
-    providers = sorted({m.entry.provider for m in work.models.values()})
-    return [batch for provider in providers for batch in Ledger(folder, provider).read()]
+    names = folder.list(LEDGER)
+    known = {folder_name(provider): provider for provider in work.catalog.providers}
+    used = {model.entry.provider for model in work.models.values()}
+    found: list[Batch] = []
+    for provider in sorted({known.get(each, each) for each in {name.split("/")[1] for name in names}}):
+        with nullcontext() if provider in used else suppress(DamagedFile):
+            found += Ledger(folder, provider).read(names)
+    return found
 
 
 def progress_from_files(work: Work, reported: Progress | None) -> Progress:

@@ -16,7 +16,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.session import spending
-from hab_ray.visible import usd
+from hab_ray.visible import one_line, usd
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
@@ -41,13 +41,17 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     if nanousd and not yes:
         ask_to_spend("a probe")
     probed = _run_probe(work, each)
-    say(f"probed: {probed.calls:,} calls sent, {usd(probed.cost_nanousd)} paid")
-    for reason in probed.unanswered[:_REASONS_SHOWN]:
-        say(f"  unanswered: {reason}", "red")
+    lost = f", at most {usd(probed.lost_nanousd)} more for calls without an answer" if probed.lost_nanousd else ""
+    say(f"probed: {probed.calls:,} calls sent, {usd(probed.cost_nanousd)} paid{lost}")
+    for what, reasons in (("unanswered", probed.unanswered), ("failed", probed.failed)):
+        for reason in reasons[:_REASONS_SHOWN]:
+            say(f"  {what}: {one_line(reason)}", "red")
+    if probed.failed:
+        say("  `hab run` sends failed calls again only with --retry-failed", "red")
     if probed.budget_reached:
         warn(Exit.BUDGET.meaning)
         return probed.latencies, Exit.BUDGET
-    return probed.latencies, Exit.UNANSWERED if probed.unanswered else Exit.COMPLETE
+    return probed.latencies, Exit.UNANSWERED if probed.unanswered or probed.failed else Exit.COMPLETE
 
 
 def _run_probe(work: Work, each: int) -> Probed:

@@ -14,7 +14,16 @@ from pathlib import Path
 
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import cluster_address
-from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry, ProviderEntry, Unheeded, accepted, unheeded
+from hab_ray.catalog.models import (
+    OF_ACCOUNTS,
+    SURELY_LIKE,
+    Model,
+    ModelEntry,
+    ProviderEntry,
+    Unheeded,
+    accepted,
+    unheeded,
+)
 from hab_ray.catalog.prices import no_price
 from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
@@ -139,6 +148,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_places(work.sweep),
         *_vendors(work),
         *_weights(work),
+        *_limits(work),
         *_keys(work, environ),
         *_settings(work),
         *_batches(work),
@@ -293,6 +303,16 @@ def _weights(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.ERROR, names, cause, "keep one of them, or rename one of the files")
 
 
+def _limits(work: Work) -> Iterator[Problem]:
+    """Find limits of single models that only an account can have."""
+    for model in (model.entry for model in work.models.values()):
+        given = work.catalog.providers[model.provider].models.get(model.wire)
+        for name in sorted(OF_ACCOUNTS & given.limits.model_fields_set) if given and given.limits else ():
+            key = f"providers.{model.provider}.models.{model.wire}.limits.{name}"
+            remedy = f"give it under providers.{model.provider}.limits"
+            yield Problem(Severity.WARNING, (), f"{key}: has no effect at a single model", remedy)
+
+
 def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
     users = _models_of(work)
     missing = {name: _missing_secrets(name, work.catalog.providers[name], environ) for name in users}
@@ -394,7 +414,8 @@ def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, 
         reserve = limit - sent.max_tokens
         thinking = f" and {reserve} for thinking" if reserve else ""
         cause = f"{sent.max_tokens}{thinking} is more than {name} writes ({entry.most_output} tokens)"
-        yield "max_tokens", cause, f"give at most {entry.most_output - reserve}"
+        room = entry.most_output - reserve
+        yield "max_tokens", cause, f"give at most {room}" if room > 0 else "correct `most_output` or `thinking_reserve`"
 
 
 def _batches(work: Work) -> Iterator[Problem]:

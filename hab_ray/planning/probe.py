@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -56,7 +56,8 @@ def most(work: Work, store: Store, each: int) -> tuple[int, int]:
 class Probed:
     """The result of a probe: requests sent, money in nano-dollars, and seconds per call by stage and model.
 
-    `lost_nanousd` is what unanswered calls may have cost; `unanswered` are the reasons why calls have no answer.
+    `lost_nanousd` is what unanswered calls may have cost. `unanswered` are the reasons why calls have no answer;
+    `failed` are those of calls that failed permanently, which the run does not send again.
     """
 
     calls: int
@@ -64,6 +65,7 @@ class Probed:
     lost_nanousd: int
     latencies: Latencies
     unanswered: tuple[str, ...]
+    failed: tuple[str, ...]
     budget_reached: bool
 
 
@@ -81,6 +83,7 @@ class Probe:
     url: Callable[[str], str]
     money: BudgetService
     _engines: dict[str, OnlineEngine] = field(default_factory=dict)
+    _asked: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     _latencies: dict[tuple[str, str], float] = field(default_factory=dict)
     _stopped: bool = False
 
@@ -121,6 +124,7 @@ class Probe:
             known = sum((draft.measured for draft in drafts), Measured()).calls
             for row_id, call in _in_turn(drafts)[: max(0, self.each - known)]:
                 jobs[provider].append(Job(number, row_id, call))
+                self._asked[self.work.model(drafts[0].shard).name].append(call.key)
         return jobs
 
     async def _complete(self, stage: str, jobs: dict[str, list[Job]]) -> None:
@@ -161,8 +165,16 @@ class Probe:
             lost_nanousd=sum(counted.lost_nanousd for counted in newest.values()),
             latencies=self._latencies,
             unanswered=tuple(dict.fromkeys(reasons)),
+            failed=tuple(dict.fromkeys(self._failures())),
             budget_reached=any(row.kind is OpenKind.BUDGET for counted in newest.values() for row in counted.open),
         )
+
+    def _failures(self) -> Iterator[str]:
+        """Yield why calls of the probe failed permanently."""
+        store = Store(open_folder(self.work.sweep.store))
+        for model, keys in self._asked.items():
+            store.refresh(model)
+            yield from (f"{model}: {failure.message}" for failure in store.failures(model, keys).values())
 
 
 def _is_reachable(work: Work, shard: Shard) -> bool:

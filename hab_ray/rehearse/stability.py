@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations, permutations, product
 from math import comb, sqrt
 from random import Random
 from statistics import mean
@@ -173,13 +173,17 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
             if not same(row.usd, dollars := _dollars(summary, row)):
                 yield f"{row.name} in {dimension} costs {row.usd}, expected {dollars and float(dollars)}"
+    shared = _shared_by_judges(reader, dimensions)
     for name in (name for dimension, name in designs if dimension == OVERALL):
         parts = [designs[dimension, name] for dimension in dimensions]
         whole, usd = designs[OVERALL, name], [part.usd for part in parts if part.usd is not None]
         error = [part.difference_error for part in parts if part.difference_error is not None]
         wanted_error = sqrt(sum(each**2 for each in error)) / len(parts) if len(error) == len(parts) else None
+        is_known = wanted_error is not None and shared is not None
+        by_others = (wanted_error or 0) ** 2 + float(2 * (shared or 0) / whole.judges) if is_known else None
         wanted_usd = sum(usd) if len(usd) == len(parts) else None
-        if not all_same((whole.difference_error, whole.usd), (wanted_error, wanted_usd)):
+        squared = None if whole.with_judges_error is None else whole.with_judges_error**2
+        if not all_same((whole.difference_error, squared, whole.usd), (wanted_error, by_others, wanted_usd)):
             yield f"{name} overall does not follow from {name} in each dimension"
 
 
@@ -245,19 +249,14 @@ def _components(reader: RunReader, dimension: str) -> Components:
     if min(sizes) < 2:
         return {}
 
-    def averaged(*kept: int) -> Mapping[tuple[str, ...], Fraction]:
-        groups: dict[tuple[str, ...], list[Fraction]] = defaultdict(list)
-        for key, mark in marks.items():
-            groups[tuple(key[at] for at in kept)].append(mark)
-        return {key: mean(own) for key, own in groups.items()}
-
-    whole, s, t, j = averaged()[()], averaged(0), averaged(1), averaged(2)
-    st, sj, tj = averaged(0, 1), averaged(0, 2), averaged(1, 2)
+    whole, s, t, j = (_averaged(marks, *kept) for kept in ((), (0,), (1,), (2,)))
+    st, sj, tj = (_averaged(marks, *kept) for kept in ((0, 1), (0, 2), (1, 2)))
     rest = [
-        mark - st[a, b] - sj[a, c] - tj[b, c] + s[(a,)] + t[(b,)] + j[(c,)] - whole for (a, b, c), mark in marks.items()
+        mark - st[a, b] - sj[a, c] - tj[b, c] + s[(a,)] + t[(b,)] + j[(c,)] - whole[()]
+        for (a, b, c), mark in marks.items()
     ]
-    of_sj = [value - s[key[:1]] - j[key[1:]] + whole for key, value in sj.items()]
-    of_tj = [value - t[key[:1]] - j[key[1:]] + whole for key, value in tj.items()]
+    of_sj = _liking(marks).values()
+    of_tj = [value - t[key[:1]] - j[key[1:]] + whole[()] for key, value in tj.items()]
     subjects, count, judges = (size - 1 for size in sizes)
     left = _squares(rest) / (subjects * count * judges)
     readings = summary.settings.samples * summary.settings.replicates
@@ -267,6 +266,30 @@ def _components(reader: RunReader, dimension: str) -> Components:
         _TESTS: _squares(of_tj) / (count * judges) - left / sizes[0],
         _REST: left - noise / readings,
     }
+
+
+def _averaged(marks: CompleteMarks, *kept: int) -> Mapping[tuple[str, ...], Fraction]:
+    groups: dict[tuple[str, ...], list[Fraction]] = defaultdict(list)
+    for key, mark in marks.items():
+        groups[tuple(key[at] for at in kept)].append(mark)
+    return {key: mean(own) for key, own in groups.items()}
+
+
+def _liking(marks: CompleteMarks) -> Mapping[tuple[str, ...], Fraction]:
+    """Return by how much each judge scores each subject above what both score on average."""
+    whole, s, j, sj = (_averaged(marks, *kept) for kept in ((), (0,), (2,), (0, 2)))
+    return {key: value - s[key[:1]] - j[key[1:]] + whole[()] for key, value in sj.items()}
+
+
+def _shared_by_judges(reader: RunReader, dimensions: Sequence[str]) -> Fraction | None:
+    """Return the variance of a subject's overall mean between judges: each dimension's, and what two have in common."""
+    subjects, judges = len(reader.run.subjects), len(reader.run.panel)
+    if judges < 2 or not dimensions:
+        return None
+    own = sum((_components(reader, dimension)[_JUDGES] or Fraction(0) for dimension in dimensions), Fraction(0))
+    tables = [_liking(_complete(reader, dimension)[0]) for dimension in dimensions]
+    common = sum((one[key] * other[key] for one, other in permutations(tables, 2) for key in one), Fraction(0))
+    return max(Fraction(0), own + common / ((subjects - 1) * (judges - 1))) / len(dimensions) ** 2
 
 
 def _between_readings(summary: Summary, dimension: str) -> Fraction:
@@ -282,7 +305,7 @@ def _between_readings(summary: Summary, dimension: str) -> Fraction:
     return spread / freedom if freedom else Fraction(0)
 
 
-def _squares(values: Sequence[Fraction]) -> Fraction:
+def _squares(values: Iterable[Fraction]) -> Fraction:
     return sum((each * each for each in values), Fraction(0))
 
 

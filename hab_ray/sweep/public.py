@@ -58,9 +58,12 @@ def run(given: Given, options: Options) -> Run:
         end = _in_thread(partial(run_work, work, options, stop, _say, now), stop)
     except Interrupted:
         raise KeyboardInterrupt from None
-    _say_all((*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())))
+    stops = (f"{who} was stopped: {why}" for who, why in end.stops.items())
+    _say_all((*end.notes, *stops, *end.failed, *end.without_ok))
     if end.exit is Exit.INTERRUPTED:
         raise KeyboardInterrupt
+    if end.exit is not Exit.COMPLETE:
+        _say(end.exit.meaning)
     with missing_results_reported(work):
         write_results(work)
     return open_run(work.run_path)

@@ -91,7 +91,7 @@ class _Run:
         failures_since = lease.epoch if options.retry_failed else retried_since(folder, self._left_open)
         site = WorkerContext(work, path, failures_since, pending)
         shards = Shards(work)
-        self._counters = counters = RunCounters(shards.all)
+        self._counters = counters = RunCounters(shards.all, epochs)
         self._budget = budget = session.run_budget(spending_limit(work.sweep))
         announcer = Announcer(options.watch)
         stack.callback(announcer.close)
@@ -243,7 +243,7 @@ class _Run:
         used = {folder_name(model.entry.provider) for model in self._work.models.values()}
         self._counters.notes += [
             f"batch {batch.name} ({counted(batch.intent.rows, 'row')} of {batch.intent.model}, at most "
-            f"{usd(batch.intent.nanousd)}) is open, and this sweep no longer uses the provider "
+            f"{usd(batch.intent.most)}) is open, and this sweep no longer uses the provider "
             f"{batch.provider}: what the vendor answers of it is charged, and collected only once a model of it, under "
             "that name, is in the sweep"
             for batch in self._left_open

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hab_ray.analysis.evidence.components import Components, Design, components, effective_calls, errors
+from hab_ray.analysis.evidence.components import (
+    Components,
+    Design,
+    components,
+    effective_calls,
+    errors,
+    subject_judge_overall,
+)
 
 Array = NDArray[np.float64]
 PLANTED = Components(
@@ -121,3 +128,20 @@ def test_the_error_of_a_difference_is_the_one_seen_between_subjects() -> None:
     seen = float((means[:, 0] - means[:, 1]).var())
     expected = errors(PLANTED, design, design).with_judges ** 2 + 2 * PLANTED.subject
     assert design.calls == 4 and seen == pytest.approx(expected, rel=0.06)
+
+
+def test_what_judges_share_over_dimensions_is_recovered_on_average() -> None:
+    """A judge likes a subject in all dimensions (SD .05), and more or less in each of five (the planted variance)."""
+    random, found, sd = np.random.default_rng(8), [], sqrt(PLANTED.subject_judge)
+    for _ in range(1500):
+        shared, means, by_dimension = random.normal(0, 0.05, (6, 3)), [], []
+        for tests in (4, 6, 8, 10, 12):
+            marks = drawn(random, 6, list(range(tests)), 3) + shared[:, None]
+            means.append(marks.mean(1))
+            by_dimension.append(components(marks, range(tests), READINGS, PLANTED.replicate).subject_judge)
+        found.append(subject_judge_overall(np.stack(means), by_dimension))
+    assert abs(np.mean(found) - (0.05**2 + sd**2 / 5)) < 4 * np.std(found) / sqrt(len(found))
+
+
+def test_a_single_judge_shows_nothing_that_judges_share() -> None:
+    assert isnan(subject_judge_overall(np.zeros((2, 3, 1)), [nan, nan]))

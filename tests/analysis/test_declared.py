@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from math import comb
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
-from scipy.stats import false_discovery_control, ttest_ind
+from scipy.stats import binom, false_discovery_control, ttest_ind
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.declared import DeclaredResult, declared, sentences
+from hab_ray.analysis.tables.declared import DeclaredResult, declared, p_of_separate, sentences
 from hab_ray.analysis.tables.differences import differences
 from hab_ray.cli.views.board import show_board
 from hab_ray.cli.views.terminal import Terminal
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Declaration, Existing
+from hab_ray.rows import Verdict
 from hab_ray.storage.record import amend_record
 from hab_ray.work import Work
-from tests.small_runs import HOSTILE, NOW, MakeRun, Shape, page_of, summary_of
+from tests.small_runs import HOSTILE, NOW, MakeRun, Shape, page_of, revise, summary_of, verdict_files
 
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 NOTHING = Existing()
@@ -101,6 +104,57 @@ def test_judges_are_compared_over_the_answers_that_both_scored(work: Work) -> No
     assert row.value == pytest.approx(fmean(steps), abs=1e-12) and row.tests == len(steps) and row.p is not None
 
 
+PANEL_OF_FIVE = ("a", "b", "c", "d", "e")
+
+
+def judged(make_run: MakeRun, judges: tuple[str, ...], score: Callable[[int, int], float]) -> Summary:
+    """A run of two subjects and 24 tests, in which the judge of a number scores a test of a number so."""
+    work = make_run(Shape(judges=judges, dimensions=DIMENSIONS, tests=24))
+    at = {judge: number for number, judge in enumerate(judges)}
+
+    def scored(row: Verdict) -> Verdict:
+        return replace(row, issues=(), score=score(at[row.judge], int(row.test_id[-3:])))
+
+    revise(work, Verdict, scored, *verdict_files(work))
+    return declaring(work, families=[{"name": "f", "compares": "judges", "dimensions": [OVERALL, DIMENSIONS[0]]}])
+
+
+@pytest.mark.parametrize(("dimension", "faults"), [(DIMENSIONS[0], 12), (OVERALL, 24)])
+def test_a_judge_is_compared_with_the_panel_as_if_it_were_any_judge(
+    make_run: MakeRun, dimension: str, faults: int
+) -> None:
+    """Each of 12 tests gets no points from one judge, who is never the first: any judge is so with 1/5."""
+    summary = judged(make_run, PANEL_OF_FIVE, lambda judge, test: 10.0 * (test >= 12 or judge != 1 + test % 4))
+    (row,) = (r for r in family(summary, "f") if (r.one, r.other, r.dimension) == ("a", PANEL, dimension))
+    chances = binom(faults, 1 / 5)
+    mean = faults / 5
+    assert row.p == pytest.approx(sum(chances.pmf(n) for n in range(faults + 1) if abs(n - mean) >= mean - 1e-9))
+    assert row.value == pytest.approx(12 / 24 / 5) and not row.differs
+
+
+def test_a_judge_who_varies_more_than_the_others_is_not_found_to_differ_from_the_panel(make_run: MakeRun) -> None:
+    """16 tests above the others' scores and 8 below, equally far."""
+    summary = judged(make_run, ("a", "b", "c"), lambda judge, test: 5.0 if judge else (1.0 if test < 8 else 9.0))
+    (row,) = (r for r in family(summary, "f") if (r.one, r.other, r.dimension) == ("a", PANEL, DIMENSIONS[0]))
+    assert row.p == pytest.approx(2 * binom(24, 0.5).sf(15))
+
+
+def test_one_of_two_judges_differs_from_the_panel_as_from_the_other(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=JUDGES, dimensions=DIMENSIONS, tests=TESTS, fail=0.1))
+    rows = family(declaring(work, families=[{"name": "f", "compares": "judges"}]), "f")
+    assert [(row.one, row.other) for row in rows] == [JUDGES, (JUDGES[0], PANEL), (JUDGES[1], PANEL)]
+    assert len({round(row.p or 0, 3) for row in rows}) == 1 and (rows[0].p or 0) < 1
+    assert rows[1].value == pytest.approx((rows[0].value or 0) / 2)
+    named = family(declaring(work, families=[{"name": "f", "compares": "judges", "among": ["strict", "panel"]}]), "f")
+    assert [(row.one, row.other, row.p) for row in named] == [(JUDGES[0], PANEL, rows[1].p)]
+
+
+def test_a_single_judge_is_the_panel(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict",), dimensions=DIMENSIONS, tests=TESTS))
+    (row,) = family(declaring(work, families=[{"name": "f", "compares": "judges"}]), "f")
+    assert (row.one, row.other, row.value, row.p) == ("strict", PANEL, 0, 1)
+
+
 def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
     summary = declaring(work, families=[{"name": "f", "compares": "dimensions"}])
     rows = family(summary, "f")
@@ -112,6 +166,27 @@ def test_dimensions_are_compared_within_each_subject(work: Work) -> None:
         assert row.value == pytest.approx(fmean(one) - fmean(other))
         assert row.p == pytest.approx(ttest_ind(one, other, equal_var=False).pvalue)
         assert row.low is not None and row.high is not None and row.low < (row.value or 0) < row.high
+
+
+@pytest.mark.parametrize(
+    ("tests", "points", "p"), [(2, (10, 5), 1 / 3), (3, (10, 0), 1 / 10), (12, (10, 9), 2 / 2704156), (3, (7, 7), None)]
+)
+def test_two_dimensions_without_any_spread_differ_by_chance_as_often_as_calls_can_be_split(
+    make_run: MakeRun, tests: int, points: tuple[float, float], p: float | None
+) -> None:
+    """Twice one in the number of ways to divide the calls of both; equal scores show nothing."""
+    work = make_run(Shape(dimensions=DIMENSIONS, tests=tests))
+    by_dimension = dict(zip(DIMENSIONS, points, strict=True))
+    revise(work, Verdict, lambda row: replace(row, issues=(), score=by_dimension[row.dimension]), *verdict_files(work))
+    rows = family(declaring(work, families=[{"name": "f", "compares": "dimensions"}]), "f")
+    assert [row.p for row in rows] == [p if p is None else pytest.approx(p)] * 2
+
+
+def test_scores_that_differ_by_rounding_only_have_no_spread() -> None:
+    """Means of calls of one to seven tests, all with the mean .7."""
+    calls = [call for call in range(7) for _ in range(call + 1)]
+    sides = [([score] * len(calls), calls) for score in (0.7, 0.1 + 0.2)]
+    assert p_of_separate(sides) == pytest.approx(2 / comb(14, 7))
 
 
 def test_the_declared_margin_holds_for_all_differences(work: Work) -> None:

@@ -94,6 +94,27 @@ def test_what_other_designs_cost_and_bring(work: Work) -> None:
     assert designs(rows, OVERALL)[AS_IT_IS].difference_error == pytest.approx(together)
 
 
+@pytest.mark.parametrize(("turned", "share"), [(1, 1.0), (-1, 0.0)])
+def test_what_a_judge_likes_in_every_dimension_does_not_average_out(
+    make_run: MakeRun, turned: int, share: float
+) -> None:
+    """A judge who likes a subject in both dimensions alike, or in one and not in the other."""
+    work = make_run(Shape(subjects=SUBJECTS, judges=JUDGES, tests=TESTS))
+    first = next(iter(work.rubrics))
+
+    def liked(row: Verdict) -> Verdict:
+        liking = (row.judge == "mild" and row.subject == "beta") * (1 if row.dimension == first else turned)
+        return replace(row, issues=(), score=float(5 + liking + int(row.test_id[-3:]) % 2))
+
+    revise(work, Verdict, liked, *verdict_files(work))
+    rows = list(generalisability(summary_of(work)))
+    of_one = designs(rows, first)
+    for name, row in designs(rows, OVERALL).items():
+        own = of_one[name].with_judges_error
+        assert row.with_judges_error == (None if own is None else pytest.approx(share * own, abs=1e-9)), name
+    assert (of_one[AS_IT_IS].with_judges_error or 0) > 0.01
+
+
 MAKING = ("generate", "validate", "select")
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from hab_ray.analysis.marks import PANEL
-from hab_ray.analysis.signflips import p_of_mean
+from hab_ray.analysis.signflips import p_among, p_of_mean
 from hab_ray.analysis.tables.issues import IssueRate, RatesBeside, issues
 from hab_ray.rows import State, Verdict
 from hab_ray.stages.views import verdicts_file
@@ -106,6 +106,18 @@ def test_one_of_several_is_compared_as_if_it_might_be_any_of_them() -> None:
     assert compared.p(0) == pytest.approx(np.mean(every), abs=1e-12)
     means = [np.nanmean(shares[1:, test, 0]) for test in asked]
     assert compared.others(0) == pytest.approx(np.mean(means))
+
+
+def test_one_of_several_in_many_different_calls_is_compared_exactly() -> None:
+    """Against the convolution of 150 calls."""
+    random = np.random.default_rng(4)
+    steps = random.integers(0, 21, (3, 150))
+    chances = np.ones(1)
+    for call in steps.T:
+        chances = np.convolve(chances, np.bincount(call, minlength=21) / 3)
+    mean, own = steps.sum() / 3, steps[0].sum()
+    expected = chances[np.abs(np.arange(len(chances)) - mean) >= abs(own - mean) - 1e-6].sum()
+    assert p_among(0, steps / 20, np.ones(steps.shape, dtype=np.bool_)) == pytest.approx(expected, abs=1e-12)
 
 
 def test_rates_of_subjects_that_do_not_differ_are_seldom_told_apart() -> None:

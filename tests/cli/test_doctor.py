@@ -69,11 +69,13 @@ def test_nothing_is_asked_where_the_exchanges_cannot_be_written(desk: Desk, vend
     assert [each["method"] for each in sim.requests()] == ["GET"]  # whether the vendor can be reached
 
 
-def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Vendors) -> None:
+def test_ctrl_c_names_the_batches_that_it_leaves_and_how_to_cancel_them(desk: Desk, vendor: Vendors) -> None:
     batch = {"turnaround": {"kind": "fixed", "value_s": 600}}
     sim = vendor(accounts={"x/sim": {"models": {"*": {"price": PRICE}}}}, batch=batch)
     desk.environment["LAB_KEY"] = KEY
-    process = desk.start("doctor", priced(desk, sim), "--live", "--batch", "--yes", "--out", "seen.jsonl")
+    sweep = priced(desk, sim)
+    desk.says("run", sweep, "--yes")
+    process = desk.start("doctor", sweep, "--live", "--batch", "--yes", "--out", "seen.jsonl")
     store = open_folder(Location.of(desk.folder / "store"))
     until(lambda: any(one.batch_id for one in Ledger(store, "sim").read()), process)
     process.send_signal(signal.SIGINT)
@@ -83,3 +85,4 @@ def test_ctrl_c_names_the_batches_that_it_leaves(desk: Desk, vendor: Vendors) ->
     assert left.batch_id and left.batch_id in told.stdout, told.stdout
     assert f"hab batches cancel {desk.folder}/runs/visited {left.name}" in told.stdout
     assert (desk.folder / "seen.jsonl").exists()
+    assert "cancellation requested" in desk.says("batches", "cancel", "runs/visited", left.name)

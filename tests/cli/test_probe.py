@@ -82,6 +82,12 @@ def test_a_key_that_is_refused_leaves_the_guess_and_says_so(desk: Desk, vendor: 
     assert sim.meter()["billed"] == 0
 
 
+def test_calls_that_fail_for_good_are_told_and_end_the_probe_with_a_status(desk: Desk, vendor: Vendors) -> None:
+    sim = charging(vendor, alpha={"context_tokens": 5})
+    done = desk.says("plan", priced(desk, sim, "failing", tests="seeds"), "--probe", 2, "--yes", status=5)
+    assert "failed: sim/alpha: " in done and "failed: sim/beta" not in done and "--retry-failed" in done
+
+
 def test_ctrl_c_keeps_what_was_paid_for(desk: Desk, vendor: Vendors) -> None:
     slow = {"latency": {"kind": "fixed", "value_s": 0.5}}
     sim = charging(vendor, alpha=slow, beta=slow)

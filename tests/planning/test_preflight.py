@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog.models import load_catalog
+from hab_ray.catalog.models import Limits, load_catalog
 from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
@@ -160,6 +160,18 @@ def test_available_only_needs_no_subjects_where_answers_are_given(tmp_path: Path
     assert [judge.model for judge in available_only(sweep, found).judges] == ["gpt-6-luna"]
     told = left_out(found)
     assert [(p.severity, p.models) for p in told] == [(Severity.WARNING, ("grok-4.3",))] and "left out" in str(told[0])
+
+
+def test_a_models_limits_change_those_of_its_account_and_only_what_a_model_can_have(tmp_path: Path) -> None:
+    limits = {"enqueued_tokens": 5, "timeout_s": 3000}
+    house = {"kind": "openai", "url": "http://localhost:1/v1", "price": {"input": 1, "output": 1}}
+    house |= {"limits": {"concurrent": 4, "tokens_per_minute": 1000}, "models": {"vicuna": {"limits": limits}}}
+    work = resolve(small(tmp_path, providers={"house": house}, subjects=["house/vicuna"]), NOW)
+    found = preflight(work, {"OPENAI_API_KEY": "x"}, NOW.date())
+    assert [(p.severity, p.cause.partition(":")[0]) for p in found] == [
+        (Severity.WARNING, "providers.house.models.vicuna.limits.timeout_s")
+    ]
+    assert work.models["house/vicuna"].entry.limits == Limits(concurrent=4, tokens_per_minute=1000, enqueued_tokens=5)
 
 
 def test_two_files_of_one_name_are_not_served_as_one_model(tmp_path: Path) -> None:

@@ -139,7 +139,12 @@ def first_judge(found: Any) -> Any:
 
 def first_part(sound: Any) -> Any:
     """Mutant of `_together`: the overall design is that of the first dimension."""
-    return lambda rows: replace(sound(rows), difference_error=rows[0].difference_error, usd=rows[0].usd)
+    return lambda rows, shared: replace(sound(rows, shared), difference_error=rows[0].difference_error, usd=rows[0].usd)
+
+
+def unshared(_: Any) -> Any:
+    """Mutant of `subject_judge_overall`: dimensions as if each had judges of its own."""
+    return lambda means, by_dimension: max(0.0, sum(by_dimension)) / len(means) ** 2
 
 
 def fewer_judges(sound: Any) -> Any:
@@ -178,6 +183,7 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
     "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
     "the first dimension for all": (generalisability, "_together", first_part, "overall does not follow"),
+    "other judges in each dimension": (generalisability, "subject_judge_overall", unshared, "overall does not follow"),
     "these judges for others": (generalisability, "errors", result(own_error), "does not follow from its components"),
 }
 USED_BY = {answers: preferences, items: robustness}

@@ -37,15 +37,18 @@ def test_a_test_belongs_to_the_call_of_the_candidate_that_was_not_rejected_as_it
 
 @pytest.mark.parametrize("lost", [0, 4])
 def test_errors_are_those_of_the_tests_that_all_judges_scored(make_run: MakeRun, lost: int) -> None:
-    work = make_run(Shape(judges=("strict", "mild"), dimensions=(DIMENSION,), tests=12))
-    tests = work.run.read(ChosenTest, f"tests/{DIMENSION}.parquet")
-    made = [
-        Candidate(f"{DIMENSION}-{at // 3:05d}-{at % 3}", DIMENSION, State.OK, test.prompt, "", "bees", "", str(at // 3))
-        for at, test in enumerate(tests)
-    ]
-    work.run.write(Candidate, candidates_file(DIMENSION), made)
-    called = [replace(test, call=row.reply_key) for test, row in zip(tests, made, strict=True)]
-    work.run.write(ChosenTest, f"tests/{DIMENSION}.parquet", called)
+    work = make_run(Shape(judges=("strict", "mild"), tests=12))
+    for dimension in work.rubrics:
+        tests = work.run.read(ChosenTest, f"tests/{dimension}.parquet")
+        made = [
+            Candidate(
+                f"{dimension}-{at // 3:05d}-{at % 3}", dimension, State.OK, each.prompt, "", "bees", "", str(at // 3)
+            )
+            for at, each in enumerate(tests)
+        ]
+        work.run.write(Candidate, candidates_file(dimension), made)
+        called = [replace(test, call=row.reply_key) for test, row in zip(tests, made, strict=True)]
+        work.run.write(ChosenTest, f"tests/{dimension}.parquet", called)
     file = verdicts_file("mild", "alpha", DIMENSION)
     work.run.write(Verdict, file, work.run.read(Verdict, file)[lost:])
     assert list(wrong_generalisability(RunReader(summary_of(work), truth_of(work)))) == []

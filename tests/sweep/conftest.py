@@ -333,7 +333,7 @@ def bench(tmp_path: Path) -> MakeBench:
         log: list[str] = []
         spooled: Spooled = {}
         rows, clock, shards = Rows(work, total), Clock(), Shards(work)
-        counters = RunCounters(shards.all)
+        counters = RunCounters(shards.all, frozenset({1}))
         files, workers = FakeFiles(log, spooled), FakeWorkers(rows, log, spooled)
         online, batches = (FakeExecutor(mode, rows, log, spooled, shards) for mode in (Mode.ONLINE, Mode.BATCH))
         deadline = None if deadline_s is None else START + timedelta(seconds=deadline_s)

@@ -25,7 +25,7 @@ def under_way(channel: Channel) -> FakeService:
 
 
 def ended(service: FakeService, clock: Clock, disk_is_full: bool = False) -> tuple[RunCounters, list[float]]:
-    counters, left = RunCounters([]), list[float]()
+    counters, left = RunCounters([], frozenset()), list[float]()
 
     def report(left_s: float) -> None:
         left.append(left_s)

@@ -215,6 +215,15 @@ def test_a_plan_without_a_key_is_shown_and_a_run_refused(keys: Keys, caplog: pyt
         hab_ray.run(keys)
 
 
+def test_a_run_that_could_not_be_completed_says_why(keys: Keys, caplog: pytest.LogCaptureFixture) -> None:
+    providers = {"sim": {**keys["providers"]["sim"], "price": {"input": 1000, "output": 1000}}}
+    run = hab_ray.run({**keys, "providers": providers, "budget_usd": 0.001})
+    assert status(run) == Exit.BUDGET and Exit.BUDGET.meaning in caplog.text
+    caplog.clear()
+    hab_ray.run({**keys, "providers": providers})
+    assert not caplog.text
+
+
 def test_a_full_disk_is_one_of_our_errors_with_its_remedy_and_the_same_call_goes_on(keys: Keys) -> None:
     """A limit on the size of files stands for the full disk; Python ignores its signal."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

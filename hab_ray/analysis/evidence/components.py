@@ -83,17 +83,15 @@ def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicat
     subjects, tests, judges = marks.shape
     mean, noise = marks.mean(), 0.0 if np.isnan(replicate) else replicate / readings
     by_subject, by_test, by_judge = marks.mean((1, 2)), marks.mean((0, 2)), marks.mean((0, 1))
-    of_st = marks.mean(2) - by_subject[:, None] - by_test[None] + mean
-    subject_call, st = _nested(of_st, calls, (subjects - 1) / subjects)
+    subject_call, st = _nested(_interaction(marks.mean(2)), calls, (subjects - 1) / subjects)
     call, in_call = _nested(by_test[None], calls, 1.0)
     judge = sj = tj = stj = nan
     if judges > 1:
-        of_sj = marks.mean(1) - by_subject[:, None] - by_judge[None] + mean
-        of_tj = marks.mean(0) - by_test[:, None] - by_judge[None] + mean
+        of_sj, of_tj = _interaction(marks.mean(1)), _interaction(marks.mean(0))
         rest = marks - marks.mean(2)[:, :, None] - of_sj[:, None] - of_tj[None] - (by_judge - mean)
         stj = float((rest**2).sum()) / ((subjects - 1) * (tests - 1) * (judges - 1))
-        sj = float((of_sj**2).sum()) / ((subjects - 1) * (judges - 1)) - stj / tests
-        tj = float((of_tj**2).sum()) / ((tests - 1) * (judges - 1)) - stj / subjects
+        sj = _mean_square(of_sj) - stj / tests
+        tj = _mean_square(of_tj) - stj / subjects
         judge = float(by_judge.var(ddof=1)) - sj / subjects - tj / tests - stj / (subjects * tests)
     shared = _or_zero(sj) / judges, _or_zero(tj) / judges
     own = float(by_subject.var(ddof=1)) - _or_zero(subject_call) / effective_calls(calls) - st / tests
@@ -109,6 +107,18 @@ def components(marks: _Array, calls: Sequence[Hashable], readings: int, replicat
         subject_test_judge=stj - noise,
         replicate=replicate,
     )
+
+
+def subject_judge_overall(means: _Array, by_dimension: Sequence[float]) -> float:
+    """Return the variance `subject_judge` of the unweighted mean of dimensions; nan with a single judge.
+
+    `means` are dimensions x subjects x judges, `by_dimension` holds the variance in each. The same judges read every
+    dimension, so what they share does not average out. The mean squares' noise does: tests of dimensions are different.
+    """
+    if means.shape[2] == 1:
+        return nan
+    noise = sum(_mean_square(_interaction(own)) - sj for own, sj in zip(means, by_dimension, strict=True))
+    return max(0.0, _mean_square(_interaction(means.mean(0))) - noise / len(means) ** 2)
 
 
 def errors(found: Components, asked: Design, design: Design) -> Errors:
@@ -146,6 +156,17 @@ def chance_of_calls(marks: _Array, calls: Sequence[Hashable]) -> float:
 
     observed = spread(call_of) * (1 - _TOLERANCE)
     return (1 + sum(spread(random.permutation(call_of)) >= observed for _ in range(_PERMUTATIONS - 1))) / _PERMUTATIONS
+
+
+def _interaction(table: _Array) -> _Array:
+    """Return what is left of a table without the effects of its rows and columns."""
+    rest: _Array = table - table.mean(1, keepdims=True) - table.mean(0) + table.mean()
+    return rest
+
+
+def _mean_square(interaction: _Array) -> float:
+    rows, columns = interaction.shape
+    return float((interaction**2).sum() / ((rows - 1) * (columns - 1)))
 
 
 def _nested(series: _Array, calls: Sequence[Hashable], kept: float) -> tuple[float, float]:

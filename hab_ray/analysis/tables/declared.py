@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
+from math import comb
 
 import numpy as np
 import scipy
@@ -13,11 +14,13 @@ from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_wit
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
 from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.signflips import p_beside_mean
 from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 
-_SHOWN = 5
+_SHOWN, _ROUNDING = 5, 1e-12
+_Found = tuple[int, Interval | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,10 @@ class DeclaredResult:
 
     Subjects are compared in a dimension or overall by the panel's marks, judges over the answers of all subjects that
     both scored, dimensions `within` a subject. `value` is the mean, or `one` less `other`, with a 95 % interval. `p` is
-    that of the sign-flip test by generation call; of dimensions, which share no tests, of Welch's test of the calls'
-    means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the declared alpha,
-    `equal` whether the interval lies within the declared margin.
+    that of the sign-flip test by generation call; of a judge and the panel, the larger of this one and that of a
+    randomisation test in which the judge may be any of the panel; of dimensions, which share no tests, of Welch's test
+    of the calls' means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the
+    declared alpha, `equal` whether the interval lies within the declared margin.
     """
 
     family: str
@@ -130,11 +134,23 @@ def _paired(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterator[De
         over = _within(summary, dimension)
         for one, other in combinations(_chosen(family, names), 2) if over else ():
             if of_judges:
-                parts = [ahead(*_of_all(summary, (one, other), name)) for name in over]
+                found = _judges_apart(summary, (one, other), over)
             else:
-                parts = [ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over]
+                found = over_dimensions([ahead(cells[one, name, PANEL], cells[other, name, PANEL]) for name in over])
             what = (one, other, "", dimension, "" if of_judges else PANEL)
-            yield _row(family, what, over_dimensions(parts), plan.margin)
+            yield _row(family, what, found, plan.margin)
+
+
+def _judges_apart(summary: Summary, judges: tuple[str, str], over: Sequence[str]) -> _Found:
+    """Compare two judges, or a judge with the panel, over the answers that both scored."""
+    tests, difference, p = over_dimensions([ahead(*_of_all(summary, judges, name)) for name in over])
+    if p is None or judges[1] != PANEL:
+        return tests, difference, p
+    panel = summary.settings.panel
+    leads = [[ahead(*_of_all(summary, (judge, PANEL), name)) for judge in panel] for name in over]
+    known = [[lead for lead in own if lead] for own in leads]
+    sums = [np.array([lead.sums for lead in own]) for own in known]
+    return tests, difference, p_beside_mean(panel.index(judges[0]), sums, [own[0].difference.tests for own in known])
 
 
 def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[ItemScores, ItemScores]:
@@ -155,7 +171,7 @@ def _of_all(summary: Summary, judges: tuple[str, str], dimension: str) -> tuple[
 def _row(
     family: Family,
     what: tuple[str, str, str, str, str],
-    found: tuple[int, Interval | None, float | None],
+    found: _Found,
     margin: float,
 ) -> DeclaredResult:
     """Return a comparison without correction; `found` holds the number of tests, the difference and its p-value."""
@@ -172,10 +188,22 @@ def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterato
             if not all(values for values, _ in sides):
                 continue
             found = apart(*(interval(*side) for side in sides))
-            means = [sums_by(np.array(v), c) / sums_by(np.ones(len(v)), c) for v, c in sides]
-            p = float(scipy.stats.ttest_ind(*means, equal_var=False).pvalue) if min(map(len, means)) > 1 else None
-            known = None if p is None or np.isnan(p) else p
-            yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, known), plan.margin)
+            p = p_of_separate(sides)
+            yield _row(family, (one, other, subject, "", PANEL), (found.tests, found, p), plan.margin)
+
+
+def p_of_separate(sides: Sequence[tuple[Sequence[float], Sequence[Hashable]]]) -> float | None:
+    """Return the p-value of Welch's test of the calls' means, given the marks and calls of two separate sets of tests.
+
+    Without spread on either side, for which Welch's would be 0, it is twice the chance that calls divided at random are
+    divided like this; None if both sides are equal, or one has a single call.
+    """
+    one, other = (sums_by(np.array(marks), calls) / sums_by(np.ones(len(marks)), calls) for marks, calls in sides)
+    if min(len(one), len(other)) < 2:
+        return None
+    if max(np.ptp(one), np.ptp(other)) > _ROUNDING:
+        return float(scipy.stats.ttest_ind(one, other, equal_var=False).pvalue)
+    return 2 / comb(len(one) + len(other), len(one)) if abs(one[0] - other[0]) > _ROUNDING else None
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:

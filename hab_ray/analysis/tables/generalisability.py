@@ -11,7 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hab_ray.analysis.evidence.components import Components, Design, components, effective_calls, errors
+from hab_ray.analysis.evidence.components import (
+    Components,
+    Design,
+    components,
+    effective_calls,
+    errors,
+    subject_judge_overall,
+)
 from hab_ray.analysis.evidence.making import costs_of_making
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.power import standard_errors
@@ -71,12 +78,16 @@ class Shown:
 
 @dataclass(frozen=True)
 class _Dimension:
-    """A dimension's design, components, mean dollars of an answer and of a verdict, and dollars its tests cost."""
+    """A dimension's design, components, mean dollars of an answer and of a verdict, and dollars its tests cost.
+
+    `means` are subjects x judges.
+    """
 
     dimension: str
     answers: int
     design: Design
     components: Components
+    means: _Array
     usd: tuple[float, float] | None
     making: float | None
 
@@ -100,8 +111,10 @@ def generalisability(summary: Summary) -> Sequence[Generalised]:
     samples = summary.settings.samples
     by_dimension = [_designs(one, samples) for one in found]
     rows = [row for one, designs in zip(found, by_dimension, strict=True) for row in (*_parts(one, samples), *designs)]
-    is_whole = len(found) == len(summary.settings.tests) > 1
-    return [*map(_together, zip(*by_dimension, strict=True) if is_whole else ()), *rows]
+    if not len(found) == len(summary.settings.tests) > 1:
+        return rows
+    shared = subject_judge_overall(np.stack([one.means for one in found]), [o.components.subject_judge for o in found])
+    return [*(_together(same, shared) for same in zip(*by_dimension, strict=True)), *rows]
 
 
 def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str], list[str]]:
@@ -126,7 +139,7 @@ def _dimension(summary: Summary, dimension: str, making: int | None) -> _Dimensi
     answers = subjects * len(settings.tests[dimension]) * settings.samples
     design = Design(effective_calls(calls), tests, judges, readings)
     usd = None if making is None else making / NANO
-    return _Dimension(dimension, answers, design, parts, _usd(summary, dimension), usd)
+    return _Dimension(dimension, answers, design, parts, marks.mean(1), _usd(summary, dimension), usd)
 
 
 def _between_readings(summary: Summary, dimension: str) -> float:
@@ -197,8 +210,11 @@ def _design(one: _Dimension, name: str, design: Design, samples: int) -> General
     return Generalised(DESIGN, one.dimension, name, *sizes, None, mean, difference, with_judges, usd, making)
 
 
-def _together(rows: Sequence[Generalised]) -> Generalised:
-    """Combine the same design of every dimension: errors of their unweighted mean, taken as independent."""
+def _together(rows: Sequence[Generalised], subject_judge: float) -> Generalised:
+    """Combine the same design of every dimension: errors of their unweighted mean.
+
+    Dimensions have independent tests but the same judges: `subject_judge` is the variance of that mean between judges.
+    """
 
     def root(errors_of: Sequence[float | None]) -> float | None:
         known = [each for each in errors_of if each is not None]
@@ -208,13 +224,15 @@ def _together(rows: Sequence[Generalised]) -> Generalised:
         known = [each for each in dollars if each is not None]
         return sum(known) if len(known) == len(rows) else None
 
+    difference = root([row.difference_error for row in rows])
+    with_judges = None if difference is None else _known(sqrt(difference**2 + 2 * subject_judge / rows[0].judges))
     return replace(
         rows[0],
         dimension=OVERALL,
         tests=sum(row.tests for row in rows),
         mean_error=root([row.mean_error for row in rows]),
-        difference_error=root([row.difference_error for row in rows]),
-        with_judges_error=root([row.with_judges_error for row in rows]),
+        difference_error=difference,
+        with_judges_error=with_judges,
         usd=total([row.usd for row in rows]),
         making_usd=total([row.making_usd for row in rows]),
     )

@@ -85,7 +85,7 @@ class Sender:
             if self.creating:
                 self._components.counters.notes.append(
                     f"the request to create batch {record.name} ({intent.rows} rows of {intent.model}, at most "
-                    f"{usd(intent.nanousd)}) was cut off: the same command looks for the batch at the vendor"
+                    f"{usd(intent.most)}) was cut off: the same command looks for the batch at the vendor"
                 )
             else:
                 self._withdraw(batch, record)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
-from hab_ray.engine.ledger import batch_progress
+from hab_ray.engine.ledger import Batch, batch_progress
 from hab_ray.executors.protocol import Channel
 from hab_ray.progress import BatchProgress, Draining
 from hab_ray.sweep.shards import ShardState
@@ -17,11 +17,12 @@ from hab_ray.sweep.shards import ShardState
 class RunCounters:
     """The newest counters of each channel; money is in nano-dollars. `shards` are ordered by number.
 
-    `stops` says why a channel or one of its models was stopped; `notes` are further messages for the user.
+    `epochs` are those of the run's processes. `stops` says why a channel or one of its models was stopped; `notes` are
+    further messages for the user.
     """
 
-    def __init__(self, shards: Sequence[ShardState]) -> None:
-        self._shards = shards
+    def __init__(self, shards: Sequence[ShardState], epochs: Set[int]) -> None:
+        self._shards, self._epochs = shards, epochs
         self.newest: dict[Channel, Counters] = {}
         self._deferred: Counter[int] = Counter()
         self.stops: dict[str, str] = {}
@@ -85,5 +86,12 @@ class RunCounters:
         )
 
     def batches(self) -> tuple[BatchProgress, ...]:
-        """Return the open batches."""
-        return tuple(batch_progress(batch) for counted in self.by_batch() for batch in counted.batches)
+        """Return the open batches, also those that other runs pay for."""
+        return tuple(map(batch_progress, self._open_batches()))
+
+    def own_batches(self) -> tuple[BatchProgress, ...]:
+        """Return the open batches that this run pays for."""
+        return tuple(batch_progress(one) for one in self._open_batches() if one.events[0].epoch in self._epochs)
+
+    def _open_batches(self) -> Iterator[Batch]:
+        return (batch for counted in self.by_batch() for batch in counted.batches)

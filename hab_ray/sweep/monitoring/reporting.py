@@ -103,7 +103,7 @@ class Reporter:
             calls=sum(t.calls for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
             money=self._budget.status(newest),
-            batches=counters.batches(),
+            batches=counters.own_batches(),
             cut=sum((t.cut for t in newest), Counter()),
             cut_nanousd=sum(t.cut_nanousd for t in newest),
             failed=failures.failed,

@@ -38,8 +38,8 @@ def command(
     Exit status: 0 if nothing is wrong, 2 if something is, 8 if the vendors' answers mean that the sweep will not work,
     costs more or may lose rows.
     """
-    if not live and (options.batch or options.at or options.out):
-        raise ConfigError("hab doctor: --batch, --at and --out need --live; add it, or leave them out")
+    if not live and options != LiveOptions():
+        raise ConfigError("hab doctor: --batch, --max-usd, --wait, --at, --out and --yes need --live; add it")
     if not live:
         from hab_ray.cli.machine import examine_machine
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 from rich.table import Table
 
-from hab_ray.catalog.models import folder_name
 from hab_ray.cli.ending import console, ends_with_status, say
-from hab_ray.cli.opening import open_run_with_store
+from hab_ray.cli.opening import batches_in_store, open_run_with_store
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
-from hab_ray.engine import books
 from hab_ray.engine.ledger import Batch, Harvested, Intent, Phase, Submitted
 from hab_ray.errors import CallError, ConfigError, Exit
 from hab_ray.executors.api_versions import as_remembered
@@ -28,21 +25,19 @@ from hab_ray.visible import duration, one_line, usd
 from hab_ray.work import Work
 
 MAX_STATE, MAX_MODEL = 24, 60
+_MAY_BE_OPEN = Phase.IN_DOUBT, Phase.AT_VENDOR
 
 
 def batches_of(work: Work) -> list[Batch]:
-    """Return all batches of a run in any state, oldest first, also those of providers that its sweep has lost."""
+    """Return all batches of a run in any state, oldest first."""
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    providers = {folder_name(name): name for name in work.catalog.providers}
-    found = books.batches_of(open_folder(work.sweep.store), epochs)
-    named = (replace(batch, provider=providers.get(batch.provider, batch.provider)) for batch in found)
-    return sorted(named, key=lambda batch: batch.since)
+    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
     intent, harvested = batch.intent, batch.harvested
     answered = 0 if harvested is None else harvested.replies + harvested.failures
-    cost = f"<{usd(intent.nanousd).removeprefix('<')}" if harvested is None else usd(harvested.nanousd)
+    cost = f"~{usd(intent.nanousd).removeprefix('<')}" if harvested is None else usd(harvested.nanousd)
     state = batch.ended.word if batch.ended and harvested else str(batch.phase)
     names = one_line(batch.name), one_line(intent.model, MAX_MODEL), one_line(state, MAX_STATE)
     return *names, duration(max(0.0, (now - batch.since).total_seconds())), f"{answered}/{intent.rows}", cost
@@ -51,7 +46,7 @@ def _cells(batch: Batch, now: datetime) -> Sequence[str]:
 def _describe(event: object) -> str:
     match event:
         case Intent():
-            return f"tag {event.tag}, at most {usd(event.nanousd)}"
+            return f"tag {event.tag}, {usd(event.nanousd)} reserved, at most {usd(event.most)}"
         case Submitted():
             return event.batch_id + (" (found at the vendor)" if event.adopted else "")
         case Harvested():
@@ -60,6 +55,19 @@ def _describe(event: object) -> str:
         case _:
             problem = getattr(event, "problem", None)
             return str(getattr(event, "word", "")) + (f": {problem}" if problem else "")
+
+
+def _obstacle(work: Work, batch: Batch) -> str | None:
+    """Return why a batch cannot be cancelled from here; None if it can."""
+    if batch.phase is Phase.IN_DOUBT:
+        return "it may be at the vendor or not: `hab run` finds out, and then it can be cancelled"
+    if batch.phase is not Phase.AT_VENDOR:
+        return f"it is not open at the vendor ({batch.phase})"
+    if not batch.is_certain:
+        return f"{batch.batch_id} may belong to another program"
+    if batch.provider not in work.catalog.providers:
+        return f"the sweep no longer has the provider {batch.provider}: put it back, or cancel {batch.batch_id} there"
+    return None
 
 
 async def _cancel(work: Work, batch: Batch) -> None:
@@ -72,11 +80,13 @@ async def _cancel(work: Work, batch: Batch) -> None:
 
 
 def _find(work: Work, names: Sequence[str]) -> list[Batch]:
-    batches = batches_of(work)
+    batches = batches_in_store(work)
     by_name = {name: batch for batch in batches for name in (batch.name, batch.batch_id)}
     for name in names:
         if name not in by_name:
-            raise ConfigError(f"{name}: no such batch in this run; `hab batches list {work.run_path}` lists them")
+            raise ConfigError(
+                f"{name}: no such batch in the store; `hab batches list {work.run_path}` lists those of the run"
+            )
     return [by_name[name] for name in names]
 
 
@@ -101,8 +111,8 @@ def list_command(run: RunFolderArgument) -> Exit:
         table.add_row(*_cells(batch, datetime.now(UTC)))
     print_cells(table, console)
     waiting = [b for b in batches if b.phase is not Phase.DONE]
-    most = usd(sum(b.intent.nanousd for b in waiting))
-    say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, at most {most}")
+    reserved = usd(sum(b.intent.nanousd for b in waiting))
+    say(f"{len(waiting)} open: {sum(b.intent.rows for b in waiting)} rows, {reserved} reserved")
     return Exit.COMPLETE
 
 
@@ -112,7 +122,7 @@ def show_command(
     run: RunFolderArgument,
     batch: Annotated[str, typer.Argument(help="A batch's name as `list` shows it, or the vendor's id.")],
 ) -> Exit:
-    """Show the history of one batch."""
+    """Show the history of one batch, also of another run in the store."""
     (found,) = _find(open_run_with_store(run), [batch])
     say(f"{found.name}: {found.intent.rows} rows for {found.intent.model}, {found.intent.bytes:,} bytes")
     for event in found.events:
@@ -125,28 +135,19 @@ def show_command(
 def cancel_command(
     run: RunFolderArgument,
     batch: Annotated[
-        list[str] | None, typer.Argument(help="Names as `list` shows them. Default: all open batches.")
+        list[str] | None, typer.Argument(help="Names as `list` shows them. Default: all open batches of the run.")
     ] = None,
 ) -> Exit:
     """Ask the vendors to cancel batches. Rows finished by then are charged, and `hab run` collects them."""
     work = open_run_with_store(run)
-    chosen = _find(work, batch) if batch else [b for b in batches_of(work) if b.phase is Phase.AT_VENDOR]
+    chosen = _find(work, batch) if batch else [b for b in batches_of(work) if b.phase in _MAY_BE_OPEN]
     if not chosen:
         say("no batch of this run is open at a vendor: there is nothing to cancel")
     status = Exit.COMPLETE
     for each in chosen:
-        if each.phase is not Phase.AT_VENDOR:
-            say(f"{each.name}: not cancelled, since it is not open at the vendor ({each.phase})", "yellow")
-            continue
-        if not each.is_certain:
-            say(f"{each.name}: not cancelled, since {each.batch_id} may belong to another program")
-            continue
-        if each.provider not in work.catalog.providers:
-            say(
-                f"{each.name}: not cancelled, since the sweep no longer has the provider {each.provider}: put it back, "
-                f"or cancel {each.batch_id} at the vendor",
-                "yellow",
-            )
+        if obstacle := _obstacle(work, each):
+            say(f"{each.name}: not cancelled, since {obstacle}", "yellow")
+            status = Exit.UNANSWERED if each.phase in _MAY_BE_OPEN else status
             continue
         try:
             asyncio.run(_cancel(work, each))

@@ -15,14 +15,17 @@ from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import MARKER, RunFolder
+from hab_ray.storage.run import MARKER, SHEETS, RunFolder
 from hab_ray.visible import counted
 
 
 def _confirm(run: Location, status: Status) -> None:
     if not is_interactive():
         raise ConfigError(f"{run}: there is no terminal to ask on; repeat `hab rm` with --yes")
-    say(f"{run}: its rows, scores, log and report will be removed; the store at {status.store} keeps all paid replies")
+    what = "its rows, scores, log, report and figures"
+    if list(open_folder(run).list(SHEETS)):
+        what += ", and its rating sheets with the key to what people have rated,"
+    say(f"{run}: {what} will be removed; the store at {status.store} keeps all paid replies")
     if not typer.confirm("Remove it?", default=False):
         raise Interrupted("nothing was removed")
 
@@ -38,7 +41,7 @@ def command(
     run: RunFolderArgument,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it without asking.")] = False,
 ) -> Exit:
-    """Remove a run: its rows, scores, log and report. The store keeps its replies, so nothing is paid for twice."""
+    """Remove a run with its scores, report, figures and rating sheets. The store keeps all paid replies."""
     files = RunFolder(run)
     files.require()
     status = read_status(run)

@@ -29,14 +29,14 @@ from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
-from hab_ray.progress import FailedRows, RowReason, RunEnd
+from hab_ray.progress import RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, notice, run_work
-from hab_ray.visible import counted, one_line, usd
+from hab_ray.visible import counted, usd
 from hab_ray.work import Work
 
 SHOWN_REASONS = 5
@@ -101,7 +101,7 @@ def _print_end(work: Work, end: RunEnd) -> None:
     if end.unanswered:
         _print_unanswered(work, end)
     for rows in end.failed:
-        _print_failed(rows)
+        say(str(rows), "red")
     if end.failed:
         say(f"each failed row: {work.run_path / FAILED}")
     for who in end.without_ok:
@@ -130,15 +130,6 @@ def sent_and_paid(end: RunEnd) -> str:
     return f"{counted(end.calls, 'call')} sent, {paid}"
 
 
-def _print_failed(rows: FailedRows) -> None:
-    reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in rows.reasons)
-    say(
-        f"{rows.stage}: {rows.count:,} rows of {rows.name} failed permanently and are not retried: {reasons}. "
-        "Once the cause is fixed, the same command with --retry-failed sends them again",
-        "red",
-    )
-
-
 def _print_cut(end: RunEnd) -> None:
     calls = ", ".join(f"{count} of {model}" for model, count in sorted(end.cut.items()))
     say(
@@ -149,10 +140,10 @@ def _print_cut(end: RunEnd) -> None:
 
 
 def _print_batches(work: Work, end: RunEnd) -> None:
-    rows, most = sum(b.rows for b in end.batches), usd(sum(b.nanousd for b in end.batches))
+    rows, reserved = sum(b.rows for b in end.batches), usd(sum(b.nanousd for b in end.batches))
     say(
         f"still at the vendors, which complete and charge them: {counted(len(end.batches), 'batch', 'batches')} with "
-        f"{counted(rows, 'row')} (at most {most}). The same command collects the results; `hab batches "
+        f"{counted(rows, 'row')} ({reserved} reserved). The same command collects the results; `hab batches "
         f"cancel {work.run_path}` cancels them.",
         "yellow",
     )

@@ -99,8 +99,8 @@ def print_status(status: Status) -> None:
     _print_driver(status)
     if batches := status.progress.batches:
         say(
-            f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, at most "
-            f"{usd(sum(b.nanousd for b in batches))}; `hab batches list {status.run}` shows those of this run"
+            f"batches at the vendors: {len(batches)} with {counted(sum(b.rows for b in batches), 'row')}, "
+            f"{usd(sum(b.nanousd for b in batches))} reserved; `hab batches list {status.run}` shows those of this run"
         )
     for trouble in filter(None, (status.problem, status.lost)):
         say(trouble, "yellow")
