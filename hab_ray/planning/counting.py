@@ -84,9 +84,11 @@ class Counting:
     ) -> tuple[Settled, dict[str, Measured]]:
         """Return the shard's rows and open calls, and the usage of its stored calls by key.
 
-        The usage of a complete shard is empty: its replies are not read again.
+        The usage of a complete shard is empty: its replies are not read again. It is not complete if failures count as
+        open calls.
         """
-        if self.work.is_frozen(shard) or (tasks and self.work.written(shard) == len(tasks)):
+        is_written = tasks and not self.store.failures_since and self.work.written(shard) == len(tasks)
+        if self.work.is_frozen(shard) or is_written:
             rows = self._view(shard) if shard.spec.has_view else []
             return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
         found: dict[str, Measured] = {}
