@@ -108,8 +108,8 @@ def read_given_responses(
     the sweep's own rubrics, which may have more than `rubrics`.
 
     Raises:
-        ConfigError: the file cannot be read, a row answers no known test, or two rows are different answers of one
-            subject to one test.
+        ConfigError: the file cannot be read, a row answers no known test, its `test_id` is that of a test with other
+            texts, or two rows are different answers of one subject to one test.
     """
     reader = _GivenReader(path, rubrics, tests)
     left_out: Counter[str] = Counter()
@@ -154,7 +154,7 @@ class _GivenReader:
     def _test(self, row: GivenResponse, where: str) -> ChosenTest:
         known = self.tests[row.dimension]
         if row.test_id is not None and row.test_id in known:
-            return known[row.test_id]
+            return self._same(known[row.test_id], row, where)
         context = row.context or ""
         if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
             return self._by_text[row.dimension, row.prompt, context]
@@ -171,6 +171,16 @@ class _GivenReader:
             id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None, row.call or None
         )
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
+        return test
+
+    def _same(self, test: ChosenTest, row: GivenResponse, where: str) -> ChosenTest:
+        """Return a test that a row names by its id; refuse a row with other texts, which answers another test."""
+        given = {"prompt": row.prompt, "context": row.context if self._rubrics[row.dimension].context else None}
+        for name, text in given.items():
+            if text and text != getattr(test, name):
+                there = "in `tests:`" if self._tests_are_given else "in an earlier row"
+                remedy = f"give each test of {row.dimension} an id of its own, or leave `test_id` out"
+                raise ConfigError(one_line(f"{where}: {name}: test {test.id!r} has another {name} {there}; {remedy}"))
         return test
 
 

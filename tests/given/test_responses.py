@@ -129,6 +129,22 @@ def test_tests_of_the_same_words_are_apart_where_ids_say_so(read: Read) -> None:
     assert [r.test_id for r in found.responses["old", PLAIN]] == ["a", "b"]
 
 
+def test_an_answer_to_other_words_under_the_id_of_a_test_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"row 2: prompt: test '1' has another prompt in an earlier row; give each"):
+        read(row(test_id="1"), row(test_id="1", prompt="Why?", subject="new"))
+    tests = {
+        PLAIN: [ChosenTest("1", PLAIN, "How?", "", "", None)],
+        WITH_CONTEXT: [ChosenTest("2", WITH_CONTEXT, "Milk is blue.", "It is.", "", None)],
+    }
+    with pytest.raises(ConfigError, match="row 1: prompt: test '1' has another prompt in `tests:`"):
+        read(row(test_id="1", prompt="Why?"), tests=tests)
+    misinformed = row(dimension=WITH_CONTEXT, test_id="2", prompt=None)
+    with pytest.raises(ConfigError, match="row 1: context: test '2' has another context"):
+        read(misinformed | {"context": "It is not."}, tests=tests)
+    same = read(row(test_id="1"), row(test_id="1", prompt=None, subject="new"), misinformed, tests=tests)
+    assert same.subjects == ("old", "new")
+
+
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
