@@ -118,6 +118,9 @@ class _ScoreReader:
             if is_empty(scored.score):
                 self.without_score += 1
                 continue
+            if form is Form.ROWS and not scored.rater:
+                remedy = "name the rater, give --value rater=NAME if all such rows are of one rater, or leave them out"
+                raise ConfigError(f"{where}: has no rater; {remedy}")
             failed = self.raters.failure(scored, str(answer["dimension"]))
             score = None if failed else self._score(scored.score, where)
             cells = {

@@ -157,6 +157,29 @@ def test_the_column_that_the_user_names_or_that_has_exactly_our_name_is_taken(tm
         assert (rating.score, rating.test) == (score, TEST)
 
 
+def test_a_rater_known_by_a_number_is_the_same_whatever_the_type_of_the_number(tmp_path: Path) -> None:
+    """Where one id is missing, pandas makes floats of all."""
+    rows = [row(prompt=prompt, rater_id=id, score=5) for prompt, id in (("a", 1.0), ("b", 2.0), ("a", 2), ("c", "2"))]
+    found = import_ratings(given_table(tmp_path, rows), tmp_path / "v.jsonl")
+    assert [rating.rater for rating in given(tmp_path)] == ["person-1", "person-2", "person-2", "person-2"]
+    assert not any("repeat an earlier one" in note for note in found)
+
+
+@pytest.mark.parametrize("nobody", [None, ""])
+def test_a_rating_without_a_rater_is_nobody_elses(tmp_path: Path, nobody: str | None) -> None:
+    parquet(tmp_path / "r.parquet", [row(rater="Ada", score=5), row(prompt="Why?", rater=None, score=None)])
+    import_ratings(TableSource(str(tmp_path / "r.parquet")), tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"person-1": 5}
+    for named in ([], [row(rater="Ada", score=5)], [row(rater=2.0, score=5)]):
+        source = given_table(tmp_path, [*named, row(prompt="Why?", rater=nobody, score=7)])
+        with pytest.raises(ConfigError, match=rf"row {len(named) + 1}: has no rater; .*--value rater=NAME"):
+            import_ratings(source, tmp_path / "w.jsonl")
+    ratings = [{"rating": 1}, {"rating": 9, "rater": "Ada"}]
+    for listed in ratings, ratings[::-1]:
+        with pytest.raises(ConfigError, match="row 1: some ratings up to here name their raters and some do not"):
+            import_ratings(given_table(tmp_path, [row(annotations=listed)]), tmp_path / "w.jsonl")
+
+
 def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
     sheet = "dimension,test_id,subject,rater,score\n" + f"{PLAIN},t-1,gpt-x,Ada,6\n"
     (tmp_path / "sheet.csv").write_text(sheet)
