@@ -47,9 +47,10 @@ class Scored:
     @classmethod
     def of(cls, rater: Any, cells: Mapping[str, Any]) -> Scored:
         """Return a rater's score from its cells by column. A number names a rater, also 2.0, as pandas makes of 2."""
-        name = call_name(rater)
+        known = call_name(rater)
+        name = known.strip() if isinstance(known, str) else ""
         reply = "" if "reply" in cells and cells["reply"] is None else cells.get("reply")
-        return cls(name.strip() if isinstance(name, str) else "", cells.get("score"), cells.get("issues"), reply, cells.get("comment"))
+        return cls(name, cells.get("score"), cells.get("issues"), reply, cells.get("comment"))
 
 
 def is_wide(ours: str) -> bool:
