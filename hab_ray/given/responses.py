@@ -152,10 +152,10 @@ class _GivenReader:
             raise ConfigError(one_line(f"{cause}; number the answers by `sample`"))
 
     def _test(self, row: GivenResponse, where: str) -> ChosenTest:
-        known = self.tests[row.dimension]
+        known, rubric = self.tests[row.dimension], self._rubrics[row.dimension]
+        context = row.context or "" if rubric.context else ""
         if row.test_id is not None and row.test_id in known:
-            return self._same(known[row.test_id], row, where)
-        context = row.context or ""
+            return self._same(known[row.test_id], {"prompt": row.prompt, "context": context}, where)
         if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
             return self._by_text[row.dimension, row.prompt, context]
         if row.prompt is None or self._tests_are_given:
@@ -163,23 +163,18 @@ class _GivenReader:
             raise ConfigError(
                 one_line(f"{where}: there is no test {named!r} in `tests:`; add it, or leave the row out")
             )
-        rubric = self._rubrics[row.dimension]
-        if rubric.context is not None:
-            check_context(context, rubric, where)
-        id = row.test_id or id_of_test(rubric.id, row.prompt, context)
-        test = ChosenTest(
-            id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None, row.call or None
-        )
+        check_context(context, rubric, where)
+        id = row.test_id or id_of_test(rubric.id, row.prompt, row.context or "")  # as in runs of earlier versions
+        test = ChosenTest(id, rubric.id, row.prompt, context, rubric.system, None, row.call or None)
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
         return test
 
-    def _same(self, test: ChosenTest, row: GivenResponse, where: str) -> ChosenTest:
+    def _same(self, test: ChosenTest, texts: Mapping[str, str | None], where: str) -> ChosenTest:
         """Return a test that a row names by its id; refuse a row with other texts, which answers another test."""
-        given = {"prompt": row.prompt, "context": row.context if self._rubrics[row.dimension].context else None}
-        for name, text in given.items():
+        for name, text in texts.items():
             if text and text != getattr(test, name):
                 there = "in `tests:`" if self._tests_are_given else "in an earlier row"
-                remedy = f"give each test of {row.dimension} an id of its own, or leave `test_id` out"
+                remedy = f"give each test of {test.dimension} an id of its own, or leave `test_id` out"
                 raise ConfigError(one_line(f"{where}: {name}: test {test.id!r} has another {name} {there}; {remedy}"))
         return test
 
