@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
@@ -37,11 +37,18 @@ ERROR_MARKS = (
     "[ERROR PARSING BATCH RESULT]",
     "[ERROR DURING BATCH LLM CHAT]",
 )
+# What vendors call the end of an answer at its output limit.
+_CUT = ("length", "max_tokens", "max_output_tokens")
+
+
+def _finish(given: Any) -> Any:
+    return Finish.TRUNCATED.value if isinstance(given, str) and given.strip().lower() in _CUT else given
 
 
 class GivenResponse(AnswerRow):
     """One row: a subject's answer to a test. Tables mark an empty text by null.
 
+    `finish` is `truncated`, or as vendors say it, for an answer that was cut at its output limit.
     `call` names the generation call that the test comes from, for rows that define the tests.
     """
 
@@ -51,7 +58,7 @@ class GivenResponse(AnswerRow):
         Field(validation_alias=AliasChoices("text", "subject_response")),
     ]
     state: State | None = None
-    finish: Text | None = None
+    finish: Annotated[Text | None, BeforeValidator(_finish)] = None
     model_reported: Text | None = None
     reason: Text | None = None
     call: CallName = None

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hab_ray.calls import Finish
 from hab_ray.errors import ConfigError
 from hab_ray.given.responses import GivenResponses, read_given_responses
 from hab_ray.location import Location
@@ -112,6 +113,12 @@ def test_what_is_no_answer_is_a_state(changes: dict[str, Any], state: State, rea
     (response,) = read(row(**changes)).responses["old", PLAIN]
     assert response.state is state and bool(response.text) == (state is State.OK)
     assert bool(response.reason) == (state is not State.OK)
+
+
+@pytest.mark.parametrize("word", ["truncated", "length", "max_tokens", "MAX_TOKENS", "max_output_tokens"])
+def test_an_answer_that_was_cut_counts_as_truncated_in_any_vendors_word(word: str, read: Read) -> None:
+    (cut,), (whole,) = read(row(finish=word), row(subject="new", finish="stop")).responses.values()
+    assert (cut.finish, whole.finish) == (Finish.TRUNCATED, "stop")
 
 
 def test_given_tests_are_answered_by_id_or_by_text(read: Read) -> None:
