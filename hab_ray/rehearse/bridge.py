@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.trust.bridge import bridge
-from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
+from hab_ray.given.ratings import Rating, is_of_given, test_of, tests_by_text
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
@@ -99,7 +99,7 @@ def _cells(work: Work, truth: Truth) -> _Cells:
     rows = {_AnswerId(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found}
     earlier: dict[str, dict[_AnswerId, Rating]] = {}
     for rating in given_ratings(work).ratings:
-        test = ids.get(rating.dimension, {}).get(rating.test, "")
+        test = test_of(rating, ids.get(rating.dimension, {})) or ""
         answer = _AnswerId(rating.subject, rating.dimension, test, rating.sample)
         if rating.kind is Rater.PUBLISHED and answer in rows and is_of_given(rating, rows[answer]):
             earlier.setdefault(rating.rater, {})[answer] = rating
