@@ -17,7 +17,7 @@ from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import open_batches, retried_since
-from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
+from hab_ray.errors import Exit, HabError, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
 from hab_ray.executors.choice import choose_executor
@@ -168,11 +168,10 @@ class _Run:
                 self._drain()
                 return self._reporter.end(Exit.INTERRUPTED)
             except Exception as error:
-                with suppress(OSError):  # the first error says more
+                with suppress(OSError, HabError):  # the first error says more
                     self._drain()
-                for who, why in self._counters.stops.items():
-                    error.add_note(f"{who} was stopped: {why}")
-                with suppress(OSError):
+                self._note_stops(error)
+                with suppress(OSError, HabError):
                     self._reporter.report_last(exit_of(error))
                 self._raise_if_lease_lost()
                 raise
@@ -261,7 +260,16 @@ class _Run:
         end_services(
             self._services, self._counters, drain_s, self._report_draining, clock=time.monotonic, wait=self._wait
         )
-        self._budget.keep_lost(self._counters.online())
+        try:
+            self._budget.keep_lost(self._counters.online())
+        except Exception as error:
+            self._note_stops(error)
+            raise
+
+    def _note_stops(self, error: Exception) -> None:
+        """Add to an error why providers were stopped: perhaps that replies could not be written."""
+        for who, why in self._counters.stops.items():
+            error.add_note(f"{who} was stopped: {why}")
 
     def _write_off(self) -> None:
         self._budget.write_off(self._counters.online())
@@ -334,7 +342,7 @@ def end_services(
                     counters.update(channel, counted)
                 case ChannelEnded(channel):
                     under_way.discard(channel)
-        with suppress(OSError):  # a disk too full for a report still has reserved space for incoming replies
+        with suppress(OSError, HabError):  # a disk too full for a report still has reserved space for incoming replies
             report(max(0.0, ends_at - clock()))
         if under_way:
             wait(LOOK_EVERY_S)
