@@ -91,6 +91,7 @@ class RayExecutor:
         events: list[Event] = []
         if session.is_ending:
             with suppress(Exception):
+                self._tell_budget(session)
                 for pool in session.pools.values():
                     events.extend(pool.last_events())
             return events
@@ -102,11 +103,15 @@ class RayExecutor:
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
-        if session.listener:
-            session.listener.tell()
+        self._tell_budget(session)
         for pool in session.pools.values():
             yield from pool.poll()
         yield from session.tasks.poll()
+
+    def _tell_budget(self, session: _Session) -> None:
+        """Report the lease's age to the budget's actor; otherwise engines could not return what they hold."""
+        if session.listener:
+            session.listener.tell()
 
     def stop(self, drain_s: float) -> None:
         if self._session:

@@ -12,6 +12,7 @@ import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
+from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
 from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
 from hab_ray.providers.sdk import SdkAccount
@@ -260,6 +261,25 @@ async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.M
         assert 0 < (await b.meter())["billed"] == len(b.stored("a")) < 1000
         counted = b.engine.snapshot()
         assert not counted.stops and not counted.lost_nanousd
+
+
+@pytest.mark.parametrize("error", [OSError(28, "full"), ConfigError("[ExpiredToken]"), LeaseStale("not renewed")])
+async def test_an_engine_ends_although_its_budget_takes_nothing_back(error: Exception, tmp_path: Path) -> None:
+    failed: list[Exception] = []
+    is_ending = False
+
+    def keep(_: object) -> None:
+        if is_ending:
+            failed.append(error)
+            raise error
+
+    budget = Budget(10**12, OpeningBalance(), keep)
+    async with simulator(Profile()) as url, engine_at(url, tmp_path, "a", budget=budget) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(5)])))
+            is_ending = True
+        counted = b.engine.snapshot()
+        assert failed and counted.spent_nanousd > 0 == counted.lost_nanousd and len(b.stored("a")) == 5
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ConfigError("expired [ExpiredToken]")])
