@@ -62,7 +62,8 @@ class Copies:
 
     def may_keep(self, name: str) -> bool:
         """Return whether the current object under a name can be cached."""
-        return self._current_label(name) is not None
+        entry = self._entries.get(name)
+        return self._cache.takes(entry.size if entry else 1) and self._label(name, entry) is not None
 
     def get(self, name: str) -> bytes | None:
         """Return the copy of an object; None if there is none."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from hashlib import md5
+from hashlib import md5, sha256
 from pathlib import Path
 from typing import cast
 
@@ -23,6 +23,7 @@ class Bucket:
 
     def __init__(self) -> None:
         self.data: dict[str, bytes] = {}
+        self.ranges = 0
         self.before_answer: Callable[[], None] | None = None
 
     def _entry(self, name: str) -> ObjectEntry:
@@ -42,6 +43,10 @@ class Bucket:
         answer = self.data[name], self._entry(name)
         self._arrive()
         return answer
+
+    def get_range(self, name: str, start: int, length: int) -> bytes:
+        self.ranges += 1
+        return self.data[name][start : start + length]
 
     def put(self, name: str, data: bytes) -> ObjectEntry:
         self.data[name] = data
@@ -91,3 +96,16 @@ def test_a_view_that_another_process_wrote_before_a_claim_is_read_anew(bucket: B
     bucket.data[VIEW] = b"500 rows"
     folder.claim()
     assert folder.get(VIEW) == b"500 rows"
+
+
+@pytest.mark.parametrize(("limit", "ranges"), [(0, 2), (15, 2), (20, 0)])
+def test_a_range_is_fetched_alone_if_the_cache_is_off_or_too_small(
+    limit: int, ranges: int, bucket: Bucket, tmp_path: Path
+) -> None:
+    """Else each range would cost the transfer of the whole object again."""
+    data = b"0123456789"
+    part = f"replies/m/part-000001.000000.{sha256(data).hexdigest()[:16]}.parquet"
+    bucket.data[part] = data
+    folder = S3Folder(cast("Objects", bucket), DiskCache(tmp_path, limit))
+    assert folder.list("replies") == [part]
+    assert [folder.get_range(part, start, 2) for start in (0, 4)] == [b"01", b"45"] and bucket.ranges == ranges
