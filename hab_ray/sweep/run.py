@@ -114,8 +114,9 @@ class _Run:
         )
         executor = choose_executor(work, os.environ).executor
         if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
-            folder.claim()
-            work.run.folder.claim()
+            for claimed in (folder, work.run.folder):
+                claimed.claim()
+                stack.callback(claimed.release)
         online = ONLINE[executor](setup, self._wake.set)
         self._local = local = LocalWorkers(site, self._wake.set)
         self._services = services = (online, batches, local)

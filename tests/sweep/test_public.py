@@ -60,6 +60,15 @@ def status(run: Run) -> int:
     return found.end.status
 
 
+def test_a_run_that_has_ended_claims_no_folder(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same process, another machine's writes are seen at once."""
+    changes: list[str] = []
+    monkeypatch.setattr(LocalFolder, "claim", lambda _: changes.append("claim"))
+    monkeypatch.setattr(LocalFolder, "release", lambda _: changes.append("release"))
+    hab_ray.run(keys)
+    assert changes == ["claim", "claim", "release", "release"]
+
+
 async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(keys: Keys, sim: Vendor) -> None:
     """As in a notebook, whose cells are executed within a loop and show what their last line gives."""
     run = hab_ray.run(keys)

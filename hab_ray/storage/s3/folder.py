@@ -17,7 +17,7 @@ from hab_ray.storage.s3.requests import Requests
 class S3Folder:
     """A prefix of a bucket, with the methods of `Folder`. `cache` holds immutable objects on this node's disk.
 
-    Until `claim`, listings and object metadata are fetched each time.
+    Except between `claim` and `release`, listings and object metadata are fetched each time.
     """
 
     is_remote = True
@@ -31,6 +31,10 @@ class S3Folder:
         """From now on, fetch listings only occasionally and update them with this process's writes."""
         self._copies.forget()
         self._listings.use()
+
+    def release(self) -> None:
+        """Fetch listings each time again."""
+        self._listings.stop()
 
     def list(self, prefix: str = "") -> Sequence[str]:
         inside = f"{prefix.rstrip('/')}/" if prefix else ""

@@ -130,6 +130,10 @@ class Listings:
             self._is_used = True
             self._fetched_at.clear()
 
+    def stop(self) -> None:
+        """Answer from listings no more: `covers` nothing, because others may write from now on."""
+        self._is_used = False
+
     def covers(self, name: str) -> bool:
         """Return whether listings answer for a name or prefix.
 

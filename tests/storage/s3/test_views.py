@@ -109,3 +109,12 @@ def test_a_range_is_fetched_alone_if_the_cache_is_off_or_too_small(
     folder = S3Folder(cast("Objects", bucket), DiskCache(tmp_path, limit))
     assert folder.list("replies") == [part]
     assert [folder.get_range(part, start, 2) for start in (0, 4)] == [b"01", b"45"] and bucket.ranges == ranges
+
+
+def test_a_folder_that_is_released_shows_what_others_write(bucket: Bucket, folder: S3Folder) -> None:
+    """As in a notebook, where a run has ended and another machine goes on with it."""
+    folder.put(VIEW, b"no rows")
+    assert folder.exists(VIEW) and folder.get(VIEW) == b"no rows"
+    folder.release()
+    bucket.data |= {VIEW: b"500 rows", "responses/beta/later.parquet": b"1 row"}
+    assert folder.list("responses") == [VIEW, "responses/beta/later.parquet"] and folder.get(VIEW) == b"500 rows"
