@@ -162,7 +162,7 @@ class RayExecutor:
             run, placement, site = self._setup, session.placement, session.tasks.site
             account = account_setup(run, provider)
             session.pools[provider] = Pool(
-                LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget),
+                LaneSetup(account, run.lease.elsewhere, run.wait_s, session.budget),
                 placement.lanes_for(account),
                 start=lambda setup: placement.start_lane(setup, site),
                 lease_age_s=lambda: run.lease.age_s,

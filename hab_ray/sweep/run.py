@@ -105,7 +105,7 @@ class _Run:
             stop=session.stop,
             url=self._url,
             needed=lambda: _providers_online(work, shards),
-            not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
+            not_before=0.0 if lease.clean else time.monotonic() + UNCLEAN_WAIT_S,
             verbose=options.verbose,
         )
         part = nth_part(1.0, len(epochs))
