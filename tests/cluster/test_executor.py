@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
-from hab_ray.cluster.executor import RayExecutor, _Session
+import pytest
 
-if TYPE_CHECKING:
-    from hab_ray.cluster.placement import Placement
-    from hab_ray.cluster.pools import Listener
-    from hab_ray.cluster.tasks import Tasks
-    from hab_ray.executors.online import RunSetup
+from hab_ray.cluster.executor import RayExecutor
 
 
 class CountingListener:
-    """Counts what the budget's actor is told of the lease."""
+    """Counts how often the budget's actor is told the lease's age."""
 
     def __init__(self) -> None:
         self.told = 0
@@ -23,10 +22,26 @@ class CountingListener:
         self.told += 1
 
 
-def test_the_budget_hears_of_the_lease_also_while_the_run_ends() -> None:
+@pytest.fixture
+def listener(monkeypatch: pytest.MonkeyPatch) -> CountingListener:
+    """The listener of an executor whose Ray is none."""
+    listener = CountingListener()
+    monkeypatch.setattr("hab_ray.cluster.executor.ray_session", nullcontext)
+    for name in ("executor.alive_nodes", "executor.require_folders", "limits.budget_actor", "tasks.Tasks"):
+        monkeypatch.setattr(f"hab_ray.cluster.{name}", MagicMock())
+    monkeypatch.setattr("hab_ray.cluster.placement.Placement", MagicMock())
+    monkeypatch.setattr("hab_ray.cluster.pools.Listener", lambda *_: listener)
+    return listener
+
+
+def test_the_budget_hears_of_the_lease_also_while_the_run_ends(listener: CountingListener) -> None:
     """Else engines whose last call takes longer than a lease lasts return nothing, and it counts as spent."""
-    executor, listener = RayExecutor(cast("RunSetup", None), lambda: None), CountingListener()
-    executor._session = _Session(
-        cast("Tasks", None), cast("Placement", None), listener=cast("Listener", listener), is_ending=True
+    setup: Any = MagicMock(
+        needed=list,
+        stop=SimpleNamespace(immediate=nullcontext),
+        budget=SimpleNamespace(move=lambda keeper: keeper(MagicMock())),
     )
+    executor = RayExecutor(setup, lambda: None)
+    executor.settle(MagicMock())
+    assert executor.end() == [] and listener.told == 0
     assert executor.poll() == [] and listener.told == 1
