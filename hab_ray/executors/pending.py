@@ -122,13 +122,8 @@ class Pending:
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
             places = pa.array([rank(key) for key in keys], pa.binary())
             table = table.set_column(SCHEMA.get_field_index(RANK), RANK, places).take(pc.sort_indices(places))
-        self._put(file, table)
+        self._folder.put(file, _parquet(table))
         return spool
-
-    def _put(self, file: str, table: pa.Table) -> None:
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
-        self._folder.put(file, sink.getvalue().to_pybytes())
 
     def without(self, spool: Spool, keys: Set[str]) -> Spool | None:
         """Write the calls of a spool that have none of these keys to another one; return None if there are none."""
@@ -138,7 +133,7 @@ class Pending:
         if not len(table):
             return None
         rest = replace(spool, file=f"{spool.file}-rest", calls=Counter(table.column(SHARD).to_pylist()))
-        self._put(rest.file, table)
+        self._folder.put(rest.file, _parquet(table))
         return rest
 
     def jobs(self, spools: Sequence[Spool], share: Share = ALL) -> Iterator[Job]:
@@ -164,6 +159,12 @@ class Pending:
         for batch in file.iter_batches(batch_size=rows, columns=list({SHARD, *columns}), use_threads=False):
             block = pa.Table.from_batches([batch])
             yield block.filter(pc.is_in(block.column(SHARD), shards)).select(list(columns))
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
+    return bytes(sink.getvalue())
 
 
 def jobs_of(block: pa.Table) -> Iterator[Job]:

@@ -211,8 +211,8 @@ class Poller:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
             self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
             traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
-        if batch.record:
-            self._components.check_overrun(batch.record, results.nanousd + results.lost_nanousd)
+            if batch.record:
+                self._components.check_overrun(batch.record, results.nanousd + results.lost_nanousd)
         traffic.input_tokens += results.input_tokens
         traffic.output_tokens += results.output_tokens
         answered = results.answered - results.failed_earlier  # what failed earlier is offered again only to be retried

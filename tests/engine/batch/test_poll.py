@@ -405,11 +405,13 @@ async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Sc
 async def test_a_run_says_that_it_paid_for_its_own_batches_only(scene_of: SceneOf, is_own: bool, paid: int) -> None:
     answer = completion({"prompt_tokens": 3000, "completion_tokens": 2000})
     lines: list[Line | CallError] = [Line(key, answer) for key in KEYS]
-    scene = scene_of(Scripted(statuses=[status(done=2)], lines=lines), is_own=is_own, price=Price.usd(1, 1))
+    bounds = {"nanousd": 1, "most_nanousd": 10**9}
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=lines), is_own=is_own, price=Price.usd(1, 1), **bounds)
     await scene.at(0.0)
     counters = scene.components.counters
     assert scene.harvested.nanousd == 10_000_000
     assert counters.cost_nanousd == counters.traffic["m"].cost_nanousd == paid
+    assert bool(scene.components.overruns) is is_own
 
 
 @pytest.mark.parametrize(("is_own", "asked"), [(True, ["cancel", "poll"]), (False, ["poll"])])

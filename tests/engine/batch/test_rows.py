@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.packing import PackedRow
 from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
@@ -56,15 +58,14 @@ def test_a_call_that_moves_on_while_another_thread_asks_is_not_missed() -> None:
     rows.open(open_batch, SENT, Meanwhile(KEYS[:1]))
     assert rows.held(KEYS[:1])
 
-    class Leaving(dict[str, BatchInFlight]):
-        def __delitem__(self, key: str) -> None:
-            assert rows.batches == (packing,)
-            super().__delitem__(key)
+    class Leaving(list[PackedRow]):
+        def __iter__(self) -> Iterator[PackedRow]:
+            yield from super().__iter__()
+            assert rows.held(KEYS[1:]), "the packed row is dropped before the batch is open"
 
     rows.pack(packed_row(KEYS[1]), packing)
-    rows._packed = Leaving(rows._packed)
+    packing.pack.rows = Leaving(packing.pack.rows)
     rows.open(packing, SENT, KeySet(KEYS[1:]))
-    assert rows.held(KEYS[1:]) and not rows._packed
 
 
 def test_of_rows_that_are_at_the_vendor_only_the_keys_are_kept() -> None:
