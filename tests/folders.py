@@ -21,6 +21,9 @@ class Through:
     def claim(self) -> None:
         self.inner.claim()
 
+    def release(self) -> None:
+        self.inner.release()
+
     def list(self, prefix: str = "") -> Sequence[str]:
         return self.inner.list(prefix)
 

@@ -91,6 +91,7 @@ class RayExecutor:
         events: list[Event] = []
         if session.is_ending:
             with suppress(Exception):
+                self._tell_budget(session)
                 for pool in session.pools.values():
                     events.extend(pool.last_events())
             return events
@@ -102,11 +103,15 @@ class RayExecutor:
         return events
 
     def _events(self, session: _Session) -> Iterator[Event]:
-        if session.listener:
-            session.listener.tell()
+        self._tell_budget(session)
         for pool in session.pools.values():
             yield from pool.poll()
         yield from session.tasks.poll()
+
+    def _tell_budget(self, session: _Session) -> None:
+        """Report the lease's age to the budget's actor; otherwise engines could not return what they hold."""
+        if session.listener:
+            session.listener.tell()
 
     def stop(self, drain_s: float) -> None:
         if self._session:
@@ -157,7 +162,7 @@ class RayExecutor:
             run, placement, site = self._setup, session.placement, session.tasks.site
             account = account_setup(run, provider)
             session.pools[provider] = Pool(
-                LaneSetup(account, run.lease.elsewhere, run.not_before, session.budget),
+                LaneSetup(account, run.lease.elsewhere, run.wait_s, session.budget),
                 placement.lanes_for(account),
                 start=lambda setup: placement.start_lane(setup, site),
                 lease_age_s=lambda: run.lease.age_s,

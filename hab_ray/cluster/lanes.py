@@ -36,13 +36,13 @@ _INDEX = "index"
 class LaneSetup:
     """Settings of a lane. API keys are read from the environment of its node and never passed.
 
-    The lane sends nothing before `not_before` (Unix time), nor before `watch` allows it. `budget` is the actor with
+    The lane sends nothing for `wait_s` seconds, nor before `watch` allows it. `budget` is the actor with
     the run's budget; None if it is unlimited.
     """
 
     account: AccountSetup
     watch: RemoteWatch
-    not_before: float
+    wait_s: float
     budget: Any | None
 
     @property
@@ -59,7 +59,7 @@ class Lane:
         lane = str(ray.get_runtime_context().get_actor_id())
         writer = f"{folder_name(setup.account.provider)}-{lane[:_WRITER_DIGITS]}"
         self._watch = setup.watch
-        self._engine = ProviderEngine(setup.account, writer, _services(setup, lane, self._watch), setup.not_before)
+        self._engine = ProviderEngine(setup.account, writer, _services(setup, lane, self._watch), setup.wait_s)
 
     async def open(self) -> None:
         """Wait until calls may be sent."""

@@ -6,7 +6,6 @@ dispatches that it had a share of have ended.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -208,8 +207,8 @@ class Pool:
     def _replace(self, slot: _Slot, error: WorkerDied) -> Iterator[Event]:
         ray.kill(slot.lane)
         self._replaced += slot.latest.written_off()
-        not_before = max(self._setup.not_before, time.time() + self._pause_s)
-        self._slots[slot.number] = self._slot(slot.number, replace(self._setup, not_before=not_before))
+        wait_s = max(self._setup.wait_s, self._pause_s)
+        self._slots[slot.number] = self._slot(slot.number, replace(self._setup, wait_s=wait_s))
         yield CountersRead(self.channel, self._counters())
         yield WorkerReplaced(self.channel, error)
         for ref in [ref for ref, (_, owner) in self._parts.items() if owner is slot]:

@@ -78,8 +78,8 @@ class RunBudget:
         """Store the possible cost of online calls that returned no answer."""
         lost = sum(counted.lost_nanousd for counted in online)
         if lost != self._kept_lost:
-            self._kept_lost = lost
             keep_lost(self._folder, self._lease.epoch, lost)
+            self._kept_lost = lost
 
     def write_off(self, online: Iterable[Counters]) -> None:
         """Count online calls in flight as spent, before the process is killed."""

@@ -125,6 +125,6 @@ class LocalExecutor:
             lock = None if setup.entry.serve else AccountLock(name, provider, str(work.run_path.absolute()))
             writer = f"{folder_name(provider)}-{os.getpid()}"
             services = setup.alone(self._setup.budget, self._setup.lease.watch())
-            engine = ProviderEngine(setup, writer, services, self._setup.not_before)
+            engine = ProviderEngine(setup, writer, services, self._setup.wait_s)
             self._accounts[provider] = _Account(Channel(provider, Mode.ONLINE), engine, lock)
         return self._accounts[provider]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -21,7 +22,8 @@ class RunSetup:
     """Settings of a run for its executors.
 
     `url` returns a provider's URL; `needed` returns the providers whose connections should open at the start. No call
-    is sent before `not_before` (Unix time): after a crash, workers of the dead driver may keep sending for seconds.
+    is sent before `not_before` (monotonic seconds): after a crash, workers of the dead driver may keep sending for a
+    while.
     """
 
     site: WorkerContext
@@ -32,6 +34,11 @@ class RunSetup:
     needed: Callable[[], Sequence[str]]
     not_before: float
     verbose: bool
+
+    @property
+    def wait_s(self) -> float:
+        """How many seconds from now no call is sent. Other machines, whose clocks may differ, get these."""
+        return max(0.0, self.not_before - time.monotonic())
 
     def guard(self) -> Callable[[], None]:
         """Return a check for spenders in this process.

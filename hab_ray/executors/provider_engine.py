@@ -42,11 +42,11 @@ def events_of(channel: Channel, report: EngineReport) -> Iterator[Event]:
 
 
 class ProviderEngine(EngineThread[EngineReport]):
-    """An engine that begins to open at once, and sends nothing before `not_before` (Unix time)."""
+    """An engine that begins to open at once, and sends nothing for `wait_s` seconds."""
 
-    def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, not_before: float) -> None:
+    def __init__(self, setup: AccountSetup, writer: str, around: SharedServices, wait_s: float) -> None:
         self._setup, self._writer, self._around = setup, writer, around
-        self._opens_at = time.monotonic() + not_before - time.time()  # the wall clock may be changed meanwhile
+        self._opens_at = time.monotonic() + wait_s
         self._stopping = threading.Event()
         self._flow: DependentCalls | None = None
         self._spooled: deque[Spool] = deque()

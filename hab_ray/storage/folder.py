@@ -35,8 +35,11 @@ class Folder(Protocol):
         """Assume from now on that no other process writes here, except to leases and the ledger.
 
         Only the holder of the store's lease may call this, and only if all its workers run in this process. Most
-        lookups then need no request.
+        lookups then need no request, until `release`.
         """
+
+    def release(self) -> None:
+        """End what `claim` began: other processes may write here again."""
 
     def list(self, prefix: str = "") -> Sequence[str]:
         """Return all names under a prefix folder ("" for all), sorted; none if the prefix does not exist."""

@@ -30,6 +30,9 @@ class LocalFolder:
     def claim(self) -> None:
         """Do nothing: lookups on a local disk are cheap, so none are cached."""
 
+    def release(self) -> None:
+        """Do nothing, like `claim`."""
+
     def list(self, prefix: str = "") -> Sequence[str]:
         return sorted(self._walk(self.root / prefix))
 

@@ -17,7 +17,7 @@ from hab_ray.cluster.executor import RayExecutor
 from hab_ray.cluster.metrics import RunMetrics
 from hab_ray.config.sweep import spending_limit
 from hab_ray.engine.books import open_batches, retried_since
-from hab_ray.errors import Exit, Interrupted, LeaseStale, exit_of
+from hab_ray.errors import Exit, HabError, Interrupted, LeaseStale, exit_of
 from hab_ray.executors.batch import BatchExecutor, BatchSetup, nth_part
 from hab_ray.executors.cells import CELLS
 from hab_ray.executors.choice import choose_executor
@@ -105,7 +105,7 @@ class _Run:
             stop=session.stop,
             url=self._url,
             needed=lambda: _providers_online(work, shards),
-            not_before=0.0 if lease.clean else time.time() + UNCLEAN_WAIT_S,
+            not_before=0.0 if lease.clean else time.monotonic() + UNCLEAN_WAIT_S,
             verbose=options.verbose,
         )
         part = nth_part(1.0, len(epochs))
@@ -114,8 +114,9 @@ class _Run:
         )
         executor = choose_executor(work, os.environ).executor
         if executor == "local" or not _may_go_online(work):  # only this process writes to the run and the store
-            folder.claim()
-            work.run.folder.claim()
+            for claimed in (folder, work.run.folder):
+                claimed.claim()
+                stack.callback(claimed.release)
         online = ONLINE[executor](setup, self._wake.set)
         self._local = local = LocalWorkers(site, self._wake.set)
         self._services = services = (online, batches, local)
@@ -168,11 +169,10 @@ class _Run:
                 self._drain()
                 return self._reporter.end(Exit.INTERRUPTED)
             except Exception as error:
-                with suppress(OSError):  # the first error says more
+                with suppress(OSError, HabError):  # the first error says more
                     self._drain()
-                for who, why in self._counters.stops.items():
-                    error.add_note(f"{who} was stopped: {why}")
-                with suppress(OSError):
+                self._note_stops(error)
+                with suppress(OSError, HabError):
                     self._reporter.report_last(exit_of(error))
                 self._raise_if_lease_lost()
                 raise
@@ -261,7 +261,16 @@ class _Run:
         end_services(
             self._services, self._counters, drain_s, self._report_draining, clock=time.monotonic, wait=self._wait
         )
-        self._budget.keep_lost(self._counters.online())
+        try:
+            self._budget.keep_lost(self._counters.online())
+        except Exception as error:
+            self._note_stops(error)
+            raise
+
+    def _note_stops(self, error: Exception) -> None:
+        """Add to an error why providers were stopped: perhaps that replies could not be written."""
+        for who, why in self._counters.stops.items():
+            error.add_note(f"{who} was stopped: {why}")
 
     def _write_off(self) -> None:
         self._budget.write_off(self._counters.online())
@@ -334,7 +343,7 @@ def end_services(
                     counters.update(channel, counted)
                 case ChannelEnded(channel):
                     under_way.discard(channel)
-        with suppress(OSError):  # a disk too full for a report still has reserved space for incoming replies
+        with suppress(OSError, HabError):  # a disk too full for a report still has reserved space for incoming replies
             report(max(0.0, ends_at - clock()))
         if under_way:
             wait(LOOK_EVERY_S)

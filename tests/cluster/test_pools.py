@@ -30,7 +30,7 @@ from hab_ray.storage.lease.watches import awake_clock
 from tests.conftest import Vendors
 
 pytestmark = pytest.mark.usefixtures("ray_address")
-CALLS = 60
+CALLS, PAUSE_S = 60, 0.5
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def setup(tmp_path: Path) -> Callable[[str], LaneSetup]:
             epoch=lease.epoch,
         )
         return LaneSetup(
-            account, LeaseWatch(open_folder(account.store), lease.epoch, awake_clock), not_before=0.0, budget=None
+            account, LeaseWatch(open_folder(account.store), lease.epoch, awake_clock), wait_s=0.0, budget=None
         )
 
     return of
@@ -61,14 +61,21 @@ def lanes() -> list[Any]:
 
 
 @pytest.fixture
-def pool(setup: Callable[[str], LaneSetup], lanes: list[Any]) -> Iterator[Callable[..., Pool]]:
+def waits() -> list[float]:
+    """How many seconds each of them waits before it sends."""
+    return []
+
+
+@pytest.fixture
+def pool(setup: Callable[[str], LaneSetup], lanes: list[Any], waits: list[float]) -> Iterator[Callable[..., Pool]]:
     """Makes pools, whose lanes end with the test."""
 
     def start(given: LaneSetup) -> Any:
+        waits.append(given.wait_s)
         lanes.append(Placement(lost_s=0.0).start_lane(given, None))
         return lanes[-1]
 
-    yield lambda url, size: Pool(setup(url), size, start, lambda: 0.0, 0.0)
+    yield lambda url, size: Pool(setup(url), size, start, lambda: 0.0, PAUSE_S)
     for lane in lanes:
         ray.kill(lane)
 
@@ -116,7 +123,7 @@ def test_lanes_that_nobody_used_are_not_waited_for_and_end(pool: Callable[..., P
 
 
 def test_lanes_share_calls_ask_equal_ones_once_and_one_that_dies_is_replaced_while_the_other_goes_on(
-    pool: Callable[..., Pool], vendor: Vendors
+    pool: Callable[..., Pool], waits: list[float], vendor: Vendors
 ) -> None:
     sim = vendor(latency={"kind": "fixed", "value_s": 3.0})
     two = pool(f"{sim.url}/x/one/v1", 2)
@@ -142,6 +149,7 @@ def test_lanes_share_calls_ask_equal_ones_once_and_one_that_dies_is_replaced_whi
     ray.kill(lanes[0])
     events = events_until(two, has_ended)
     assert [event.channel for event in events if isinstance(event, WorkerReplaced)] == [two.channel]
+    assert waits == [0.0, 0.0, PAUSE_S]
     lost = 4 * CALLS - newest(events).counters.finished[0]
     assert 0 < lost < 2 * CALLS and newest(events).counters.cut["m"] > 0
     two.complete(2, lambda lane, share: lane.complete.remote(calls(share, "Second")))

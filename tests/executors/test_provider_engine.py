@@ -15,8 +15,9 @@ from hab_ray.executors import provider_engine
 from hab_ray.executors.provider_engine import ProviderEngine
 
 
-def test_a_clock_that_is_set_back_prolongs_no_wait_for_what_a_dead_driver_may_send(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("wrong_by_s", [-3600, 3600])
+def test_a_wrong_clock_changes_no_wait_for_what_a_dead_driver_may_send(
+    wrong_by_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     @asynccontextmanager
     async def opened(*_: object) -> AsyncIterator[Any]:
@@ -26,8 +27,8 @@ def test_a_clock_that_is_set_back_prolongs_no_wait_for_what_a_dead_driver_may_se
     setup: Any = SimpleNamespace(provider="lab")
     around: Any = dict
     now, began = time.time(), time.monotonic()
-    engine = ProviderEngine(setup, "w", around, now + 0.3)
-    monkeypatch.setattr(time, "time", lambda: now - 3600)
+    monkeypatch.setattr(time, "time", lambda: now + wrong_by_s)
+    engine = ProviderEngine(setup, "w", around, wait_s=0.3)
     engine.opened.result(timeout=5)
     assert time.monotonic() - began >= 0.3 and engine.is_open
     engine.close().result(timeout=5)

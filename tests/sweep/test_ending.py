@@ -8,6 +8,7 @@ import pytest
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.jobs import Counters
+from hab_ray.errors import ConfigError
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.run import GRACE_S, end_services
@@ -24,23 +25,25 @@ def under_way(channel: Channel) -> FakeService:
     return service
 
 
-def ended(service: FakeService, clock: Clock, disk_is_full: bool = False) -> tuple[RunCounters, list[float]]:
+def ended(service: FakeService, clock: Clock, problem: Exception | None = None) -> tuple[RunCounters, list[float]]:
     counters, left = RunCounters([], frozenset()), list[float]()
 
     def report(left_s: float) -> None:
         left.append(left_s)
-        if disk_is_full:
-            raise OSError(28, "No space left on device")
+        if problem:
+            raise problem
 
     end_services([service], counters, 10.0, report, lambda: clock.now, clock.wait)
     return counters, left
 
 
-@pytest.mark.parametrize("disk_is_full", [False, True])
-def test_the_last_counters_of_a_channel_are_taken_in_although_a_full_disk_takes_no_report(disk_is_full: bool) -> None:
+@pytest.mark.parametrize("problem", [None, OSError(28, "No space left on device"), ConfigError("[ExpiredToken]")])
+def test_the_last_counters_of_a_channel_are_taken_in_although_no_report_can_be_written(
+    problem: Exception | None,
+) -> None:
     service, clock = under_way(LANE), Clock()
     clock.steps[5] = lambda: service.events.extend([CountersRead(LANE, DONE), ChannelEnded(LANE)])
-    counters, left = ended(service, clock, disk_is_full)
+    counters, left = ended(service, clock, problem)
     assert counters.of(LANE) == DONE and service.stopped == [10.0]
     assert left[0] == 10.0 and clock.now < 1.0
 

@@ -25,6 +25,7 @@ from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
 from hab_ray.stopping import Stop
+from hab_ray.storage.local import LocalFolder
 from hab_ray.sweep.public import keys_of
 from hab_ray.sweep.session import Session, spending
 from tests.conftest import MADE, Desk, Vendor, Vendors, ended
@@ -59,6 +60,15 @@ def status(run: Run) -> int:
     return found.end.status
 
 
+def test_a_run_that_has_ended_claims_no_folder(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the same process, another machine's writes are seen at once."""
+    changes: list[str] = []
+    monkeypatch.setattr(LocalFolder, "claim", lambda _: changes.append("claim"))
+    monkeypatch.setattr(LocalFolder, "release", lambda _: changes.append("release"))
+    hab_ray.run(keys)
+    assert changes == ["claim", "claim", "release", "release"]
+
+
 async def test_a_sweep_is_run_while_an_event_loop_runs_and_again_without_a_call(keys: Keys, sim: Vendor) -> None:
     """As in a notebook, whose cells are executed within a loop and show what their last line gives."""
     run = hab_ray.run(keys)
@@ -89,6 +99,33 @@ def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: Keys, sim: V
     run = hab_ray.run(keys)
     assert status(run) == Exit.COMPLETE and run.verdicts().num_rows == 2 * run.tests().num_rows
     assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_a_store_that_refuses_replies_is_said_to_have_lost_them(
+    is_interrupted: bool, keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a bucket does once a session token has expired. The next run pays for them again."""
+    put, refused = LocalFolder.put, set[str]()
+
+    def refusing(folder: LocalFolder, name: str, data: bytes) -> None:
+        if name.startswith(("replies/", "lost/")):
+            refused.add(name.partition("/")[0])
+            raise ConfigError("s3://b: these credentials have expired [ExpiredToken]")
+        put(folder, name, data)
+
+    def interrupt(progress: Progress) -> None:
+        if is_interrupted and progress.calls >= CALLS_BEFORE_CTRL_C:
+            raise KeyboardInterrupt
+
+    keys["providers"]["sim"]["price"] = {"input": 1, "output": 1}
+    monkeypatch.setattr(LocalFolder, "put", refusing)
+    monkeypatch.setattr(LocalFolder, "put_new", refusing)
+    with pytest.raises(ConfigError, match="ExpiredToken") as raised:
+        hab_ray.run(keys | {"budget_usd": 50}, watch=interrupt)
+    assert refused == {"replies", "lost"}
+    (note,) = (note for note in raised.value.__notes__ if "could not be written" in note)
+    assert "the next run sends the calls again and pays for them again" in note
 
 
 def test_a_run_in_another_thread_than_the_main_one_leaves_signals_and_no_thread(keys: Keys) -> None:

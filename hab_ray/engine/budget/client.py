@@ -17,7 +17,7 @@ from typing import Self
 from uuid import uuid4
 
 from hab_ray.engine.budget.protocol import ALIVE_EVERY_S, BudgetRequest, BudgetService, EngineTotals
-from hab_ray.errors import LeaseStale
+from hab_ray.errors import HabError, LeaseStale
 from hab_ray.visible import usd
 
 REBALANCE_EVERY_S = 0.5
@@ -195,7 +195,7 @@ class BudgetClient:
             keep = self.reserved // IDLE_PART
             is_silent = self._clock() - self._answered_at >= ALIVE_EVERY_S
             if self._totals != self._reported or self._held > keep or is_silent:
-                with suppress(LeaseStale, OSError):  # the unanswered request is sent again
+                with suppress(OSError, HabError):  # the unanswered request is sent again
                     async with self._requesting:
                         await self._resolve()
                         await self._request(least=0, want=0, keep=keep)

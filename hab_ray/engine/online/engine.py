@@ -29,7 +29,7 @@ from hab_ray.engine.limits.protocol import WHOLE_PROVIDER
 from hab_ray.engine.online.reply_writer import MAX_QUEUED, JobStream, OnDurable, ReplyWriter
 from hab_ray.engine.online.retries import RetryLoop
 from hab_ray.engine.online.sender import Request, Sender, SharedServices
-from hab_ray.errors import Interrupted
+from hab_ray.errors import HabError, Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
 from hab_ray.storage.replies.keyindex import AnsweredKeys
@@ -97,12 +97,12 @@ class OnlineEngine:
         self._free_disk_space()
         try:
             await self._replies.flush()
-        except (OSError, MemoryError) as error:
+        except Exception as error:
             if lost := self._replies.why_lost(error):
                 self.counters.stops[WHOLE_PROVIDER] = lost
                 self._budget.lost += self._replies.unwritten_nanousd
         await self._limits.__aexit__()
-        with suppress(OSError):  # a mark that cannot be lowered still covers what was spent
+        with suppress(OSError, HabError):  # a mark that cannot be lowered still covers what was spent
             await self._budget.__aexit__()
 
     async def complete(self, jobs: AsyncIterator[Job], most_queued: float = MAX_QUEUED) -> None:
@@ -112,7 +112,7 @@ class OnlineEngine:
 
         Raises:
             LeaseLost, Interrupted: spending had to end; exit the context to keep what has been paid for.
-            OSError: the store cannot be written.
+            OSError, MemoryError, ConfigError: the store cannot be written.
         """
         stream = JobStream(most_queued=most_queued)
         async for job in jobs:

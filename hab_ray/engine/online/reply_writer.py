@@ -127,7 +127,7 @@ class ReplyWriter:
         """Write outcomes at the writer's pace, until `close`.
 
         Raises:
-            OSError: the store cannot be written.
+            Exception: the store cannot be written.
         """
         while not self._closing:
             await self._wait_for_flush()
@@ -170,7 +170,7 @@ class ReplyWriter:
         written, all outcomes stay queued for the next attempt.
 
         Raises:
-            OSError, MemoryError: the store cannot be written.
+            Exception: the store cannot be written.
         """
         taken, outcomes = self._writer.take(), self._unwritten
         self._unwritten = []
@@ -178,7 +178,7 @@ class ReplyWriter:
             return
         try:
             unstorable = await asyncio.to_thread(self._writer.write, taken)
-        except (OSError, MemoryError):
+        except Exception:  # a bucket may refuse writes for many reasons
             self._writer.take_back(taken)
             self._unwritten = outcomes + self._unwritten
             raise

@@ -59,9 +59,13 @@ class DiskCache:
         except OSError:
             return None
 
+    def takes(self, size: int) -> bool:
+        """Return whether an object of `size` bytes is cached: one of at most half the limit."""
+        return size <= self._limit // 2
+
     def put(self, name: str, data: bytes) -> None:
-        """Cache an object, unless it exceeds half the limit or the disk cannot be written."""
-        if len(data) > self._limit // 2:
+        """Cache an object, unless it is too large or the disk cannot be written."""
+        if not self.takes(len(data)):
             return
         path = self._path(name)
         aside = path.with_name(f".{path.name}-{secrets.token_hex(4)}")

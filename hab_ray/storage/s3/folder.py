@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from hab_ray.storage.s3.cache import FOLDER_VARIABLE, SIZE_VARIABLE, DiskCache, node_cache
@@ -17,30 +17,33 @@ from hab_ray.storage.s3.requests import Requests
 class S3Folder:
     """A prefix of a bucket, with the methods of `Folder`. `cache` holds immutable objects on this node's disk.
 
-    Until `claim`, listings and object metadata are fetched each time.
+    Except between `claim` and `release`, listings and object metadata are fetched each time.
     """
 
     is_remote = True
 
     def __init__(self, objects: Objects, cache: DiskCache) -> None:
         self.objects = objects
-        self._listings = Listings(self._fetched)
-        self._copies = Copies(cache, objects.address, self._listings.covers)
+        self._copies = Copies(cache, objects.address, lambda name: self._listings.covers(name))
+        self._listings = Listings(objects.list, self._copies.note)
 
     def claim(self) -> None:
         """From now on, fetch listings only occasionally and update them with this process's writes."""
+        self._copies.forget()
         self._listings.use()
+
+    def release(self) -> None:
+        """Fetch listings each time again."""
+        self._listings.stop()
 
     def list(self, prefix: str = "") -> Sequence[str]:
         inside = f"{prefix.rstrip('/')}/" if prefix else ""
         if self._listings.covers(inside):
             return self._listings.names(inside)
-        return sorted(name for name, _ in self._fetched(inside))
-
-    def _fetched(self, inside: str) -> Iterator[tuple[str, ObjectEntry]]:
-        for name, entry in self.objects.list(inside):
-            self._copies.note(name, entry)
-            yield name, entry
+        found = dict(self.objects.list(inside))
+        for name, entry in found.items():
+            self._copies.note_seen(name, entry)
+        return sorted(found)
 
     def exists(self, name: str) -> bool:
         try:
@@ -66,8 +69,8 @@ class S3Folder:
         if kept is not None:
             return kept
         data, entry = self.objects.get(name)
-        self._copies.note(name, entry)
-        self._copies.keep(name, data)
+        self._copies.note_seen(name, entry)
+        self._copies.keep(name, entry, data)
         return data
 
     def get_range(self, name: str, start: int, length: int) -> bytes:
@@ -103,10 +106,9 @@ class S3Folder:
 
     def _note(self, name: str, entry: ObjectEntry | None, data: bytes | None = None) -> None:
         """Record a change by this process; `entry` is None if the object is deleted or unknown."""
-        self._copies.note(name, entry)
         self._listings.note(name, entry)
-        if data is not None:
-            self._copies.keep(name, data)
+        if entry is not None and data is not None:
+            self._copies.keep(name, entry, data)
 
 
 def s3_folder(bucket: str, prefix: str) -> S3Folder:

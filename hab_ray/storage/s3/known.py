@@ -46,6 +46,15 @@ class Copies:
         elif _WRITTEN_ONCE.match(name) or name.endswith(_VIEW):
             self._entries[name] = entry
 
+    def note_seen(self, name: str, entry: ObjectEntry) -> None:
+        """Record an object that was read or listed; a view may have been replaced by this process meanwhile."""
+        if _WRITTEN_ONCE.match(name):
+            self._entries[name] = entry
+
+    def forget(self) -> None:
+        """Forget which object has which name, because others may have written."""
+        self._entries.clear()
+
     def size(self, name: str) -> int | None:
         """Return the size of an immutable object in bytes; None if unknown."""
         entry = self._entries.get(name)
@@ -53,11 +62,12 @@ class Copies:
 
     def may_keep(self, name: str) -> bool:
         """Return whether the current object under a name can be cached."""
-        return self._label(name) is not None
+        entry = self._entries.get(name)
+        return self._cache.takes(entry.size if entry else 1) and self._label(name, entry) is not None
 
     def get(self, name: str) -> bytes | None:
         """Return the copy of an object; None if there is none."""
-        label = self._label(name)
+        label = self._current_label(name)
         data = self._cache.get(label) if label else None
         part = _PART.match(name)
         if data is None or (part and not sha256(data).hexdigest().startswith(part.group(1))):
@@ -66,7 +76,7 @@ class Copies:
 
     def get_range(self, name: str, start: int, length: int) -> bytes | None:
         """Return part of the copy of an object; None if there is none."""
-        label = self._label(name)
+        label = self._current_label(name)
         if label is None:
             return None
         if label not in self._checked:
@@ -78,15 +88,17 @@ class Copies:
             self._checked.discard(label)
         return data
 
-    def keep(self, name: str, data: bytes) -> None:
-        """Cache an object that was read or written. Call `note` with its entry first."""
-        if label := self._label(name):
+    def keep(self, name: str, entry: ObjectEntry, data: bytes) -> None:
+        """Cache an object that was read or written."""
+        if label := self._label(name, entry):
             self._cache.put(label, data)
 
-    def _label(self, name: str) -> str | None:
+    def _current_label(self, name: str) -> str | None:
+        return self._label(name, self._entries.get(name))
+
+    def _label(self, name: str, entry: ObjectEntry | None) -> str | None:
         if _NAMED_BY_CONTENT.match(name):
             return f"{self._address}{name}"
-        entry = self._entries.get(name)
         if entry and (_WRITTEN_ONCE.match(name) or self._is_ours(name)):
             return f"{self._address}{name}\n{entry.etag}"
         return None
@@ -96,10 +108,15 @@ class Listings:
     """Listings of top-level folders, updated with this process's own writes and fetched again after `LISTED_FOR_S`.
 
     `fetch` lists the names with a prefix. Writes that end while a listing is fetched are applied to it afterwards.
+    `current` is then called for each name, and at each write, in the order in which they took effect.
     """
 
-    def __init__(self, fetch: Callable[[str], Iterable[tuple[str, ObjectEntry]]]) -> None:
-        self._fetch = fetch
+    def __init__(
+        self,
+        fetch: Callable[[str], Iterable[tuple[str, ObjectEntry]]],
+        current: Callable[[str, ObjectEntry | None], None],
+    ) -> None:
+        self._fetch, self._current = fetch, current
         self._is_used = False
         self._names: dict[str, dict[str, ObjectEntry]] = {}
         self._fetched_at: dict[str, float] = {}
@@ -112,6 +129,10 @@ class Listings:
         with self._lock:
             self._is_used = True
             self._fetched_at.clear()
+
+    def stop(self) -> None:
+        """Answer from listings no more: `covers` nothing, because others may write from now on."""
+        self._is_used = False
 
     def covers(self, name: str) -> bool:
         """Return whether listings answer for a name or prefix.
@@ -153,6 +174,8 @@ class Listings:
         with self._lock:
             for changed, entry in self._meanwhile.pop(top):
                 _apply(found, changed, entry)
+            for name, entry in found.items():
+                self._current(name, entry)
             self._names[top], self._fetched_at[top] = found, began
 
     def note(self, name: str, entry: ObjectEntry | None) -> None:
@@ -163,6 +186,7 @@ class Listings:
                 _apply(self._names[top], name, entry)
             if top in self._meanwhile:
                 self._meanwhile[top].append((name, entry))
+            self._current(name, entry)
 
 
 def _apply(names: dict[str, ObjectEntry], name: str, entry: ObjectEntry | None) -> None:

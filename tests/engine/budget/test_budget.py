@@ -18,7 +18,7 @@ from hab_ray.engine.budget.client import BatchBudgetClient, BudgetClient
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest, EngineTotals
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
-from hab_ray.errors import LeaseStale
+from hab_ray.errors import ConfigError, LeaseStale
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.registry import Registry
@@ -367,22 +367,23 @@ async def test_stale_lease() -> None:
 class UnwritableMark(CountingBudget):
     """A budget whose next request fails, because the mark cannot be written."""
 
-    fails = False
+    error: Exception | None = None
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
-        if self.fails:
-            self.fails = False
-            raise OSError(28, "No space left on device")
+        if self.error:
+            error, self.error = self.error, None
+            raise error
         return await super().grant(request)
 
 
-async def test_failed_report(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ConfigError("[ExpiredToken]")])
+async def test_failed_report(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """A client whose report fails once reports again: others wait for the money that it returns."""
     monkeypatch.setattr("hab_ray.engine.budget.client.REBALANCE_EVERY_S", 0.02)
     service = UnwritableMark(budget_of(100))
     async with BudgetClient(service) as client:
         assert await client.reserve(60) is None
-        service.fails = True
+        service.error = error
         client.settle(60, 20)
         async with asyncio.timeout(5):
             while service.budget.spent != 20 or service.budget.held:

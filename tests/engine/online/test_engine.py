@@ -12,8 +12,9 @@ import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
 from hab_ray.catalog.models import Limits, ModelEntry
+from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
-from hab_ray.errors import FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
+from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
 from hab_ray.providers.sdk import SdkAccount
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
@@ -227,9 +228,11 @@ async def test_stop_while_the_lease_is_stale(tmp_path: Path) -> None:
         assert time.monotonic() - begun < 15 and (await b.meter())["received"] == 0
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left"), MemoryError("No space left")])
+@pytest.mark.parametrize(
+    "error", [OSError(28, "No space left"), MemoryError("No space left"), ConfigError("No space left [QuotaExceeded]")]
+)
 async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replies paid for when disk or memory fills up are written once there is room again.
+    """Replies paid for when disk or memory fills up, or a bucket refuses them, are written once it takes them.
 
     That calls which follow from them cannot be written then loses no reply.
     """
@@ -260,15 +263,35 @@ async def test_full_disk(error: Exception, tmp_path: Path, monkeypatch: pytest.M
         assert not counted.stops and not counted.lost_nanousd
 
 
-async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [OSError(28, "full"), ConfigError("[ExpiredToken]"), LeaseStale("not renewed")])
+async def test_an_engine_ends_although_its_budget_takes_nothing_back(error: Exception, tmp_path: Path) -> None:
+    failed: list[Exception] = []
+    is_ending = False
+
+    def keep(_: object) -> None:
+        if is_ending:
+            failed.append(error)
+            raise error
+
+    budget = Budget(10**12, OpeningBalance(), keep)
+    async with simulator(Profile()) as url, engine_at(url, tmp_path, "a", budget=budget) as b:
+        async with b.engine:
+            await b.engine.complete(stream(jobs([chat("a", f"{n}") for n in range(5)])))
+            is_ending = True
+        counted = b.engine.snapshot()
+        assert failed and counted.spent_nanousd > 0 == counted.lost_nanousd and len(b.stored("a")) == 5
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), ConfigError("expired [ExpiredToken]")])
+async def test_paid_replies_that_cannot_be_written_are_counted(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of another model, which it could take, are not."""
     put_new = LocalFolder.put_new
 
     def put(folder: LocalFolder, name: str, data: bytes) -> None:
         if "/a" in name:
-            raise OSError(28, "No space left on device")
+            raise error
         put_new(folder, name, data)
 
     monkeypatch.setattr(LocalFolder, "put_new", put)
@@ -283,6 +306,6 @@ async def test_paid_replies_that_a_full_disk_cannot_take_are_counted(
                 await work
         counted = b.engine.snapshot()
         assert (await b.meter())["billed"] == 4 and not b.stored("a")
-        assert counted.stops[""].startswith("3 replies could not be written ([Errno 28] No space left on device)")
+        assert counted.stops[""].startswith(f"3 replies could not be written ({error})")
         (stored,) = b.stored("b").values()
         assert counted.lost_nanousd == counted.spent_nanousd - stored.cost_nanousd > 0 < stored.cost_nanousd

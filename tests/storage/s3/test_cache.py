@@ -122,19 +122,21 @@ def test_a_copy_of_a_part_is_what_its_name_says(tmp_path: Path) -> None:
     """Somebody who can write the cache can write its checksums, too."""
     data = b"rows that were paid for"
     name = f"replies/m/part-000001.000000.{sha256(data).hexdigest()[:16]}.parquet"
-    cache = DiskCache(tmp_path, LIMIT)
+    cache, entry = DiskCache(tmp_path, LIMIT), ObjectEntry("etag", len(data))
     copies = Copies(cache, "bucket/", lambda _: False)
-    copies.keep(name, data)
+    copies.keep(name, entry, data)
     assert copies.get(name) == data
     cache.put(f"bucket/{name}", b"rows that somebody made up")
     again = Copies(DiskCache(tmp_path, LIMIT), "bucket/", lambda _: False)
     assert again.get_range(name, 0, 4) is None and again.get(name) is None
-    again.keep(name, data)
+    again.keep(name, entry, data)
     assert again.get_range(name, 0, 4) == b"rows" and again.get(name) == data
 
 
-def test_a_lookup_does_not_copy_a_listing() -> None:
-    listings = Listings(lambda prefix: ((f"{prefix}{n}", ObjectEntry("etag", n)) for n in range(20_000)))
+def test_a_lookup_does_not_copy_a_listing(tmp_path: Path) -> None:
+    copies = Copies(DiskCache(tmp_path, LIMIT), "bucket/", lambda _: False)
+    many = ((f"replies/{n}", ObjectEntry("etag", n)) for n in range(20_000))
+    listings = Listings(lambda _: many, copies.note)
     assert listings.find("replies/7") == ObjectEntry("etag", 7)
     tracemalloc.start()
     try:
