@@ -20,7 +20,7 @@ from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.storage.replies.store import Store
-from hab_ray.work import Settled, Shard, Work, given_rows, settle
+from hab_ray.work import Settled, Shard, Work, given_rows, is_complete, settle
 
 
 @dataclass
@@ -86,7 +86,7 @@ class Counting:
 
         The usage of a complete shard is empty: its replies are not read again.
         """
-        if self.work.is_frozen(shard) or (tasks and self.work.written(shard) == len(tasks)):
+        if is_complete(self.work, shard, len(tasks)):
             rows = self._view(shard) if shard.spec.has_view else []
             return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
         found: dict[str, Measured] = {}
