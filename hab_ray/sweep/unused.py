@@ -27,7 +27,7 @@ from hab_ray.storage.replies.records import RecordKind, is_part, read_table
 from hab_ray.storage.replies.sidecars import put_part, sidecar_name
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import SWEEP
-from hab_ray.work import Work, settle, tasks_now
+from hab_ray.work import Work, settle
 
 _REPLY_KEY = "reply_key"
 
@@ -118,7 +118,7 @@ def _keys_of(work: Work, store: Store) -> set[str]:
                 used.update(call.key for call in calls)
                 return store.outcomes(model, calls)
 
-            settle(stage, tasks_now(work, shard, store), read)
+            settle(stage, work.tasks(shard), read)
         if shard.spec.has_view and work.run.has(shard.file):
             table = read_table(shard.file, work.run.folder.get(shard.file))
             if _REPLY_KEY in table.column_names:
