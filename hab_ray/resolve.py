@@ -369,7 +369,7 @@ def _with_hint(work: Work, lines: Sequence[str]) -> Iterator[str]:
     if any(line.startswith(("select.tests", "tests")) for line in lines):
         yield (
             f"  a run's tests are chosen once. To add some, also of another dimension: `hab export {work.run_path} "
-            "--format csv-raw --out more`, add rows to more/tests.csv, and name that file as `tests:` in this sweep: "
+            "--format json --out more`, add lines to more/tests.jsonl, and name that file as `tests:` in this sweep: "
             "what it was asked before stays, and is not paid for again"
         )
 

@@ -127,7 +127,10 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ChatAsk:
-    """A request for one chat reply. `identity` stands for model and content in every seeded draw."""
+    """A request for one chat reply; `effort` is a level in lower case, or a number of tokens.
+
+    `identity` stands for model and content in every seeded draw.
+    """
 
     name: str
     model: SimulatedModel
@@ -139,6 +142,7 @@ class ChatAsk:
     limit: int | None
     temperature: float | None
     top_p: float | None
+    effort: str | None
     thinks: bool
     caching: Caching
     identity: bytes

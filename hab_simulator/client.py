@@ -43,6 +43,7 @@ class Manner(_Reading):
     limit: int | None
     temperature: float | None
     top_p: float | None
+    effort: str | None
     schema_text: str = Field(alias="schema")
 
 

@@ -44,6 +44,7 @@ class Manner(NamedTuple):
     limit: int | None
     temperature: float | None
     top_p: float | None
+    effort: str | None
     schema: str
 
 
@@ -59,7 +60,7 @@ class Heard:
     def manner(self, ask: ChatAsk) -> int:
         """The number of a request's manner."""
         schema = "" if ask.schema is None else json.dumps(ask.schema, ensure_ascii=False)
-        manner = Manner(ask.name, ask.system, ask.limit, ask.temperature, ask.top_p, schema)
+        manner = Manner(ask.name, ask.system, ask.limit, ask.temperature, ask.top_p, ask.effort, schema)
         return self._manners.setdefault(manner, len(self._manners))
 
     def add(self, exchange: MeantReply) -> None:

@@ -36,7 +36,7 @@ ELSEWHERE = {
     "hab figures runs/rehearsal-small": "tests/cli/test_notebook.py",
     "hab compare runs/study": "tests/cli/test_people.py",
     "hab compare runs/four published": "tests/cli/test_published.py",
-    "hab export runs/first --format csv-raw --out more": "tests/cli/test_growing.py",
+    "hab export runs/first --format json --out more": "tests/cli/test_growing.py",
     "ray job submit": "tests/cluster/test_jobs.py",
     "hab run SWEEP.yaml": "tests/cli/test_batches.py",
     "hab batches": "tests/cli/test_batches.py",

@@ -50,12 +50,13 @@ def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) 
             continue
         answered = _answered(run, settings, subject, dimension)
         letters = rubrics[dimension].issue_letters()
+        calls = dict(zip(settings.tests[dimension], settings.calls_of(dimension), strict=True))
         for judge in _judges(run):
             verdicts = rows_in(run.verdicts(judge, subject, dimension, columns=VerdictMark._fields))
             now = _by_judge(map(VerdictMark._make, verdicts)).get(judge, {})
             if now or judge in settings.panel:
                 for rater, then in earlier.items():
-                    cell = cells.setdefault((judge, rater), {}).setdefault(dimension, Compared())
+                    cell = cells.setdefault((judge, rater), {}).setdefault(dimension, Compared(calls))
                     _compare(cell, now, then, answered, letters)
     order = {judge: place for place, judge in enumerate(_judges(run))}
     compared = [(*pair, cells[pair]) for pair in sorted(cells, key=lambda pair: (pair[1], order[pair[0]]))]

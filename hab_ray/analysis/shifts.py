@@ -1,8 +1,8 @@
 """A judge's scores compared with an earlier study's judge on the same answers: shift, agreement, a map of scores.
 
 The shift is the mean over tests of the mean difference of a test's answers, since answers to one test are not
-independent. Replicates of a judge are averaged first, as in its scores. Equal scores and kappas are of single readings,
-like the earlier study's verdicts.
+independent. Nor are tests from one generation call, so intervals allow for calls. Replicates of a judge are averaged
+first, as in its scores. Equal scores and kappas are of single readings, like the earlier study's verdicts.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ class Compared:
     """The scores (0..1) of a judge and an earlier judge for the same answers in a dimension.
 
     Each answer scored by the judge has its test, the judge's mean score, and the earlier score, nan if it has none.
-    `issues` counts readings by issue and by whether each of the two names it.
+    `issues` counts readings by issue and by whether each of the two names it. `calls` holds the generation call of each
+    test; a test without one is its own.
     """
 
+    calls: Mapping[str, str] = field(default_factory=dict)
     tests: list[str] = field(default_factory=list)
     now: list[float] = field(default_factory=list)
     then: list[float] = field(default_factory=list)
@@ -60,6 +62,10 @@ class Compared:
         for letter in letters:
             self.issues[letter][letter in by_judge, letter in by_earlier] += 1
 
+    def calls_of(self, tests: Iterable[str]) -> list[str]:
+        """Return the generation call of each of these tests."""
+        return [self.calls.get(test, test) for test in tests]
+
     def both(self) -> tuple[NDArray[np.str_], _Array]:
         """Return tests and scores, now and then, of the answers that both have scored."""
         scores = np.array([self.now, self.then]).T
@@ -75,7 +81,8 @@ def shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Iterator[Sh
         names, at = np.unique(tests, return_inverse=True)
         now, then = (np.bincount(at, side) / np.bincount(at) for side in scores.T)
         is_known = len(names) > 0
-        estimates.append(interval((now - then).tolist(), range(len(names)), -1.0, 1.0) if is_known else None)
+        calls = cell.calls_of(names.tolist())
+        estimates.append(interval((now - then).tolist(), calls, -1.0, 1.0) if is_known else None)
         difference, low, high = ends(estimates[-1])
         rows.append(
             Shift(
@@ -122,7 +129,7 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     """Yield the map of a judge's scores onto the earlier judge's, then the mapped mean of all answers it has scored.
 
     There is one map over all dimensions, in which each answer counts once. Intervals come from a bootstrap over the
-    tests of each dimension that refits the map; there are none if each dimension has a single test.
+    generation calls of each dimension that refits the map; there are none if each dimension has a single call.
     """
     if not any(len(cell.both()[0]) for cell in found.values()):
         return
@@ -139,12 +146,12 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
 
 
 def _tally(cell: Compared, levels: _Array) -> _Array:
-    """Count by test and level of the judge: answers with both scores, sum of the earlier ones, answers scored now."""
-    names, tests = np.unique(cell.tests, return_inverse=True)
+    """Count by call and level of the judge: answers with both scores, sum of the earlier ones, answers scored now."""
+    names, calls = np.unique(cell.calls_of(cell.tests), return_inverse=True)
     tally = np.zeros((len(names), 3, len(levels)))
     then, places = np.array(cell.then), np.searchsorted(levels, cell.now)
     for column, values in enumerate((~np.isnan(then), np.nan_to_num(then), np.ones(len(then)))):
-        np.add.at(tally[:, column], (tests, places), values)
+        np.add.at(tally[:, column], (calls, places), values)
     return tally
 
 

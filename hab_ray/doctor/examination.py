@@ -210,7 +210,7 @@ class Examination:
             is_over = False
             while not is_over and time.monotonic() < end and not self._is_stopped:
                 await asyncio.wait({asking}, timeout=_POLL_S)
-                is_over = engine.broken is not None or (asking.done() and not engine.holds([c.key for c in calls]))
+                is_over = engine.broken is not None or (asking.done() and not engine.has_open_batches)
                 await asyncio.sleep(_POLL_S)
             if is_over:
                 await self.tap.quiet(label)  # the engine deletes files and batch last

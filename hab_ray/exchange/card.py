@@ -13,7 +13,7 @@ from hab_ray.analysis.standing import standing_of
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.given.sample import describe_sample
 from hab_ray.resources import OWN_VERSION
-from hab_ray.results import Run
+from hab_ray.results import Run, rejudged
 from hab_ray.rows import State
 from hab_ray.rubric import imported_note
 from hab_ray.storage.folder import open_folder
@@ -93,6 +93,10 @@ def warnings(run: Run) -> Iterator[str]:
         yield "There are no scores: the run has not ended, or `hab report` has not been run."
     if lost := lost_notice(open_folder(run.location)):
         yield _text(lost)
+    if varied := [subject.name for subject in run.record.sweep.varied_subjects]:
+        yield f"Answers of varied subjects ({_names(varied)}) and the verdicts on them are in no table of rows."
+    if rejudged(run).num_rows:
+        yield "The repeated verdicts by which changes of a judge are detected (sentinels) are in no table of rows."
     for noun, table in (("responses", run.responses(columns=["state"])), ("verdicts", run.verdicts(columns=["state"]))):
         for state, count in sorted(Counter(table.column("state").to_pylist()).items()):
             if state != State.OK:

@@ -27,9 +27,10 @@ from hab_ray.stages.prompts.wording import Prompts, load_prompts
 class Evaluation:
     """A scored response. `score` is 0..10; `misinformation` is the test's second text, null if it has none.
 
-    `evaluator_response` holds the assessment and issue letters read from the judge's reply. The evaluator's prompts are
-    null if the rubric or the prompts have changed since the verdict. Texts that are not shared are null. `finish` says
-    whether the response was cut, `call` is the test's generation call: a sweep that reads these rows needs both.
+    `evaluator_response` holds the assessment and issue letters read from the judge's reply, or the letters alone if the
+    assessment is not shared. The evaluator's prompts are null if the rubric or the prompts have changed since the
+    verdict. Other texts that are not shared are null. `finish` says whether the response was cut, `call` is the test's
+    generation call: a sweep that reads these rows needs both.
     """
 
     dimension: str
@@ -106,7 +107,7 @@ class Evaluations:
         is_current = (verdict.rubric_sha256, verdict.prompts_sha256) == asked.digests
         has_wording = is_current and not sharing.without(Texts.WORDING, dimension)
         system = whole_system(self._own_systems.get(subject, ""), test)
-        read = {"assessment": verdict.assessment if has_assessment else None, "issues": verdict.issues}
+        assessment = {"assessment": verdict.assessment} if has_assessment else {}
         return Evaluation(
             dimension=dimension,
             prompt=test.prompt if has_queries else None,
@@ -117,7 +118,7 @@ class Evaluations:
             evaluator_model=verdict.judge,
             evaluator_system_prompt=asked.system if has_wording else None,
             evaluator_prompt=asked.user(test, response) if has_wording and has_answer else None,
-            evaluator_response=json.dumps(read, ensure_ascii=False),
+            evaluator_response=json.dumps({**assessment, "issues": verdict.issues}, ensure_ascii=False),
             score=score,
             test_id=test.id,
             sample=verdict.sample,

@@ -118,12 +118,15 @@ class BatchExecutor:
                 cells.cell(name, keys, new, before, setup.risk),
             )
 
-    def holds(self, spool: Spool) -> bool:
-        """Return whether any of these calls is in an open batch, so that sending it elsewhere would pay twice."""
+    def held(self, spool: Spool) -> set[str]:
+        """Return the keys of the calls that are in a batch, so that sending them elsewhere would pay twice.
+
+        A batch that was collected counts too: it may have answered a call after the spool was written.
+        """
         engines = self._opened
         if engines is None or spool.provider not in engines.providers:
-            return False
-        return engines.holds(spool.provider, self._site.pending.keys(spool))
+            return set()
+        return engines.held(spool.provider, self._site.pending.keys(spool))
 
     @property
     def is_parked(self) -> bool:

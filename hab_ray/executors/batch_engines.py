@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -54,8 +54,8 @@ class BatchEngines:
         """The providers that have an engine."""
         return self._engines.keys()
 
-    def holds(self, provider: str, keys: Iterable[str]) -> bool:
-        return self._engines[provider].holds(keys)
+    def held(self, provider: str, keys: Sequence[str]) -> set[str]:
+        return self._engines[provider].held(keys)
 
     @property
     def broken(self) -> Exception | None:

@@ -15,7 +15,7 @@ no matter when each was settled. See `executors.cells`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from heapq import merge
 from operator import itemgetter
@@ -122,10 +122,19 @@ class Pending:
             rank = ranks(self.sample_seed, self.epoch, Cells(self._folder, stage, model).populations())
             places = pa.array([rank(key) for key in keys], pa.binary())
             table = table.set_column(SCHEMA.get_field_index(RANK), RANK, places).take(pc.sort_indices(places))
-        sink = pa.BufferOutputStream()
-        pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
-        self._folder.put(file, sink.getvalue().to_pybytes())
+        self._folder.put(file, _parquet(table))
         return spool
+
+    def without(self, spool: Spool, keys: Set[str]) -> Spool | None:
+        """Write the calls of a spool that have none of these keys to another one; return None if there are none."""
+        unwanted = pa.array(list(keys), pa.string())
+        blocks = self.blocks(spool, SCHEMA.names)
+        table = pa.concat_tables([block.filter(pc.invert(pc.is_in(block.column(KEY), unwanted))) for block in blocks])
+        if not len(table):
+            return None
+        rest = replace(spool, file=f"{spool.file}-rest", calls=Counter(table.column(SHARD).to_pylist()))
+        self._folder.put(rest.file, _parquet(table))
+        return rest
 
     def jobs(self, spools: Sequence[Spool], share: Share = ALL) -> Iterator[Job]:
         """Yield the calls of some spools, or a share of them."""
@@ -150,6 +159,12 @@ class Pending:
         for batch in file.iter_batches(batch_size=rows, columns=list({SHARD, *columns}), use_threads=False):
             block = pa.Table.from_batches([batch])
             yield block.filter(pc.is_in(block.column(SHARD), shards)).select(list(columns))
+
+
+def _parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
+    return bytes(sink.getvalue())
 
 
 def jobs_of(block: pa.Table) -> Iterator[Job]:

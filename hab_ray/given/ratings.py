@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isfinite, nan
 from typing import Annotated, Any, Self
@@ -167,7 +167,8 @@ _COLUMNS = Columns.of(GivenRating, numbers=("sample", "score"))
 class Rating:
     """A rater's score (0..10) of one response; None exactly if `failed` says why there is no score.
 
-    `test` is the test's id or the `id_of_test` of its texts. `issues` is None if unknown.
+    `test` is the test's id or the `id_of_test` of its texts, which `texts` is if both are given. `issues` is None if
+    unknown.
     """
 
     test: str
@@ -181,6 +182,13 @@ class Rating:
     assessment: str
     response_sha256: str | None
     failed: str = ""
+    texts: str = field(default="", compare=False)
+
+
+def test_of(rating: Rating, names: Mapping[str, str]) -> str | None:
+    """Return the id of the rated test by its `names`; None if it has none, or its texts are those of another test."""
+    test_id = names.get(rating.test)
+    return test_id if names.get(rating.texts, test_id) == test_id else None
 
 
 def is_of(rating: Rating, answer: Response) -> bool:
@@ -269,12 +277,10 @@ def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:
                 "leave `issues` out"
             )
         )
-    test = row.test_id
-    if test is None:
-        test = id_of_test(rubric.id, row.prompt or "", (row.context or "") if rubric.context else "")
+    texts = id_of_test(rubric.id, row.prompt or "", (row.context or "") if rubric.context else "")
     issues = None if row.issues is None else tuple(letter for letter in known if letter in row.issues)
     return Rating(
-        test=test,
+        test=texts if row.test_id is None else row.test_id,
         dimension=rubric.id,
         subject=row.subject,
         sample=row.sample,
@@ -285,4 +291,5 @@ def _rating(row: GivenRating, rubric: Rubric, where: str) -> Rating:
         assessment=row.assessment or "",
         response_sha256=row.response_sha256,
         failed=one_line(row.failed.strip(), _MAX_REASON),
+        texts=texts if row.prompt else "",
     )

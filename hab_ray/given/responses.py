@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
@@ -37,11 +37,18 @@ ERROR_MARKS = (
     "[ERROR PARSING BATCH RESULT]",
     "[ERROR DURING BATCH LLM CHAT]",
 )
+# What vendors call the end of an answer at its output limit.
+_CUT = ("length", "max_tokens", "max_output_tokens")
+
+
+def _finish(given: Any) -> Any:
+    return Finish.TRUNCATED.value if isinstance(given, str) and given.strip().lower() in _CUT else given
 
 
 class GivenResponse(AnswerRow):
     """One row: a subject's answer to a test. Tables mark an empty text by null.
 
+    `finish` is `truncated`, or as vendors say it, for an answer that was cut at its output limit.
     `call` names the generation call that the test comes from, for rows that define the tests.
     """
 
@@ -51,7 +58,7 @@ class GivenResponse(AnswerRow):
         Field(validation_alias=AliasChoices("text", "subject_response")),
     ]
     state: State | None = None
-    finish: Text | None = None
+    finish: Annotated[Text | None, BeforeValidator(_finish)] = None
     model_reported: Text | None = None
     reason: Text | None = None
     call: CallName = None
@@ -108,8 +115,8 @@ def read_given_responses(
     the sweep's own rubrics, which may have more than `rubrics`.
 
     Raises:
-        ConfigError: the file cannot be read, a row answers no known test, or two rows are different answers of one
-            subject to one test.
+        ConfigError: the file cannot be read, a row answers no known test, its `test_id` is that of a test with other
+            texts, or two rows are different answers of one subject to one test.
     """
     reader = _GivenReader(path, rubrics, tests)
     left_out: Counter[str] = Counter()
@@ -152,10 +159,10 @@ class _GivenReader:
             raise ConfigError(one_line(f"{cause}; number the answers by `sample`"))
 
     def _test(self, row: GivenResponse, where: str) -> ChosenTest:
-        known = self.tests[row.dimension]
+        known, rubric = self.tests[row.dimension], self._rubrics[row.dimension]
+        context = row.context or "" if rubric.context else ""
         if row.test_id is not None and row.test_id in known:
-            return known[row.test_id]
-        context = row.context or ""
+            return self._same(known[row.test_id], {"prompt": row.prompt, "context": context}, where)
         if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
             return self._by_text[row.dimension, row.prompt, context]
         if row.prompt is None or self._tests_are_given:
@@ -163,14 +170,19 @@ class _GivenReader:
             raise ConfigError(
                 one_line(f"{where}: there is no test {named!r} in `tests:`; add it, or leave the row out")
             )
-        rubric = self._rubrics[row.dimension]
-        if rubric.context is not None:
-            check_context(context, rubric, where)
-        id = row.test_id or id_of_test(rubric.id, row.prompt, context)
-        test = ChosenTest(
-            id, rubric.id, row.prompt, context if rubric.context else "", rubric.system, None, row.call or None
-        )
+        check_context(context, rubric, where)
+        id = row.test_id or id_of_test(rubric.id, row.prompt, row.context or "")  # as in runs of earlier versions
+        test = ChosenTest(id, rubric.id, row.prompt, context, rubric.system, None, row.call or None)
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
+        return test
+
+    def _same(self, test: ChosenTest, texts: Mapping[str, str | None], where: str) -> ChosenTest:
+        """Return a test that a row names by its id; refuse a row with other texts, which answers another test."""
+        for name, text in texts.items():
+            if text and text != getattr(test, name):
+                there = "in `tests:`" if self._tests_are_given else "in an earlier row"
+                remedy = f"give each test of {test.dimension} an id of its own, or leave `test_id` out"
+                raise ConfigError(one_line(f"{where}: {name}: test {test.id!r} has another {name} {there}; {remedy}"))
         return test
 
 

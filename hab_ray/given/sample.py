@@ -13,7 +13,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from hab_ray.config.sections import Drawn, GivenAnswers, ResponseSample
-from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
+from hab_ray.given.ratings import Rating, is_of_given, test_of, tests_by_text
 from hab_ray.given.responses import GivenResponses
 from hab_ray.rows import Rater, Response
 
@@ -89,7 +89,7 @@ def _rated(found: GivenResponses, ratings: Iterable[Rating]) -> dict[tuple[str, 
     for rating in ratings:
         part = rating.subject, rating.dimension
         if _is_by_person(rating) and part in answers:
-            test_id = by_text[rating.dimension].get(rating.test, rating.test)
+            test_id = test_of(rating, by_text[rating.dimension]) or ""
             answer = answers[part].get((test_id, rating.sample))
             if answer is not None and is_of_given(rating, answer):
                 rated.add((*part, test_id, rating.sample))

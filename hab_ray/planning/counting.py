@@ -22,6 +22,8 @@ from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, given_rows, is_complete, settle
 
+SAMPLED = 50
+
 
 @dataclass
 class Counting:
@@ -34,10 +36,20 @@ class Counting:
     def lines(self) -> Iterator[PlanLine]:
         """Return the lines of the plan, dimension by dimension, in the order of the method."""
         drafts = list(self.drafts())
-        measured: defaultdict[Cell, Measured] = defaultdict(Measured)
+        cells: defaultdict[Cell, list[Draft]] = defaultdict(list)
         for draft in drafts:
-            measured[draft.cell] += draft.measured
+            cells[draft.cell].append(draft)
+        measured = {cell: self._measured(own) for cell, own in cells.items()}
         return (draft.line(measured[draft.cell]) for draft in drafts)
+
+    def _measured(self, cell: Sequence[Draft]) -> Measured:
+        """Return the usage of a cell's stored calls; if only complete shards have some, that of a few of them."""
+        if any(draft.asks for draft in cell) and not any(draft.measured.calls for draft in cell):
+            for draft in cell:
+                outcomes = self.store.outcomes(self.work.model(draft.shard).name, draft.sample)
+                known = (Measured.of(call, outcomes[call.key]) for call in draft.sample if call.key in outcomes)
+                draft.measured = sum(known, Measured())
+        return sum((draft.measured for draft in cell), Measured())
 
     def drafts(self) -> Iterator[Draft]:
         """Yield a draft for every shard that makes calls, in the same order."""
@@ -63,7 +75,7 @@ class Counting:
 
     def _count(self, shard: Shard, stage: CallStage[Any, Any], tasks: Forecast[Any]) -> tuple[Draft, Forecast[Any]]:
         draft = Draft(self.work, shard, stage)
-        settled, found = self._settle(shard, stage, tasks.known)
+        settled, found = self._settle(draft, tasks.known)
         seen = self._seen[self.work.model(shard).name]
         new = found.keys() - seen
         draft.reused, draft.measured = len(new), sum((found[key] for key in new), Measured())
@@ -79,16 +91,19 @@ class Counting:
             draft.exact = False
         return draft, stage.forecast_rows(tasks, stage.kept(settled.rows), settled.waiting)
 
-    def _settle(
-        self, shard: Shard, stage: CallStage[Any, Any], tasks: Sequence[Any]
-    ) -> tuple[Settled, dict[str, Measured]]:
+    def _settle(self, draft: Draft, tasks: Sequence[Any]) -> tuple[Settled, dict[str, Measured]]:
         """Return the shard's rows and open calls, and the usage of its stored calls by key.
 
-        The usage of a complete shard is empty: its replies are not read again.
+        The usage of a complete shard is empty, because its replies are not read again; the draft keeps a `sample` of
+        its calls. It is not complete if failures count as open calls.
         """
-        if is_complete(self.work, shard, len(tasks)):
+        shard, stage = draft.shard, draft.stage
+        is_written = not self.store.failures_since and is_complete(self.work, shard, len(tasks))
+        if self.work.is_frozen(shard) or is_written:
             rows = self._view(shard) if shard.spec.has_view else []
-            return Settled(rows, []), {call.key: Measured() for _, call in stage.requests(tasks)}
+            calls = [call for _, call in stage.requests(tasks)]
+            draft.sample = calls[:SAMPLED]
+            return Settled(rows, []), {call.key: Measured() for call in calls}
         found: dict[str, Measured] = {}
 
         def read(calls: Sequence[Call]) -> Mapping[str, Outcome]:

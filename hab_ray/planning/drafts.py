@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -55,7 +56,10 @@ class _Asked:
 
 @dataclass
 class Draft:
-    """The calls of a shard. `open` are its known calls that are not in the store, each once, with row ids."""
+    """The calls of a shard. `open` are its known calls that are not in the store, each once, with row ids.
+
+    `sample` holds some calls of a complete shard.
+    """
 
     work: Work
     shard: Shard
@@ -64,12 +68,18 @@ class Draft:
     reused: int = 0
     measured: Measured = Measured()
     open: list[tuple[str, Call]] = field(default_factory=list)
+    sample: Sequence[Call] = ()
     _asked: list[_Asked] = field(default_factory=list)
 
     @property
     def cell(self) -> Cell:
         """Stage, name and dimension: draft lines that share one measurement across judged subjects."""
         return self.shard.stage, self.shard.name, self.shard.dimension
+
+    @property
+    def asks(self) -> bool:
+        """Whether it has calls to pay for."""
+        return bool(self._asked)
 
     def add(self, count: int, call: Call, said: float, most_said: float) -> None:
         """Add `count` calls like this one, with the bytes of one on average and at most."""
@@ -111,7 +121,7 @@ class Draft:
             model=model.name,
             dimension=self.shard.dimension,
             exact=self.exact,
-            assumed=bool(self._asked) and not measured.calls,
+            assumed=self.asks and not measured.calls,
             measured=self.measured.calls,
             figures=figures,
             dearest=dearest,

@@ -28,15 +28,16 @@ TOKENS_A_SECOND = 60.0
 Latencies = Mapping[tuple[str, str], float]
 
 
-def make_plan(work: Work, latencies: Latencies | None = None) -> Plan:
+def make_plan(work: Work, latencies: Latencies | None = None, failures_since: int = 0) -> Plan:
     """Plan what a run of this sweep still has to do. Writes nothing and calls no vendor.
 
-    `latencies` are measured seconds per call, by stage and model.
+    `latencies` are measured seconds per call, by stage and model. Permanent failures of epochs before `failures_since`
+    count as open calls.
 
     Raises:
         ConfigError: a model has no price, or given tests do not fit.
     """
-    store = Store(open_folder(work.sweep.store))
+    store = Store(open_folder(work.sweep.store), failures_since)
     counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
     lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))

@@ -17,6 +17,8 @@ from hab_ray.catalog.addresses import cluster_address
 from hab_ray.catalog.models import (
     OF_ACCOUNTS,
     SURELY_LIKE,
+    Capabilities,
+    Limits,
     Model,
     ModelEntry,
     ProviderEntry,
@@ -306,8 +308,11 @@ def _weights(work: Work) -> Iterator[Problem]:
 def _limits(work: Work) -> Iterator[Problem]:
     """Find limits of single models that only an account can have."""
     for model in (model.entry for model in work.models.values()):
-        given = work.catalog.providers[model.provider].models.get(model.wire)
-        for name in sorted(OF_ACCOUNTS & given.limits.model_fields_set) if given and given.limits else ():
+        provider = work.catalog.providers[model.provider]
+        given = provider.models.get(model.wire, Capabilities()).limits or Limits()
+        for name in sorted(OF_ACCOUNTS & given.model_fields_set):
+            if getattr(given, name) == getattr(provider.limits, name):
+                continue
             key = f"providers.{model.provider}.models.{model.wire}.limits.{name}"
             remedy = f"give it under providers.{model.provider}.limits"
             yield Problem(Severity.WARNING, (), f"{key}: has no effect at a single model", remedy)

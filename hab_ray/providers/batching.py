@@ -96,7 +96,7 @@ class BatchStatus:
     full, so that the same batch fits later. `results` says where the results are; only `BatchApi.results` reads it.
     `counters` are those of an ended batch if the vendor may still change them: results are final once they stop
     changing; None = final. `lacks_results`: an ended batch must have results, but the vendor does not, or not yet, show
-    where.
+    where. `lacks_some`: as the engine found, the vendor does not show all answers that it counts, and is asked no more.
     """
 
     id: str
@@ -109,6 +109,7 @@ class BatchStatus:
     results: tuple[str, ...] = ()
     counters: tuple[int, ...] | None = None
     lacks_results: bool = False
+    lacks_some: bool = False
 
 
 @dataclass(frozen=True, slots=True)

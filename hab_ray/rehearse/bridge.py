@@ -17,7 +17,7 @@ from typing import NamedTuple
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.trust.bridge import bridge
-from hab_ray.given.ratings import Rating, is_of_given, tests_by_text
+from hab_ray.given.ratings import Rating, is_of_given, test_of, tests_by_text
 from hab_ray.rehearse.figures import NOTHING, Checked, Figures, Item, Lines, Numbers, figures_of, mean_of, unequal
 from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.truth import Expected, Truth, given_mark, is_left_out
@@ -41,9 +41,11 @@ class _AnswerId(NamedTuple):
 class _Cell:
     """Scores (0..10) that a judge and an earlier study's judge gave the same answers in a dimension.
 
-    `pairs` maps tests to pairs of the judge's mean score of an answer and the earlier score (None if unknown).
+    `pairs` maps tests to pairs of the judge's mean score of an answer and the earlier score (None if unknown), `calls`
+    to the generation call, or to the test itself if none is named.
     """
 
+    calls: Mapping[str, str]
     pairs: dict[str, list[tuple[Fraction, Fraction | None]]] = field(default_factory=dict)
     readings: int = 0
     equal: int = 0
@@ -97,10 +99,11 @@ def _cells(work: Work, truth: Truth) -> _Cells:
     rows = {_AnswerId(s, d, row.test_id, row.sample): row for (s, d), found in given.responses.items() for row in found}
     earlier: dict[str, dict[_AnswerId, Rating]] = {}
     for rating in given_ratings(work).ratings:
-        test = ids.get(rating.dimension, {}).get(rating.test, "")
+        test = test_of(rating, ids.get(rating.dimension, {})) or ""
         answer = _AnswerId(rating.subject, rating.dimension, test, rating.sample)
         if rating.kind is Rater.PUBLISHED and answer in rows and is_of_given(rating, rows[answer]):
             earlier.setdefault(rating.rater, {})[answer] = rating
+    calls = {dimension: {test.id: test.call or test.id for test in tests} for dimension, tests in given.tests.items()}
     prompts = {(dimension, test.id): test.prompt for dimension, tests in given.tests.items() for test in tests}
     cells: dict[tuple[str, str], dict[str, _Cell]] = {}
     for (rater, then), (judge, dimension) in product(earlier.items(), truth.wordings):
@@ -110,7 +113,7 @@ def _cells(work: Work, truth: Truth) -> _Cells:
             is_read = judge in truth.panel or any(row.state is State.OK for row in own)
             if (subject, dimension) not in parts or not is_read:
                 continue
-            cell = cells.setdefault((rater, judge), {}).setdefault(dimension, _Cell())
+            cell = cells.setdefault((rater, judge), {}).setdefault(dimension, _Cell(calls[dimension]))
             for row in own:
                 true = None if is_left_out(work, row) else _given_answer(truth, row, prompts[dimension, row.test_id])
                 said = None if true is None else [e for e in truth.expected(judge, true) if e.score is not None]
@@ -152,7 +155,7 @@ def _shifts(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Lin
     parts, sides = [], []
     for dimension, cell in cells.items():
         means = {test: [mean(side) / _TOP for side in zip(*own, strict=True)] for test, own in cell.by_test().items()}
-        items = [Item(now - then, len(cell.by_test()[test]), str(test)) for test, (now, then) in means.items()]
+        items = [Item(now - then, len(cell.by_test()[test]), cell.calls[test]) for test, (now, then) in means.items()]
         parts.append(figures_of(items, -1))
         sides.append(tuple(mean(side) for side in zip(*means.values(), strict=True)) if means else None)
         yield (rater, judge, dimension), _line([cell], parts[-1], sides[-1])
@@ -204,7 +207,7 @@ def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]
         return
     fit = _rising(sorted(then.items()))
     mapped = {level: _between(fit, level) for level in sorted(scored)}
-    has_ends = sum(len(cell.pairs) for cell in cells.values() if cell.pairs) > 1
+    has_ends = any(len({cell.calls[test] for test in cell.pairs}) > 1 for cell in cells.values())
     for level, value in mapped.items():
         yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
     middle = mean(mapped[level] for level in scored.elements())

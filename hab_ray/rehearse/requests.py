@@ -26,25 +26,30 @@ class Sent(NamedTuple):
     limit: int | None
     temperature: float | None
     top_p: float | None
+    effort: str | None
 
     @classmethod
     def of(cls, manner: Manner) -> Sent:
         """Return the settings of a received request."""
-        return cls(manner.limit, manner.temperature, manner.top_p)
+        return cls(manner.limit, manner.temperature, manner.top_p, manner.effort)
 
     def __str__(self) -> str:
-        return f"{self.limit} tokens, temperature {_shown(self.temperature)}, top-p {_shown(self.top_p)}"
+        effort = f", effort {self.effort}" if self.effort else ""
+        return f"{self.limit} tokens, temperature {_shown(self.temperature)}, top-p {_shown(self.top_p)}{effort}"
 
 
 def _shown(number: float | None) -> str:
     return "unset" if number is None else f"{number:g}"
 
 
-def _accepted(entry: ModelEntry, limit: int, temperature: float | None, top_p: float | None) -> Sent:
+def _accepted(
+    entry: ModelEntry, limit: int, temperature: float | None, top_p: float | None, effort: str | None = None
+) -> Sent:
     return Sent(
         limit=limit if entry.thinking is Thinking.NONE else limit + entry.thinking_reserve,
         temperature=None if entry.sampling is Sampling.FIXED else temperature,
         top_p=top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None,
+        effort=effort.lower() if effort is not None and entry.sends_effort else None,
     )
 
 
@@ -54,7 +59,7 @@ def _expected(entry: ModelEntry, own: ParamOverrides, usual: tuple[int, float, f
         for given, base in zip((own.max_tokens, own.temperature, own.top_p), usual, strict=True)
     )
     assert limit is not None
-    return _accepted(entry, int(limit), temperature, top_p)
+    return _accepted(entry, int(limit), temperature, top_p, own.effort)
 
 
 def settings_of_subjects(work: Work) -> Mapping[str, Sent]:

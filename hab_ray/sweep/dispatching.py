@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from hab_ray.catalog.prices import Mode
@@ -111,11 +111,26 @@ class Dispatcher:
                     self._files.remove(spool)
                     continue
                 state.mode = route.mode
-            if state.is_early and state.mode is Mode.BATCH and state.open < MIN_BATCH:
+                if route.held:
+                    spool = self._set_apart(state, spool, route.held)
+            if state.is_early and state.mode is Mode.BATCH and (state.open < MIN_BATCH or self._is_online(state)):
                 state.defer()
                 self._files.remove(spool)
                 continue
             yield state, spool, state.mode
+
+    def _set_apart(self, state: ShardState, spool: Spool, held: Set[str]) -> Spool:
+        """Return the calls of a shard to send online now; if all of them are in batches, wait for these batches.
+
+        The next settling finds those in batches again.
+        """
+        rest = self._files.without(spool, held)
+        if rest is None:
+            state.mode = Mode.BATCH
+            return spool
+        self._files.remove(spool)
+        state.spool = rest
+        return rest
 
     def _is_gathered(self, group: Sequence[ShardState]) -> bool:
         """Whether to dispatch now: no more shards will be ready soon, or the first has waited long enough.

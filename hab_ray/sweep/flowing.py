@@ -10,7 +10,7 @@ from hab_ray.catalog.prices import Mode
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Dispatch, Spool
 from hab_ray.sweep.routing import Router
-from hab_ray.sweep.shards import Shards
+from hab_ray.sweep.shards import Shards, ShardStatus
 
 MAX_ONLINE = 20_000
 MAX_OPEN = 200
@@ -43,12 +43,13 @@ class SpoolQueue:
         """Queue the calls of a spool whose shards accept flowing rows and share one mode."""
         accepted: list[int] = []
         modes: set[Mode] = set()
-        if not self._router.is_in_batch(spool):
+        if not self._router.held(spool):
             for state in (self._shards.all[number] for number in spool.calls):
                 route = self._router.route_unsent(state)
                 mode = state.mode or route.mode
                 if self._shards.accepts_flow(state) and not route.refusal and modes <= {mode}:
-                    state.mode = mode
+                    if state.status is not ShardStatus.READY:  # its own calls, perhaps in an open batch, decide first
+                        state.mode = mode
                     modes.add(mode)
                     accepted.append(state.number)
         if not accepted:

@@ -15,7 +15,7 @@ from hashlib import sha256
 from itertools import count
 
 from hab_ray.errors import ConfigError
-from hab_ray.given.ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, tests_by_text
+from hab_ray.given.ratings import PSEUDONYM, GivenRatings, Rating, is_of, is_of_given, test_of, tests_by_text
 from hab_ray.given.sheets import SHEET_RATER
 from hab_ray.rows import ChosenTest, Rater, RaterView, Response, State, Verdict, to_table
 from hab_ray.stages.views import responses_file, tests_file, verdicts_file
@@ -111,7 +111,7 @@ def _join_part(
     is_same = is_of_given if given is not None and subject in given.subjects else is_of
     by_rater: dict[str, dict[tuple[int, int], Verdict]] = defaultdict(dict)
     for rating in ratings:
-        test_id = by_text.get(rating.test)
+        test_id = test_of(rating, by_text)
         if test_id is None:
             joined.unjoined[Unjoined.TEST] += 1
         elif (response := responses.get((test_id, rating.sample))) is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from hab_ray.catalog.prices import Mode
@@ -17,32 +17,34 @@ MAX_EMPTY_ROUNDS = 3
 
 @dataclass(frozen=True)
 class Route:
-    """How a shard's calls are sent; `refusal` says why they are not."""
+    """How a shard's calls are sent, but for those with `held` keys; `refusal` says why they are not."""
 
     mode: Mode
     refusal: str | None = None
+    held: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Router:
     """The routing rules of one run.
 
-    `is_in_batch` says whether any call of a spool is in an open batch. After `deadline` nothing is sent by batch; `now`
-    returns wall time in UTC.
+    `held` returns the keys of a spool's calls that are in an open batch, or answered by one since the spool was
+    written. After `deadline` nothing is sent by batch; `now` returns wall time in UTC.
     """
 
     work: Work
     shards: Shards
     counters: RunCounters
-    is_in_batch: Callable[[Spool], bool]
+    held: Callable[[Spool], Set[str]]
     deadline: datetime | None
     now: Callable[[], datetime]
 
     def route(self, state: ShardState, spool: Spool) -> Route:
-        """Route a shard's open calls; calls in an open batch stay with that batch."""
-        if self.is_in_batch(spool):
+        """Route a shard's open calls; those in a batch stay with that batch, and others may go online before."""
+        held, unsent = self.held(spool), self.route_unsent(state)
+        if held and unsent.mode is Mode.BATCH:
             return Route(Mode.BATCH, self._stop_reason(state))
-        return self.route_unsent(state)
+        return replace(unsent, held=held)
 
     def route_unsent(self, state: ShardState) -> Route:
         """Route calls of a shard that are in no open batch.

@@ -125,7 +125,7 @@ class _Run:
             work,
             shards,
             counters,
-            Router(work, shards, counters, batches.holds, deadline, lambda: datetime.now(UTC)),
+            Router(work, shards, counters, batches.held, deadline, lambda: datetime.now(UTC)),
             DriverContext(
                 executors={Mode.ONLINE: online, Mode.BATCH: batches},
                 workers=lambda: online.workers or local,

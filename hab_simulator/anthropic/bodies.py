@@ -182,6 +182,7 @@ def _ask(request: Messages, model: SimulatedModel, body: Any) -> ChatAsk:
         limit=request.max_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
+        effort=request.output_config.effort if request.output_config else None,
         thinks=thinking,
         caching=Caching.BY_REQUEST if request.marks_a_cache else Caching.NEVER,
         identity=identity(request.model, body),

@@ -104,6 +104,7 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
         limit=config.max_output_tokens,
         temperature=config.temperature,
         top_p=config.top_p,
+        effort=_effort(config),
         thinks=_thinks(config, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),
@@ -245,6 +246,12 @@ def _check(config: Generation, model: SimulatedModel, name: str) -> None:
         raise _refuse("topP is not supported for this model.", name)
     if config.max_output_tokens is not None and config.max_output_tokens > model.output_tokens:
         raise _refuse(f"maxOutputTokens must be at most {model.output_tokens}", name)
+
+
+def _effort(config: Generation) -> str | None:
+    thinking = config.thinking_config
+    level, budget = thinking.thinking_level, thinking.thinking_budget
+    return level.lower() if level else None if budget is None else str(budget)
 
 
 def _thinks(config: Generation, model: SimulatedModel) -> bool:

@@ -111,6 +111,7 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
         limit=chat.max_completion_tokens or chat.max_tokens,
         temperature=chat.temperature,
         top_p=chat.top_p,
+        effort=chat.reasoning_effort,
         thinks=_thinks(chat, model),
         caching=Caching.BY_VENDOR,
         identity=identity(name, body),

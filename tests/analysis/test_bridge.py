@@ -9,7 +9,8 @@ from fractions import Fraction
 import pytest
 
 from hab_ray.report import write_scores
-from hab_ray.rows import IssueShift, Rater, Response, ScoreMap, Shift, State, Verdict
+from hab_ray.rows import ChosenTest, IssueShift, Rater, Response, ScoreMap, Shift, State, Verdict
+from hab_ray.stages import views
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.run import ISSUE_SHIFTS, SCORE_MAPS, SHIFTS
 from hab_ray.work import Work
@@ -78,6 +79,17 @@ def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: 
     assert (line.tests, line.answers, line.readings) == (6, 9, 9)
     assert line.difference == pytest.approx(float(sum(tests) / 6), abs=1e-12)
     assert line.equal == float(Fraction(4, 9))
+
+
+def test_the_interval_of_a_shift_allows_for_generation_calls(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    planted(work)
+    by_test = summary_of(work).bridge.shifts[0]
+    tests = work.run.read(ChosenTest, views.tests_file(PLAIN))
+    work.run.write(ChosenTest, views.tests_file(PLAIN), [replace(test, call="c" * 64) for test in tests])
+    (line,) = summary_of(work).bridge.shifts
+    assert line.difference == by_test.difference
+    assert (line.low, line.high) == (-1, 1) != (by_test.low, by_test.high)
 
 
 def test_issues_are_those_of_the_same_answers(make_run: MakeRun) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import date
-from math import comb, exp, hypot
+from math import exp, hypot
 from random import Random
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.components import between_calls, chance_of_calls
 from hab_ray.analysis.evidence.duplicates import near_duplicates
-from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters
+from hab_ray.analysis.evidence.verdicts import Denial, VerdictTexts, denied_letters, read_verdicts
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.power import Design
 from hab_ray.analysis.row_status import MissingReason, StatusCount
@@ -29,7 +30,7 @@ from hab_ray.analysis.signs.judging import (
     lost_verdicts,
     unreadable,
 )
-from hab_ray.analysis.signs.rows import missing, not_sent, settings_differ, unfinished, without_overall
+from hab_ray.analysis.signs.rows import missing, not_at_random, not_sent, settings_differ, unfinished, without_overall
 from hab_ray.analysis.tables.bounds import Bounds
 from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.trust.agreement import Agreed
@@ -117,6 +118,19 @@ def one_kinder_of_three(work: Work) -> None:
 
 def failing(work: Work) -> None:
     answers(work, lambda at, row: replace(row, state=State.FAILED, text="") if at < 5 else row, "poor")
+
+
+@pytest.mark.parametrize(("issues", "found"), [(1, 0), (2, 0), (3, 4)])
+def test_all_issues_of_a_rubric_with_one_or_two_may_well_apply(make_run: MakeRun, issues: int, found: int) -> None:
+    work = sound(make_run)
+    few = work.rubrics[FIRST].judging.issues[:issues]
+    letters = tuple(issue.letter for issue in few)
+    change(work, lambda row: replace(row, issues=letters if number_of(row) % 3 == 0 else ()))
+    summary = summary_of(work)
+    judging = summary.rubrics[FIRST].judging.model_copy(update={"issues": few})
+    rubric = summary.rubrics[FIRST].model_copy(update={"judging": judging})
+    read = next(read_verdicts(summary.run, summary.settings, {**summary.rubrics, FIRST: rubric}))
+    assert read.scored == TESTS * len(SUBJECTS) and read.everything == found * len(SUBJECTS)
 
 
 def half_done(work: Work) -> None:
@@ -311,8 +325,48 @@ def test_a_finding_is_a_row_with_its_number_and_what_to_do(make_run: MakeRun) ->
     assert [one.severity for one in found] == sorted((one.severity for one in found), reverse=True)
     assert all(one.title and one.detail and one.remedy.endswith((".", ")")) for one in found)
     (at_random,) = (one for one in found if one.kind == "not_at_random")
-    # Fisher's exact test of 10 of 24 rows against none of 24, times the four groups that Holm corrects for.
-    assert at_random.number == pytest.approx(4 * 2 * comb(24, 10) / comb(48, 10)) and "42 %" in at_random.detail
+    # In all 10 calls with a loss it is the same one of two subjects; times the four groups that Holm corrects for.
+    assert at_random.number == pytest.approx(4 * 2 * 0.5**10) and "42 %" in at_random.detail
+
+
+def lost(where: NDArray[np.bool_], calls: tuple[str, ...] = ()) -> list[Finding]:
+    """Return what is found if rows are missing there: subjects x dimensions x tests x samples."""
+    marks = [
+        ItemScores(f"s{subject}", f"d{dimension}", PANEL, np.where(part, np.nan, 0.5), 0, calls)
+        for subject, of_subject in enumerate(where)
+        for dimension, part in enumerate(of_subject)
+    ]
+    return list(not_at_random(marks, []))
+
+
+def test_rows_that_are_lost_together_count_once() -> None:
+    samples_of_a_test = np.zeros((4, 1, 40, 5), dtype=bool)
+    samples_of_a_test[0, 0, 7] = True
+    assert lost(samples_of_a_test) == []
+    test_of_all_subjects = np.zeros((20, 6, 50, 1), dtype=bool)
+    test_of_all_subjects[:, 1, 7] = True
+    assert lost(test_of_all_subjects) == []
+    tests_of_a_call = np.zeros((20, 6, 50, 1), dtype=bool)
+    tests_of_a_call[:, 1, :10] = True
+    assert lost(tests_of_a_call, tuple(str(test // 10) for test in range(50))) == []
+    assert len(lost(tests_of_a_call)) == 1
+
+
+def test_losses_spread_over_the_calls_of_one_subject_or_dimension_are_found() -> None:
+    random, calls = np.random.default_rng(0), tuple(str(test // 2) for test in range(100))
+    few = random.random((8, 3, 100, 1)) < 0.01
+    assert lost(few, calls) == []
+    of_subject, of_dimension = few.copy(), few.copy()
+    of_subject[3, :, ::10] = True
+    of_dimension[:, 1] |= random.random((8, 100, 1)) < 0.05
+    (found,) = lost(of_subject, calls)
+    assert found.detail.startswith("Missing rows: s3 1") and ";" not in found.detail
+    (found,) = lost(of_dimension, calls)
+    assert found.detail.startswith("Missing rows: d1 6 % (the others 1 %, p 0.00")
+
+
+def test_rows_of_a_single_subject_in_a_single_dimension_are_compared_with_nothing() -> None:
+    assert lost(np.arange(40).reshape(1, 1, 40, 1) < 20) == []
 
 
 def test_near_duplicates_share_most_runs_of_three_words() -> None:

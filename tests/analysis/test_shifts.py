@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import sqrt
 
@@ -107,11 +108,34 @@ def test_a_planted_shift_is_covered_where_tests_have_unequal_numbers_of_answers(
     assert naive < 140
 
 
-def _by_answer(cell: Compared) -> bool:
+def of_calls(random: np.random.Generator, calls: int, per_call: int, sd: float) -> Compared:
+    """One answer a test; tests of a call share the earlier level and how far the judges are apart, on the mean 0."""
+    cell = Compared({f"{call}-{test}": str(call) for call in range(calls) for test in range(per_call)})
+    for call in range(calls):
+        level, apart = random.uniform(0.2, 0.8), random.normal(0, sd)
+        for test in range(per_call):
+            then = tenth(level, random)
+            cell.add(f"{call}-{test}", [tenth(then + apart + random.uniform(-0.1, 0.1), random)], then)
+    return cell
+
+
+def test_a_planted_shift_is_covered_where_tests_share_generation_calls() -> None:
+    random, covered, by_test = np.random.default_rng(12), 0, 0
+    for _ in range(REPETITIONS):
+        cell = of_calls(random, calls=40, per_call=8, sd=0.1)
+        (found,) = shifts("now", "then", {"d": cell})
+        assert found.low is not None and found.high is not None
+        covered += found.low <= 0 <= found.high
+        by_test += _by_answer(cell, 0)
+    assert covered >= 180
+    assert by_test < 140
+
+
+def _by_answer(cell: Compared, planted: float = PLANTED) -> bool:
     """Whether an interval covers it that takes answers for independent: the test must tell this one apart."""
     each = np.subtract(cell.now, cell.then)
     reach = 1.96 * float(np.std(each, ddof=1)) / sqrt(len(each))
-    return abs(float(np.mean(each)) - PLANTED) <= reach
+    return abs(float(np.mean(each)) - planted) <= reach
 
 
 def levels(cell: Compared, draws: int = 50) -> tuple[list[ScoreMap], ScoreMap]:
@@ -158,17 +182,28 @@ def test_answers_that_were_not_scored_then_are_mapped_too() -> None:
 def test_the_interval_of_a_mapped_mean_is_seeded_and_by_test() -> None:
     cell = compared(np.random.default_rng(2), tests=60)
     assert levels(cell) == levels(cell)
+    _has_interval_by(cell, cell.tests)
+
+
+def test_the_interval_of_a_mapped_mean_is_by_generation_call() -> None:
+    cell = of_calls(np.random.default_rng(4), calls=60, per_call=6, sd=0.05)
+    _has_interval_by(cell, [test.partition("-")[0] for test in cell.tests])
+
+
+def _has_interval_by(cell: Compared, groups: Sequence[str]) -> None:
     _, mean = levels(cell, draws=400)
     by_hand = np.mean(cell.then)
-    residuals = sums_by(np.array(cell.then) - by_hand, cell.tests)
+    residuals = sums_by(np.array(cell.then) - by_hand, groups)
     error = sqrt(float(residuals @ residuals)) / len(cell.then)
     assert mean.low is not None and mean.high is not None
     assert mean.mapped == pytest.approx(by_hand) and (mean.high - mean.low) / 3.92 == pytest.approx(error, rel=0.2)
 
 
-def test_a_map_of_one_test_in_each_dimension_has_no_intervals() -> None:
-    cells = {"d": Compared(), "e": Compared()}
+@pytest.mark.parametrize("calls", [{}, {"first": "only", "second": "only"}])
+def test_a_map_of_one_call_in_each_dimension_has_no_intervals(calls: dict[str, str]) -> None:
+    cells = {"d": Compared(calls), "e": Compared(calls)}
+    tests = list(calls) or ["first", "first"]
     for at, cell in enumerate(cells.values()):
-        cell.add("only", [at / 2], 0.2)
-        cell.add("only", [0.8], 0.9)
+        cell.add(tests[0], [at / 2], 0.2)
+        cell.add(tests[1], [0.8], 0.9)
     assert {(one.low, one.high) for one in score_maps("now", "then", cells)} == {(None, None)}

@@ -193,6 +193,18 @@ def test_deadline_sends_online(desk: Desk, vendor: Vendors) -> None:
     assert meter["billed"] == 2 * 3 * 6 * 12 and meter["billed_more_than_once"]["bodies"] == 0
 
 
+def test_a_batch_collected_while_its_calls_wait_to_be_sent_is_not_paid_for_again(desk: Desk, vendor: Vendors) -> None:
+    """The calls of a judge wait for a new subject's; meanwhile the batch that has them ends, and online calls begin."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 2.0}}, latency={"kind": "fixed", "value_s": 0.7})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "late")
+    model = MODELS["openai"]
+    subjects = [{"model": model, "mode": "online"}, {"model": model, "mode": "online", "name": "new", "system": "Hi."}]
+    desk.says("run", changed(sweep, subjects=subjects[:1]), "--yes", "--detach", status=3)
+    account = account_of(sweep) | {"limits": {"concurrent": 1}}
+    desk.says("run", changed(sweep, mode="online", subjects=subjects, providers={"openai": account}), "--yes")
+    assert sim.billed_once(TESTS) and sim.meter()["billed"] == 3 * TESTS
+
+
 def test_batches_are_found_whatever_their_provider_is_called(tmp_path: Path) -> None:
     """Nobody could cancel those that are not. A damaged record of a provider that the run does not use is not read."""
     gateway = {"kind": "openai", "url": "http://localhost:1/v1", "price": {"input": 1, "output": 4}}

@@ -50,6 +50,8 @@ def test_all_rows_of_a_subject_failed_is_not_complete_also_when_it_is_run_again(
             assert all((desk.folder / "run" / row["file"]).is_file() for row in named)
             assert (desk.folder / "run/log/failed.jsonl").stat().st_mode & 0o777 == 0o600
         vendor.say = lambda asked: answer(VERDICT if "response_format" in asked else "Try it.")
+        unasked = desk.hab("run", sweep, "--retry-failed")
+        assert (unasked.returncode, vendor.calls) == (2, 12) and "8 calls to pay" in unasked.stdout, unasked.stdout
         done = desk.hab("run", sweep, "--yes", "--retry-failed")
         assert (done.returncode, vendor.calls) == (0, 12 + 8), done.stdout
         assert "failed permanently" not in done.stdout and "log/failed.jsonl" not in page(desk)

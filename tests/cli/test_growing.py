@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import csv
+import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ from tests.conftest import Desk, Vendors
 GENERATED, ADDED = "ask_clarifying_questions", "encourage_learning"
 
 
-def rows_added(file: Path, *rows: tuple[str, str]) -> None:
-    """Rows of dimension and prompt at the end of an exported table of tests."""
-    columns = next(csv.reader(file.open(encoding="utf-8")))
-    with file.open("a", encoding="utf-8", newline="") as opened:
-        writer = csv.DictWriter(opened, columns)
-        writer.writerows({"dimension": dimension, "prompt": prompt} for dimension, prompt in rows)
+def lines_added(file: Path, *rows: tuple[str, str]) -> None:
+    """Lines of dimension and prompt at the end of exported tests."""
+    with file.open("a", encoding="utf-8") as opened:
+        for dimension, prompt in rows:
+            print(json.dumps({"dimension": dimension, "prompt": prompt}), file=opened)
 
 
 def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor: Vendors) -> None:
@@ -32,10 +32,10 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
 
     refused = desk.says("run", sweep(GENERATED, select={"embedding": "sim/emb", "tests": 3}), status=2)
     assert "select.tests: 2 before, 3 now" in refused
-    assert "hab export" in refused and "more/tests.csv" in refused
-    desk.says("export", "runs/grows", "--format", "csv-raw", "--out", "more")
-    rows_added(desk.folder / "more/tests.csv", (GENERATED, "Which way is best?"), (ADDED, "How do I prove it?"))
-    desk.says("run", sweep(GENERATED, ADDED, tests="more/tests.csv"))
+    assert "hab export" in refused and "more/tests.jsonl" in refused
+    desk.says("export", "runs/grows", "--format", "json", "--out", "more")
+    lines_added(desk.folder / "more/tests.jsonl", (GENERATED, "Which way is best?"), (ADDED, "How do I prove it?"))
+    desk.says("run", sweep(GENERATED, ADDED, tests="more/tests.jsonl"))
     run = open_run(desk.folder / "runs/grows")
     assert run.tests(dimension=GENERATED).to_pylist()[: len(first)] == first
     assert sim.meter()["received"] - asked == 2 * (2 + 2)  # two more tests, two subjects, one judge
@@ -43,6 +43,24 @@ def test_a_finished_run_grows_by_a_file_that_keeps_its_tests(desk: Desk, vendor:
     other = desk.lines("fewer.jsonl", ({"dimension": name, "prompt": "Only this."} for name in (GENERATED, ADDED)))
     changed = "tests: its text has changed: 4 tests changed or missing, such as "
     assert changed in desk.says("run", sweep(GENERATED, ADDED, tests=other.name), status=2)
+
+
+def test_the_way_to_add_tests_that_a_refusal_names_gives_back_every_test(desk: Desk, vendor: Vendors) -> None:
+    url = vendor().url
+    rows = [{"dimension": ADDED, "prompt": "'-ed or -t?"}, {"dimension": ADDED, "prompt": "=1 or\r\n1? ", "system": ""}]
+
+    def sweep(tests: str) -> Path:
+        return desk.sweep("exact", url, tests=tests, dimensions=[ADDED], executor="local")
+
+    desk.says("run", sweep(str(desk.lines("first.jsonl", rows))))
+    told = re.search(r"`hab (export .*?)`, add lines to (\S+),", desk.says("run", sweep("seeds"), status=2))
+    assert told is not None
+    desk.says(*told[1].split())
+    lines_added(desk.folder / told[2], (ADDED, "How do I prove it?"))
+    desk.says("run", sweep(told[2]))
+    tests = open_run(desk.folder / "runs/exact").tests().to_pylist()
+    assert [test["prompt"] for test in tests] == [*(row["prompt"] for row in rows), "How do I prove it?"]
+    assert tests[1]["system"] == "" != tests[2]["system"]
 
 
 def test_tests_keep_their_generation_calls_in_a_file_that_names_none(desk: Desk, vendor: Vendors) -> None:

@@ -57,6 +57,19 @@ def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
     assert "claude-opus-4-1-20250805: compared with claude-opus-4.1-20250805, of the paper" in said
 
 
+def test_it_is_said_which_dimensions_are_in_no_overall_row(desk: Desk) -> None:
+    for name, dimensions in (("two", SHAPE.dimensions), ("three", (*SHAPE.dimensions, "ask_clarifying_questions"))):
+        write_run(desk.folder / "runs" / name, replace(SHAPE, dimensions=dimensions))
+    for first, second in (("two", "three"), ("three", "two")):
+        said = " ".join(desk.says("compare", f"runs/{first}", f"runs/{second}").split())
+        assert "They leave out ask_clarifying_questions, so they differ" in said
+    said = " ".join(desk.says("compare", "runs/three", "published").split())
+    assert "They leave out avoid_value_manipulation, " in said and "ask_clarifying_questions, so" not in said
+    assert "leave out" not in desk.says("compare", "runs/two", "runs/two")
+    write_run(desk.folder / "runs/one", replace(SHAPE, dimensions=(DIMENSION,)))
+    assert "leave out" not in desk.says("compare", "runs/one", "runs/two")
+
+
 def test_a_run_without_a_published_model_is_told_which_there_are(desk: Desk) -> None:
     write_run(desk.folder / "runs/four", Shape())
     assert "none of its subjects has published means" in desk.says("compare", "runs/four", "published", status=2)

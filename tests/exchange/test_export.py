@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,16 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from hab_ray.config.sections import SubjectVariant, Variants
 from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed
-from hab_ray.exchange.card import CANARY, CARD
+from hab_ray.exchange.card import CANARY, CARD, card
 from hab_ray.exchange.folders import new_folder
 from hab_ray.exchange.published import Evaluations
 from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.results import Run, open_run
-from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict, from_table, to_table
+from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, State, Verdict, from_table, to_table
 from hab_ray.stages import views
 from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
 from hab_ray.storage.manifest import MANIFEST
@@ -171,6 +172,23 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     failed = run.verdicts().column("state").to_pylist().count(State.UNREADABLE)
     assert failed and f"{failed} verdicts are unreadable" in card
     assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values())
+
+
+def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    run = opened(work)
+    said = card(run, {}, "mit", licensed(run))
+    assert "varied" not in said and "sentinels" not in said
+    variants = Variants(subjects=(SubjectVariant(name="terse", system="Be terse."),))
+    sweep = run.record.sweep.model_copy(update={"variants": variants})
+    assert "Answers of varied subjects (alpha (terse), " in card(
+        replace(run, record=run.record.model_copy(update={"sweep": sweep})), {}, "mit", licensed(run)
+    )
+    row, *_ = run.verdicts().to_pylist()
+    again = {field.name: row.get(field.name) for field in fields(Rejudged)} | {"repeat": 1, "before": 7.0}
+    file = views.rejudged_file(row["judge"], row["subject"], row["dimension"])
+    work.run.write(Rejudged, file, [Rejudged(**again)])
+    assert "(sentinels) are in no table" in card(opened(work), {}, "mit", licensed(run))
 
 
 def test_the_card_says_which_wording_is_imported_and_carries_no_fence(make_run: MakeRun, tmp_path: Path) -> None:

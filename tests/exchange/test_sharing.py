@@ -16,6 +16,9 @@ import yaml
 from hab_ray.analysis.summary import summarise
 from hab_ray.exchange import everything, export, licensed
 from hab_ray.exchange.card import CARD
+from hab_ray.exchange.imports.ratings import import_verdicts
+from hab_ray.exchange.imports.source import TableSource
+from hab_ray.given.ratings import NO_ISSUES
 from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Verdict
@@ -135,7 +138,16 @@ def test_no_row_is_lost_with_its_texts(form: str, make: Make, tmp_path: Path) ->
         assert {row[name] for row in rows for name in texts} == {None}
         assert {row["subject_response"] for row in rows} == {None}
         assert all(row["evaluator_system_prompt"] for row in rows)
-        assert {json.loads(row["evaluator_response"])["assessment"] for row in rows} == {None}
+        assert {tuple(json.loads(row["evaluator_response"])) for row in rows} == {("issues",)}
+
+
+def test_issue_letters_are_imported_from_an_export_without_assessments(make: Make, tmp_path: Path) -> None:
+    run = make({"responses": UNKNOWN}, tests=None, **GIVEN | ALPHA_IS_ASKED)
+    export(run, "hf", tmp_path / "out", "mit", licensed(run))
+    import_verdicts(TableSource(str(tmp_path / "out/evaluations.parquet")), tmp_path / "verdicts.parquet")
+    imported = pq.read_table(tmp_path / "verdicts.parquet").to_pylist()
+    verdicts = run.verdicts(columns=["issues"]).column("issues").to_pylist()
+    assert sorted(row["issues"] for row in imported) == sorted(", ".join(each) or NO_ISSUES for each in verdicts)
 
 
 @pytest.mark.parametrize("form", ["hf", "csv", "json"])

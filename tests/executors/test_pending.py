@@ -59,6 +59,18 @@ def test_without_a_seed_calls_lie_as_they_were_settled(tmp_path: Path) -> None:
     assert sampled_keys(pending, spools) == keys and {(s.line_bytes, s.cap) for s in spools} == {(0, 0)}
 
 
+@pytest.mark.parametrize("seed", [None, 7])
+def test_calls_can_be_set_apart(tmp_path: Path, seed: int | None) -> None:
+    pending = Pending(Location.of(tmp_path), 1, sample_seed=seed)
+    calls = [chat("m", f"question {n % 5}") for n in range(8)]
+    whole = pending.spool(1, "respond", MODEL, [Job(n % 2, f"row-{n}", call) for n, call in enumerate(calls)])
+    rest = pending.without(whole, {calls[0].key, calls[1].key})
+    assert rest is not None and rest.calls == {0: 2, 1: 2} and (rest.cap, rest.stage) == (whole.cap, whole.stage)
+    assert {job.row_id for job in pending.jobs([rest])} == {"row-2", "row-3", "row-4", "row-7"}
+    assert sorted(sampled_keys(pending, [rest])) == sorted({call.key for call in calls[2:5]})
+    assert pending.without(whole, {call.key for call in calls}) is None
+
+
 def test_the_cap_of_a_population_is_above_what_any_of_its_calls_can_cost(tmp_path: Path) -> None:
     pending = Pending(Location.of(tmp_path), 1, sample_seed=7)
     calls = [chat("m", text) for text in ("short", "x" * 9000, "ü" * 3000, '"\n' * 2000)]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hab_ray.calls import Finish
 from hab_ray.errors import ConfigError
 from hab_ray.given.responses import GivenResponses, read_given_responses
 from hab_ray.location import Location
@@ -114,6 +115,12 @@ def test_what_is_no_answer_is_a_state(changes: dict[str, Any], state: State, rea
     assert bool(response.reason) == (state is not State.OK)
 
 
+@pytest.mark.parametrize("word", ["truncated", "length", "max_tokens", "MAX_TOKENS", "max_output_tokens"])
+def test_an_answer_that_was_cut_counts_as_truncated_in_any_vendors_word(word: str, read: Read) -> None:
+    (cut,), (whole,) = read(row(finish=word), row(subject="new", finish="stop")).responses.values()
+    assert (cut.finish, whole.finish) == (Finish.TRUNCATED, "stop")
+
+
 def test_given_tests_are_answered_by_id_or_by_text(read: Read) -> None:
     tests = {PLAIN: [ChosenTest("a", PLAIN, "How?", "", "Be brief.", None)]}
     found = read(row(), row(subject="new", test_id="a", prompt=None), tests=tests)
@@ -127,6 +134,31 @@ def test_tests_of_the_same_words_are_apart_where_ids_say_so(read: Read) -> None:
     found = read(row(test_id="a"), row(test_id="b"), row(test_id="a", subject="new", text="Guess."))
     assert [test.id for test in found.tests[PLAIN]] == ["a", "b"]
     assert [r.test_id for r in found.responses["old", PLAIN]] == ["a", "b"]
+
+
+def test_an_answer_to_other_words_under_the_id_of_a_test_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"row 2: prompt: test '1' has another prompt in an earlier row; give each"):
+        read(row(test_id="1"), row(test_id="1", prompt="Why?", subject="new"))
+    tests = {
+        PLAIN: [ChosenTest("1", PLAIN, "How?", "", "", None)],
+        WITH_CONTEXT: [ChosenTest("2", WITH_CONTEXT, "Milk is blue.", "It is.", "", None)],
+    }
+    with pytest.raises(ConfigError, match="row 1: prompt: test '1' has another prompt in `tests:`"):
+        read(row(test_id="1", prompt="Why?"), tests=tests)
+    misinformed = row(dimension=WITH_CONTEXT, test_id="2", prompt=None)
+    with pytest.raises(ConfigError, match="row 1: context: test '2' has another context"):
+        read(misinformed | {"context": "It is not."}, tests=tests)
+    same = read(row(test_id="1"), row(test_id="1", prompt=None, subject="new"), misinformed, tests=tests)
+    assert same.subjects == ("old", "new")
+
+
+def test_a_context_that_the_rubric_does_not_have_splits_no_test(read: Read) -> None:
+    rows = [row(context="One."), row(context="Two.", subject="new"), row(subject="third")]
+    found = read(*rows)
+    (test,) = found.tests[PLAIN]
+    assert (test.id, test.context) == (id_of_test(PLAIN, "How?", "One."), "")  # the id that runs have of it
+    assert {r.test_id for given in found.responses.values() for r in given} == {test.id}
+    assert read(*rows, tests={PLAIN: [test]}).responses == found.responses
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,7 @@ def test_only_rated_answers_are_read_that_a_person_has_rated() -> None:
         rating(TESTS[4].id, subject="nobody"),
         replace(rating(TESTS[5].id), score=None, failed="did not finish"),
         rating("of no test"),
+        replace(rating(TESTS[6].id), texts=TESTS[7].id),
     ]
     chosen, drawn = chosen_answers(WHOLE, given(only="rated"), ratings)
     assert ids(chosen) == [TESTS[0].id, TESTS[1].id] and ids(chosen, "new") == []

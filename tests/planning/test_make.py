@@ -172,6 +172,17 @@ def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:
         )
 
 
+def test_complete_views_tell_how_long_answers_are_too(tmp_path: Path) -> None:
+    """`Run` writes the views of complete shards: nothing else is known of a judge when a subject is added."""
+    run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
+    run.all()
+    grown = Run(work_of(tmp_path, subjects=["house/a", "house/b"], judges=["house/j"]))
+    assert all(grown.work.written(shard) for shard in run.work.shards() if shard.spec.has_view)
+    lines = [line for line in grown.plan().lines if line.stage == "judge" and line.figures.to_pay]
+    assert lines and not any(line.assumed for line in lines)
+    assert all(line.figures.output == 100 * line.figures.to_pay for line in lines)
+
+
 def test_a_measured_latency_takes_the_place_of_the_assumed_one(tmp_path: Path) -> None:
     run = Run(work_of(tmp_path, subjects=["house/a"], judges=["house/j"]))
     respond, judge = make_plan(run.work, {("respond", "house/a"): 20.0}).times

@@ -81,13 +81,17 @@ def with_our_letters(imported: Path, folder: Path) -> Path:
 
 
 def rows() -> Iterator[dict[str, Any]]:
-    """Answers of two subjects to six tests of each dimension; one has failed, one is empty, two are alike."""
+    """Answers of two subjects to six tests of each dimension; one has failed, one is empty, two are alike.
+
+    Of the tests, the first two are from one generation call, the next two from another.
+    """
     for name in DIMENSIONS:
         for at, text in enumerate(HOSTILE):
             test = {
                 "dimension": name,
                 "prompt": f"Question {at}\nof {name}: {text}",
                 "context": f"False: {text}" * (name == FALSE),
+                **({"call": f"{name} {at // 2}"} if at < 4 else {}),
             }
             for subject in SUBJECTS:
                 answer = text if at == 1 else f"{text}\nAnswer of {subject} to {name}."
@@ -330,6 +334,10 @@ def of_other_judges(sound: Any) -> Any:
 SOUND_ADD, SOUND_MAPS = shifts.Compared.add, shifts.score_maps
 SHOWN: dict[str, tuple[Mutant, str]] = {
     "only the first replicate counts": (put(shifts.Compared, "add", first_replicate), "the shift of published"),
+    "every test is its own call": (
+        put(shifts.Compared, "calls_of", lambda _, tests: list(tests)),
+        "the shift of published",
+    ),
     "answers without one are scored": (put(joined, "_answered", lambda *_: set()), "the shift of published"),
     "kappa is the share of equals": (
         put(shifts, "kappa", lambda sums: 1 - (sums[:, 2] + sums[:, 3] - 2 * sums[:, 1]) / sums[:, 0]),

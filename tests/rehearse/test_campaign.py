@@ -276,6 +276,18 @@ def test_a_mutant_of_requests_fails(stage: StageOf, monkeypatch: Patch, name: st
     made(stage).must_fail(reason)
 
 
+def test_subjects_that_differ_in_effort_alone_are_told_apart(stage: StageOf, monkeypatch: Patch) -> None:
+    efforts = {"gpt-6-luna": "high", "claude-sonnet-5-5": "low", "gemini-3.8-flash": "low", "grok-4.3": "low"}
+    asked = [
+        {"model": model, "name": f"{model} {effort}", "params": {"effort": effort}} for model, effort in efforts.items()
+    ]
+    tried = stage(subjects=[*asked, "gemini-3.8-flash"])
+    done = tried.rehearse()
+    assert problems(done.comparison) == "" and done.passed
+    calls_of(RespondStage, params(effort=None))(monkeypatch)
+    stage(subjects=asked, name="t").must_fail("top-p 0.95; the sweep says")
+
+
 @pytest.fixture(scope="module")
 def chosen(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A sweep that has made its tests and was recovered."""

@@ -123,9 +123,22 @@ def test_the_leaderboards_axis_ends_where_it_says() -> None:
     assert edge.get_xlim() == (0.0, 1.0) and edge.get_xlabel() == "overall score, 95 % intervals"
     assert shown_ticks(edge) == pytest.approx([each / 10 for each in range(11)])
     for score in (0.0, 0.5, 1.0):  # a single test has no interval
-        (alone,) = draw_leaderboard([Bar("a", score, score, score, 1, 1)]).axes
+        (alone,) = draw_leaderboard([Bar("a", score, None, None, 1, 1)]).axes
         low, high = alone.get_xlim()
         assert 0.04 < high - low < 0.11 and f"from {low:.2f} to {high:.2f} of" in alone.get_xlabel()
+
+
+def test_an_interval_that_is_not_known_has_no_bar_and_no_numbers(tmp_path: Path) -> None:
+    one = opened(tmp_path / "one", Shape(subjects=SUBJECTS, judges=("strict", "mild"), tests=1))
+    files = drawn(one, tmp_path / "out")
+    rows = table(files["leaderboard.csv"]) + table(files["agreement.csv"])
+    assert rows and all((row["low"], row["high"]) == ("", "") for row in rows)
+    (axes,) = draw_leaderboard([BARS[0], Bar("b", 0.5, None, None, 1, 2)]).axes
+    bars: Any = axes.collections[0]
+    assert [segment.tolist() for segment in bars.get_segments()] == [[[0.58, 0.0], [0.67, 0.0]], []]
+    (axes,) = draw_agreement([Point("x", 0.6, None, None, True), Point("y", 0.6, 0.5, 0.7, True)]).axes
+    lines = [np.asarray(line.get_xdata()).tolist() for line in axes.lines if line.get_linestyle() == "-"]
+    assert [ends for ends in lines if len(ends) == 2] == [[0.5, 0.7]]
 
 
 def test_fields_are_where_their_names_are() -> None:

@@ -124,7 +124,7 @@ def test_what_a_fence_changes_in_a_text_does_not_matter(text: str) -> None:
 def asked(judge: str, mark: str) -> ChatAsk:
     schema = {"type": "object", "properties": {"issues": {"type": "array", "items": {"enum": list(LETTERS)}}}}
     return ChatAsk(
-        judge, SimulatedModel(), "", mark, mark, 1, schema, None, None, None, False, Caching.NEVER, mark.encode()
+        judge, SimulatedModel(), "", mark, mark, 1, schema, None, None, None, None, False, Caching.NEVER, mark.encode()
     )
 
 

@@ -19,6 +19,7 @@ from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
 from hab_ray.config.sections import Select
+from hab_ray.errors import ConfigError
 from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, Rows
@@ -293,10 +294,23 @@ def test_blocks_are_read_twice_and_the_first_once_more() -> None:
 
 def test_blocks_leave_out_what_has_no_vector_or_is_unknown() -> None:
     rows = [embedded("a", [1, 2]), embedded("b", [], State.FAILED), embedded("c", [3, 4]), embedded("d", [5, 6])]
-    blocks = VectorBlocks([*rows, embedded("stranger", [7, 8])], {"a", "b", "c", "d"}, block_rows=2)
+    blocks = VectorBlocks([*rows, embedded("stranger", [7, 8])], {"a", "b", "c", "d"}, "m", block_rows=2)
     for _ in range(2):
         assert [block.tolist() for block in blocks] == [[[1, 2], [3, 4]], [[5, 6]]]
         assert blocks.ids == ["a", "c", "d"]
+
+
+@pytest.mark.parametrize("min_in_blocks", [1, MANY])
+def test_vectors_of_different_lengths_are_refused_with_both_and_their_model(
+    rubrics: dict[str, Rubric], min_in_blocks: int
+) -> None:
+    known = candidates(6)
+    rows = [embedded(known[0].id, [], State.FAILED), *(embedded(one.id, [1, 2, 3]) for one in known[1:5])]
+    rows += [embedded("stranger", [1]), embedded(known[5].id, [1, 2])]
+    stage = SelectStage(rubrics[DIMENSION], selecting(4), min_in_blocks, block_rows=4)
+    says = f"embedding: m gave 3 numbers for candidate {known[1].id} and 2 for {known[5].id}, .*; name another"
+    with pytest.raises(ConfigError, match=says):
+        stage.compute(Rows({Candidate: known, Embedded: rows}))
 
 
 THREADS = """

@@ -51,3 +51,17 @@ def test_long_runs_are_not_merged_so_that_no_merge_needs_much_memory(monkeypatch
 def test_a_set_knows_its_members(members: set[int], asked: list[int]) -> None:
     found = KeySet([key(n) for n in members]).hits(Keys.of([key(n) for n in asked]))
     assert found == [i for i, n in enumerate(asked) if n in members]
+
+
+def test_a_search_during_an_addition_finds_all_keys_added_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, merge = KeyIndex(), Keys.before
+    index.add([key(1)])
+    found = []
+
+    def before(newer: Keys, older: Keys) -> Keys:
+        found.append(index.hits(Keys.of([key(1)])))
+        return merge(newer, older)
+
+    monkeypatch.setattr(Keys, "before", before)
+    index.add([key(2)])
+    assert found == [[0]]

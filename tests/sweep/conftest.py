@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -107,6 +107,12 @@ class FakeFiles(Pending):
     def remove(self, spool: Spool) -> None:
         self.removed.append(spool.file)
 
+    def without(self, spool: Spool, keys: Set[str]) -> Spool | None:
+        left = {n: [row_id for row_id in self._spooled[spool.file][n] if row_id not in keys] for n in spool.calls}
+        rest = replace(spool, file=f"{spool.file}-rest", calls={n: len(those) for n, those in left.items()})
+        self._spooled[rest.file] = left
+        return rest if rest.total else None
+
     def row_ids(self, spool: Spool) -> list[str]:
         return [row_id for number in spool.calls for row_id in self._spooled[spool.file][number]]
 
@@ -179,8 +185,9 @@ class FakeWorkers(FakeService):
 class FakeExecutor(FakeService):
     """Answers every call of a dispatch at the next poll, unless `answers` is False.
 
-    Rows in `refused` are left open with their kind. With `slowly` only the first row of each dispatch is answered; with
-    `flows` the rows of feeds flow on, a poll before their dispatch ends.
+    Rows in `refused` are left open with their kind, and rows in `in_batches`, by spool, are in batches. With `slowly`
+    only the first row of each dispatch is answered; with `flows` the rows of feeds flow on, a poll before their
+    dispatch ends.
     """
 
     def __init__(self, mode: Mode, rows: Rows, log: list[str], spooled: Spooled, shards: Shards) -> None:
@@ -194,7 +201,7 @@ class FakeExecutor(FakeService):
         self.slowly = False
         self.flows = False
         self.is_parked = True
-        self.in_batches: set[str] = set()
+        self.in_batches: dict[str, set[str]] = {}
         self._flowed: set[tuple[int, str]] = set()
 
     def start(self, dispatch: Dispatch) -> Channel:
@@ -205,8 +212,8 @@ class FakeExecutor(FakeService):
         self.dispatched.append(dispatch)
         return channel
 
-    def holds(self, spool: Spool) -> bool:
-        return spool.file in self.in_batches
+    def held(self, spool: Spool) -> set[str]:
+        return self.in_batches.get(spool.file, set())
 
     def poll(self) -> Sequence[Event]:
         return [*self._completed(), *super().poll()] if self.answers else super().poll()
@@ -335,7 +342,7 @@ def bench(tmp_path: Path) -> MakeBench:
             work,
             shards,
             counters,
-            Router(work, shards, counters, batches.holds, deadline, clock.today),
+            Router(work, shards, counters, batches.held, deadline, clock.today),
             DriverContext(
                 executors={Mode.ONLINE: online, Mode.BATCH: batches},
                 workers=lambda: workers,

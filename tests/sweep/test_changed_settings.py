@@ -82,7 +82,9 @@ def rows(work: Work, kind: type[Answers]) -> list[Answers]:
 
 
 def states(work: Work) -> Counter[State]:
-    return Counter(row.state for row in (*rows(work, Response), *rows(work, Verdict)))
+    found = Counter(row.state for row in rows(work, Response))
+    found.update(row.state for row in rows(work, Verdict))
+    return found
 
 
 def planned(work: Work) -> dict[str, int]:

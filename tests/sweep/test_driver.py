@@ -22,7 +22,7 @@ from hab_ray.executors.protocol import (
     Spool,
     WorkerReplaced,
 )
-from hab_ray.sweep import flowing
+from hab_ray.sweep import dispatching, flowing
 from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
 from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
@@ -192,9 +192,18 @@ def test_auto_counts_tests_that_are_still_to_be_chosen(bench: MakeBench) -> None
 
 def test_a_call_in_an_open_batch_is_waited_for_there(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
-    b.batches.in_batches = {"1"}  # the spool of the first order
+    b.batches.in_batches = {"1": {"0", "1", "2"}}  # the spool of the first order
     b.driver.reconcile(detach=False)
     assert b.logged("online", "batch") == ["batch respond lab/a: 3", "online judge lab/j: 3"]
+
+
+def test_calls_beside_some_in_an_open_batch_go_online_at_once(bench: MakeBench) -> None:
+    b = bench(**BATCHES, mode="online", total=5, dimensions=[ONE], subjects=["lab/a"])
+    b.batches.in_batches = {"1": {"3"}, "3": {"3"}}  # the spools of the subject's first two settlings
+    b.driver.reconcile(detach=False)
+    assert b.logged("online respond", "batch") == ["online respond lab/a: 4", "batch respond lab/a: 1"]
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
+    assert "1" in b.files.removed
 
 
 def test_after_the_deadline_batches_are_given_up_and_auto_goes_online(bench: MakeBench) -> None:
@@ -426,10 +435,27 @@ def test_calls_that_flow_late_are_left_to_settling(bench: MakeBench) -> None:
 def test_calls_that_flow_and_are_in_an_open_batch_are_left_to_settling(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="online", dimensions=[ONE], subjects=["lab/a"])
     b.online.flows = True
-    b.batches.in_batches = {"flow-1"}
+    b.batches.in_batches = {"flow-1": {"0"}}
     b.driver.reconcile(detach=False)
     assert "flow-1" in b.files.removed and not any(dispatch.is_flowing for dispatch in b.online.dispatched)
     assert b.state("judge", "lab/j", subject="lab/a").status is ShardStatus.COMPLETE
+
+
+def test_calls_that_flow_do_not_decide_how_those_in_an_open_batch_are_sent(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts on earlier answers are in a batch, and the other answers come while they wait to be dispatched."""
+    monkeypatch.setattr(dispatching, "MIN_BATCH", 2)
+    b = bench(**BATCHES, total=6, mode="online", dimensions=[ONE], subjects=["lab/a"])
+    b.rows.answer(b.state("respond", "lab/a").shard, ["0", "1"])
+    b.batches.in_batches = {"2": {"0", "1"}}  # the judge's spool of its early settling
+    b.online.flows = b.online.slowly = True
+    b.online.answers = False
+    b.clock.steps[3] = lambda: setattr(b.online, "answers", True)
+    b.driver.reconcile(detach=False)
+    assert "2" not in [spool.file for dispatch in b.online.dispatched for spool in dispatch.spools]
+    assert "2" in b.files.removed and not b.logged("batch"), "those that flow would wait for the batch, or be in one"
+    assert b.state("judge", "lab/j", subject="lab/a").settled == 6
 
 
 def test_when_a_fed_worker_dies_its_rows_are_found_by_settling(bench: MakeBench) -> None:

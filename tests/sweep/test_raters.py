@@ -105,6 +105,16 @@ def test_rows_of_nothing_in_the_run_are_left_out_and_counted(rate: Rate) -> None
     )
 
 
+def test_a_rating_under_an_id_of_one_test_with_the_words_of_another_is_left_out(rate: Rate) -> None:
+    first, second = rate().run.read(ChosenTest, file_of_tests(PLAIN))[:2]
+    work = rate([row(first.id, prompt=first.prompt), row(first.id, prompt=second.prompt, sample=1)])
+    (told,) = place_raters(work)
+    assert told == "raters: 1 rating by 1 rater is shown beside the judges' verdicts; left out: 1 of other tests"
+    respelt = rate([row(first.id, prompt=f"{first.prompt} "), row(first.id, prompt=second.prompt, subject="beta")])
+    place_raters(respelt)
+    assert [v.test_id for v in verdicts(respelt, "Ada")] == [first.id]
+
+
 def test_a_published_score_of_what_was_no_answer_is_kept_beside_given_answers_alone(rate: Rate) -> None:
     work = rate([row(response_sha256=response_digest("[RATE LIMIT ERROR]"))])
     file = responses_file("alpha", PLAIN)

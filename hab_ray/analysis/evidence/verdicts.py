@@ -17,6 +17,7 @@ from hab_ray.stages.replies.copying import COPIED
 _COLUMNS = ("test_id", "state", "issues", "assessment", "reason")
 _WORD = re.compile(r"\w+")
 _MAX_WORDS = 6
+_MIN_ISSUES = 3  # an answer may well have one issue, or two that go together
 _LETTER = re.compile(r"^[^\w\n]*(\w)[^\w\n]*[:.)]", re.MULTILINE)
 
 
@@ -49,8 +50,8 @@ class VerdictTexts:
     """Counts of a judge's verdicts on all subjects in a dimension.
 
     Of the `ended` ones, `scored` have a score and `copied` repeat the request instead of assessing. Of the scored ones,
-    `everything` name every issue of the rubric, `alike` share the most common assessment (ignoring case and spacing),
-    and `denied` list an issue that their assessment denies; `example` is the first of these.
+    `everything` name every issue of a rubric with three or more, `alike` share the most common assessment (ignoring
+    case and spacing), and `denied` list an issue that their assessment denies; `example` is the first of these.
     """
 
     judge: str
@@ -85,7 +86,7 @@ def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> V
             copied += state == State.UNREADABLE and COPIED in reason
             if state == State.OK:
                 scored += 1
-                everything += issues is not None and len(set(issues)) == issue_count
+                everything += issues is not None and len(set(issues)) == issue_count >= _MIN_ISSUES
                 assessments[" ".join(assessment.casefold().split())] += 1
                 if issues and (letters := denied_letters(assessment, issues)):
                     denials.append(Denial(subject, test, letters))

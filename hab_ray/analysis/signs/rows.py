@@ -6,13 +6,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import scipy
-
-from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
 from hab_ray.analysis.row_status import MissingReason, StatusCount
 from hab_ray.analysis.signs.finding import Finding, Severity, percent, spoken
+from hab_ray.analysis.signs.losses import losses
 from hab_ray.analysis.tables.bounds import TOLERATED_MISSING, Bounds
 from hab_ray.results import Sent
 from hab_ray.rows import Score
@@ -97,40 +96,30 @@ def missing(doubtful: Iterable[Bounds]) -> Iterator[Finding]:
         )
 
 
-def not_at_random(cells: Sequence[Counted], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
+def not_at_random(panel: Iterable[ItemScores], statuses: Iterable[StatusCount]) -> Iterator[Finding]:
     """Report subjects or dimensions that miss rows more or less often than the others, once the run is complete.
 
-    By Fisher's exact test with Holm's correction.
+    By the permutation tests of `losses` with Holm's correction.
     """
-    if any(status.state is MissingReason.OPEN for status in statuses) or not any(cell.count for cell in cells):
+    if any(status.state is MissingReason.OPEN for status in statuses):
         return
-    groups = [("subject", name) for name in dict.fromkeys(cell.subject for cell in cells)]
-    groups += [("dimension", name) for name in dict.fromkeys(cell.dimension for cell in cells)]
-    tables = [_table(cells, *group) for group in groups]
-    tested = [(group, table) for group, table in zip(groups, tables, strict=True) if all(map(sum, table))]
-    adjusted = holm([float(scipy.stats.fisher_exact(table).pvalue) for _, table in tested])
-    found = [(p, group, table) for p, (group, table) in zip(adjusted, tested, strict=True) if p <= LEVEL]
+    groups = list(losses(panel))
+    adjusted = holm([group.p for group in groups])
+    found = [(p, group) for p, group in zip(adjusted, groups, strict=True) if p <= LEVEL]
     if found:
         listed = [
-            f"{spoken(name)} {percent(own[0] / sum(own))} (the others {percent(rest[0] / sum(rest))}, p {p_value(p)})"
-            for p, (_, name), (own, rest) in sorted(found)
+            f"{spoken(group.name)} {percent(group.share)} (the others {percent(group.share_of_others)}, p {p_value(p)})"
+            for p, group in sorted(found, key=lambda each: each[0])
         ]
         yield Finding(
             "not_at_random",
             Severity.MEDIUM,
             "Rows are not missing at random",
-            f"Missing rows: {'; '.join(listed)}, by Fisher's exact test after Holm's correction.",
+            f"Missing rows: {'; '.join(listed)}, by permutation tests over generation calls after Holm's correction.",
             "Compare these subjects over shared tests (Pairwise differences), and see how far the means could move "
             "(Bounds).",
-            min(p for p, *_ in found),
+            min(adjusted),
         )
-
-
-def _table(cells: Sequence[Counted], by: str, name: str) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return missing and known rows of a subject or dimension, and of the others."""
-    own = [cell for cell in cells if getattr(cell, by) == name]
-    rest = [cell for cell in cells if getattr(cell, by) != name]
-    return _missing_and_known(own), _missing_and_known(rest)
 
 
 def _missing_and_known(cells: Sequence[Counted]) -> tuple[int, int]:

@@ -15,6 +15,7 @@ time, chooses the next action. The engine performs it (a request to the vendor, 
                     GiveBack      Closed
     Submitting      Submit        AtVendor; CreateFailed
                     Wait          Submitting
+                    GiveBack      Closed: the vendor does not have it
                     LeaveInDoubt  Abandoned: the next run searches for it
     CreateFailed    Retry         Submitting
                     LookFor       OutcomeUnknown

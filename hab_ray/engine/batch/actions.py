@@ -170,7 +170,7 @@ class Close:
 
 PackedAction = AwaitRoom | Reserve | FitToBudget | GiveBack
 FundedAction = StoreLines | GiveBack
-SubmittingAction = Submit | Wait | LeaveInDoubt
+SubmittingAction = Submit | Wait | GiveBack | LeaveInDoubt
 CreateFailedAction = Retry | Requeue | Split | Refuse | LookFor | LeaveInDoubt
 OutcomeUnknownAction = AskOwner | RefuseOwner | Look | Wait | Adopt | Retry | LeaveInDoubt
 AtVendorAction = Poll | Cancel | Wait | RecordEnd | GiveUp | StopProvider

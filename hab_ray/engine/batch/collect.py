@@ -36,13 +36,18 @@ class ResultsLate(TransientError):
         super().__init__(FailureKind.WITHHELD, f"the vendor {answered}does not show the results yet")
 
 
+class SomeResultsLate(ResultsLate):
+    """The vendor reports more answers than it shows, and rows without any result may be the others'."""
+
+
 @dataclass
 class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
-    `earlier_nanousd` is the part of `nanousd` that an earlier process stored; tokens count only answers that this
-    process read; `lost_nanousd` is the most that unreadable answers, and lines that name no row, may have cost. `stop`
-    is an error that makes the model or account unusable, `refused` one that rules out batches of the model.
+    `earlier_nanousd` is the part of `nanousd` that an earlier process stored, and `failed_earlier` has the keys of its
+    failures; tokens count only answers that this process read; `lost_nanousd` is the most that unreadable answers, and
+    lines that name no row, may have cost. `stop` is an error that makes the model or account unusable, `refused` one
+    that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
     batch shows whether single requests are at fault or a setting that they share. `withheld` counts failures for
     results that the vendor never showed.
@@ -56,6 +61,7 @@ class Results:
     withheld: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
+    failed_earlier: frozenset[str] = frozenset()
     lost_nanousd: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
@@ -67,13 +73,14 @@ class Results:
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
         """Return the results of a batch whose outcomes are already in the store in part."""
         cost = sum(outcome.cost_nanousd for outcome in outcomes)
-        failures = sum(isinstance(outcome, Failure) for outcome in outcomes)
+        failed = frozenset(outcome.key for outcome in outcomes if isinstance(outcome, Failure))
         return cls(
             answered={outcome.key for outcome in outcomes},
-            replies=len(outcomes) - failures,
-            failures=failures,
+            replies=len(outcomes) - len(failed),
+            failures=len(failed),
             nanousd=cost,
             earlier_nanousd=cost,
+            failed_earlier=failed,
         )
 
     def event(self, rows: int, epoch: int, at: datetime, refusal: CallError | None = None) -> Harvested:
@@ -118,7 +125,7 @@ class Collector:
         of the batch's reservation, so that they are paid for again only on request.
 
         Raises:
-            ResultsLate: the vendor reports answers and shows none of them, or something else.
+            ResultsLate: the vendor reports answers and shows none of them, only some, or something else.
             CallError: the request failed, or the stream broke off: collect again.
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
@@ -147,14 +154,16 @@ class Collector:
             # Lines of other ids prove that a batch in doubt is somebody else's.
             others = 0 if record.is_certain else results.unknown_ids - nameless
             named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
+            hidden = min(status.done - shown, len(missing))
             if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
+            if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
+                raise SomeResultsLate(status.done)
             self._fail_bad_requests(results, intent)
             if status.lacks_results:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
-                unshown = max(nameless, status.done - shown)
-                results.lost_nanousd += min(unshown, len(missing)) * intent.share
+                results.lost_nanousd += max(hidden, min(nameless, len(missing))) * intent.share
         finally:
             await self._flush(results)
             trim_malloc()

@@ -93,6 +93,9 @@ class Creator:
             case Funded(), do.GiveBack():
                 components.budget.release(batch.nanousd)
                 return Closed()
+            case Submitting(), do.GiveBack():
+                components.close_unmade(batch, state.record, "not made", "the run sends its model no more batches")
+                return Closed()
             case Submitting(), do.Submit() if batch.request:
                 sent = await self._sender.send(batch, state, batch.request)
                 if isinstance(sent, AtVendor):

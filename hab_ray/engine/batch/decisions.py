@@ -30,7 +30,7 @@ FIRST_BACKOFF_S = 1.0
 MAX_BACKOFF_S = 60.0
 EMPTY_LISTINGS = 2
 UNKNOWN_S = 300.0
-LATE_POLLS = 60
+LATE_POLLS, SOME_LATE_POLLS = 60, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,8 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
             return do.StoreLines() if now.takes_batches else do.GiveBack()
         case Submitting() if now.is_stopping:
             return do.LeaveInDoubt(None)
+        case Submitting() if not now.takes_batches:  # the vendor has no batch of it
+            return do.GiveBack()
         case Submitting():
             return do.Wait(state.at) if now.clock < state.at else do.Submit()
         case CreateFailed():
@@ -75,7 +77,7 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
         case AtVendor() | Ended():
             return _for_sent(state, now, policy)
         case Collected():
-            is_read = state.is_ours and not state.status.lacks_results
+            is_read = state.is_ours and not (state.status.lacks_results or state.status.lacks_some)
             return do.CleanUp() if is_read and not now.is_stopping else do.Close()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
@@ -167,9 +167,14 @@ class BatchEngine:
         if self.broken:
             raise self.broken
 
-    def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether any of these calls is in an open batch or being packed into one."""
-        return self._rows.holds(keys)
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys that are in a batch, open or being packed, or answered by one."""
+        return self._rows.held(keys)
+
+    @property
+    def has_open_batches(self) -> bool:
+        """Whether a batch is, or may be, at the vendor and is not collected yet."""
+        return bool(self._rows.batches)
 
     def snapshot(self) -> BatchCounters:
         """Return the counters so far; each open row and note is returned only once."""

@@ -16,9 +16,9 @@ from math import inf
 from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
-from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
+from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
 from hab_ray.engine.batch.components import Components, UnexpectedAction
-from hab_ray.engine.batch.decisions import LATE_POLLS, UNKNOWN_S, is_asked_again
+from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS, UNKNOWN_S, is_asked_again
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.batch.transitions import Polled
@@ -131,10 +131,11 @@ class Poller:
         try:
             try:
                 await self._collector.collect(results, state.record, price, hashes, status)
-            except ResultsLate:
-                if state.polls.still_count < LATE_POLLS:
+            except ResultsLate as late:
+                are_some = isinstance(late, SomeResultsLate)
+                if state.polls.still_count < (SOME_LATE_POLLS if are_some else LATE_POLLS):
                     raise
-                status = replace(status, lacks_results=True)
+                status = replace(status, lacks_results=not are_some, lacks_some=are_some)
                 await self._collector.collect(results, state.record, price, hashes, status)
         except CallError as error:
             return self._failed(state, error)
@@ -149,6 +150,12 @@ class Poller:
                 f"the vendor never showed its results: {results.withheld} rows are failures, booked at all that is "
                 "left of the batch's reservation. Nothing was deleted at the vendor: ask its support for the results. "
                 "`--retry-failed` sends these rows again and pays for them again"
+            )
+        if status.lacks_some:
+            self._counters.notes.append(
+                f"batch {record.name}: the vendor counts {status.done} answers of {status.id} and never showed all of "
+                "them: the others may have been billed, and are booked at a share of the batch's reservation. Rows "
+                "without a result are sent again. Nothing was deleted at the vendor: ask its support for the results"
             )
         return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
 
@@ -199,17 +206,18 @@ class Poller:
         return await asyncio.to_thread(read_stored)
 
     def _close(self, batch: BatchInFlight, keys: Iterable[str], results: Results) -> None:
+        traffic = self._counters.traffic[batch.model]
         if batch.is_own:
             self._components.budget.collect(batch.nanousd, results.nanousd, results.lost_nanousd)
-        if batch.record:
-            self._components.check_overrun(batch.record, results.nanousd + results.lost_nanousd)
-        self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
-        traffic = self._counters.traffic[batch.model]
-        traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
+            self._counters.cost_nanousd += results.nanousd - results.earlier_nanousd
+            traffic.cost_nanousd += results.nanousd - results.earlier_nanousd
+            if batch.record:
+                self._components.check_overrun(batch.record, results.nanousd + results.lost_nanousd)
         traffic.input_tokens += results.input_tokens
         traffic.output_tokens += results.output_tokens
-        self._rows.mark_answered(results.answered)
-        self._rows.close(batch, set(keys) - results.answered)
+        answered = results.answered - results.failed_earlier  # what failed earlier is offered again only to be retried
+        self._rows.mark_answered(answered)
+        self._rows.close(batch, set(keys) - answered)
         self._components.limits.note_end(batch.model)
 
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:

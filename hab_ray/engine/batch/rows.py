@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from hab_ray.engine.batch.collect import Results
@@ -105,11 +105,15 @@ class RowsInFlight:
         wanted = Keys.of(keys)
         return {*self.find(keys), *(keys[i] for batch in self._unanswered for i in batch.hits(wanted))}
 
-    def holds(self, keys: Iterable[str]) -> bool:
-        """Return whether any of these calls is in an open batch or being packed into one. Thread-safe."""
-        wanted, opened = list(keys), list(self._open.values())
-        parsed = Keys.of(wanted)
-        return any(key in self._packed for key in wanted) or any(sent.hits(parsed) for sent, _ in opened)
+    def held(self, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys that are in a batch, open or being packed, or answered by one.
+
+        Thread-safe: it looks in the order in which a call moves, and a call is in the next place before it leaves one.
+        """
+        wanted, found = Keys.of(keys), {key for key in keys if key in self._packed}
+        for batch in (*(sent for sent, _ in list(self._open.values())), self._answered):
+            found.update(keys[i] for i in batch.hits(wanted))
+        return found
 
     def join(self, row: PackedRow, found: Mapping[str, BatchInFlight | None]) -> bool:
         """Let an offered row wait for the batch that has its key, or finish it if its key is answered.
@@ -167,8 +171,8 @@ class RowsInFlight:
 
     def open(self, batch: BatchInFlight, record: Batch, keys: KeySet) -> None:
         """Record that these rows are in a batch that is or may be at the vendor."""
-        self._unpack(batch)
         self._open[batch] = keys, record.intent
+        self._unpack(batch)
         self._counters.in_flight[batch.model] += record.intent.rows
 
     def close(self, batch: BatchInFlight, unanswered: Collection[str] = ()) -> None:

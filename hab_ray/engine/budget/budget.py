@@ -28,12 +28,14 @@ class HighWaterMark:
 
     `outlay` is an upper bound of what online calls have cost or may cost; `engines` holds each engine's part of it.
     `committed` is set aside for batches of the run, sent or not; the batches that this process collected cost `cost`.
+    `batches` holds each engine's part of both: what it has set aside, less what it has released, and the cost.
     """
 
     outlay: int
     committed: int
     cost: int
     engines: Mapping[str, int] = field(default_factory=dict, compare=False)
+    batches: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class Budget:
     """The single writer of a run's budget. Without a `limit` it grants everything and makes nothing durable.
 
     `keep` makes a mark durable before it returns. `mark` is the one that this process kept before a restart: engines
-    that have not reported yet are assumed to hold the money it covers. `clock` gives monotonic seconds.
+    that have not reported yet count as it says. What an older version wrote names no engine; it counts until engines
+    report as much. `clock` gives monotonic seconds.
 
     An engine that dies returns nothing. Once it has been silent for `SILENT_S`, nobody waits for the money it holds;
     no other engine ever gets that money, since the dead engine's calls may have been charged.
@@ -75,8 +78,9 @@ class Budget:
         self._last_heard: dict[str, float] = {}
         self._covered = dict(self._mark.engines)
         self._unnamed = self._mark.outlay - sum(self._covered.values())
-        self._batches_unaccounted = self._mark.committed - opening.committed
-        self._cost_unaccounted = self._mark.cost
+        in_batches, cost = self._unreported
+        self._batches_unnamed = self._mark.committed - opening.committed - in_batches
+        self._cost_unnamed = self._mark.cost - cost
 
     @property
     def spent(self) -> int:
@@ -130,6 +134,12 @@ class Budget:
         """The money granted before a restart of this process to engines that have not reported since."""
         return self._unnamed + sum(nano for engine, nano in self._covered.items() if engine not in self._reports)
 
+    @property
+    def _unreported(self) -> tuple[int, int]:
+        """What engines had in batches, and what these cost, if they have not reported since a restart."""
+        left = [part for engine, part in self._mark.batches.items() if engine not in self._reports]
+        return sum(in_batches for in_batches, _ in left), sum(cost for _, cost in left)
+
     def _is_silent(self, engine: str) -> bool:
         return self._last_heard[engine] < self._clock() - SILENT_S
 
@@ -137,18 +147,22 @@ class Budget:
         return _sum(self._reports.values())
 
     def _spent(self, totals: EngineTotals) -> int:
-        return self._opening.spent + totals.spent + totals.cost + self._cost_unaccounted
+        return self._opening.spent + totals.spent + self._batch_cost(totals)
+
+    def _batch_cost(self, totals: EngineTotals) -> int:
+        return totals.cost + self._unreported[1] + self._cost_unnamed
 
     def _committed(self, totals: EngineTotals) -> int:
-        return self._opening.committed + totals.in_batches + self._batches_unaccounted
+        return self._opening.committed + totals.in_batches + self._unreported[0] + self._batches_unnamed
 
     def _account_for(self, engine: str, totals: EngineTotals) -> None:
-        """Move what an engine reports for the first time out of the unaccounted amounts."""
+        """Move what an engine reports for the first time out of the amounts that the mark has of no named engine."""
         if engine not in self._covered:
             self._unnamed = max(0, self._unnamed - totals.outlay)
-        batches = self._batches_unaccounted - totals.in_batches
-        self._batches_unaccounted = max(0, batches) if totals.in_batches >= 0 else min(0, batches)
-        self._cost_unaccounted = max(0, self._cost_unaccounted - totals.cost)
+        if totals.in_batches and engine not in self._mark.batches:
+            batches = self._batches_unnamed - totals.in_batches
+            self._batches_unnamed = max(0, batches) if totals.in_batches > 0 else min(0, batches)
+        self._cost_unnamed = max(0, self._cost_unnamed - totals.cost)
 
     def _raise_mark(self, reports: Mapping[str, BudgetRequest], limit: int) -> None:
         """Keep the mark above each engine's outlay, by at most a sixth of what it has in flight.
@@ -164,12 +178,15 @@ class Budget:
             covered = covered | {name: outlay + slack[name] for name, outlay in outlays.items()}
         loose = [name for name, outlay in outlays.items() if covered.get(name, 0) > outlay + slack[name]]
         covered = covered | {name: outlays[name] + slack[name] // 2 for name in loose}
-        cost = self._cost_unaccounted + totals.cost
+        cost = self._batch_cost(totals)
         committed = self._committed(totals)
         most = limit - self._opening.spent - self._opening.out_of_reach - cost - committed
         if self._unnamed + sum(covered.values()) > most:
             covered = covered | outlays
-        mark = HighWaterMark(self._unnamed + sum(covered.values()), committed, cost, covered)
+        batches = {n: (r.totals.in_batches, r.totals.cost) for n, r in reports.items()}
+        mark = HighWaterMark(
+            self._unnamed + sum(covered.values()), committed, cost, covered, {**self._mark.batches, **batches}
+        )
         if mark != self._mark or covered != self._covered:
             self._keep(mark)
             self._mark, self._covered = mark, covered

@@ -14,6 +14,8 @@ from hab_ray.inputs.files import BadInput
 PUBLISHED: Mapping[str, Any] = yaml.safe_load(files(__package__).joinpath("published.yaml").read_text("utf-8"))
 NAMES: Mapping[str, Sequence[str]] = PUBLISHED["words"]
 """Known names of other tables' columns, by our names."""
+_UNAMBIGUOUS = frozenset({"subject", "text", "rater", "score"})
+"""Of these no column is preferred for its name: beside `human_score`, `score` is often a judge's."""
 
 
 def snake(name: str) -> str:
@@ -27,7 +29,8 @@ def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Map
     """Map our column names to the file's: to the `given` name, else to a `known` one; omit columns without a match.
 
     Raises:
-        BadInput: a given name is not a column of ours or of the file, or several columns match.
+        BadInput: a given name is not a column of ours or of the file, or several columns match and none has our name.
+            Several subjects, answers, raters or scores are always refused.
     """
     mapped: dict[str, str] = {}
     for ours, theirs in given.items():
@@ -41,9 +44,9 @@ def mapping(names: Sequence[str], known: Mapping[str, Sequence[str]], given: Map
     for ours, words in known.items():
         matches = [name for word in words for name in names if snake(name) == word]
         if ours not in mapped and matches:
-            if len(matches) > 1 and snake(matches[0]) != ours:
+            if len(matches) > 1 and (ours in _UNAMBIGUOUS or snake(matches[0]) != ours):
                 raise BadInput(
                     f"the columns {', '.join(matches)} may each be {ours}", f"say which with --column {ours}=NAME"
                 )
-            mapped[ours] = matches[0]
+            mapped[ours] = ours if ours in matches else matches[0]
     return mapped

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from hab_ray.calls import clean_text
+from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.scored import Form, Scored, is_empty
 from hab_ray.exchange.imports.source import name_in
 from hab_ray.given.ratings import NO_ISSUES, number_in
@@ -97,16 +98,21 @@ class People:
         return ""
 
     def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
-        """Return the pseudonym and, if wanted, the comment."""
+        """Return the pseudonym and, if wanted, the comment.
+
+        Raises:
+            ConfigError: only some ratings name their raters.
+        """
         text = scored.comment if isinstance(scored.comment, str) and scored.comment.strip() else None
         comment = {"comment": None if text is None else clean_text(text)} if self.with_comments else {}
-        return {"rater": self._pseudonym(scored.rater, place), **comment}
+        return {"rater": self._pseudonym(scored.rater, place, where), **comment}
 
-    def _pseudonym(self, name: str, place: int) -> str:
-        if not name:
-            self.unnamed += 1
-            return f"person-{place}"
-        return self.pseudonyms.setdefault(name, f"person-{len(self.pseudonyms) + 1}")
+    def _pseudonym(self, name: str, place: int, where: str) -> str:
+        self.unnamed += not name
+        found = self.pseudonyms.setdefault(name, f"person-{len(self.pseudonyms) + 1}") if name else f"person-{place}"
+        if self.unnamed and self.pseudonyms:
+            raise ConfigError(f"{where}: some ratings up to here name their raters and some do not; complete the names")
+        return found
 
     def notes(self) -> Iterator[str]:
         """Yield notes for the user."""

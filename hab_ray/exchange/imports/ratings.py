@@ -61,10 +61,15 @@ def import_ratings(
 
 
 def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
-    """Return the known names of columns. Lists and columns of single raters have none: the user must name them."""
+    """Return the known names of columns. Lists and columns of single raters have none: the user must name them.
+
+    Where the user names another form than a row for each score, `rater` and `score` have none either.
+    """
     known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *raters.columns)}
-    wide: dict[str, Sequence[str]] = {name: () for name in source.columns if is_wide(name)}
-    return {**OF_ANSWERS, Form.LIST.value: (), **known, **wide}
+    unnamed = [name for name in source.columns if is_wide(name)]
+    if unnamed or {Form.OBJECT, Form.LIST} & source.columns.keys():
+        unnamed += ["rater", "score"]
+    return {**OF_ANSWERS, Form.LIST.value: (), **known, **dict.fromkeys(unnamed, ())}
 
 
 def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
@@ -113,6 +118,9 @@ class _ScoreReader:
             if is_empty(scored.score):
                 self.without_score += 1
                 continue
+            if form is Form.ROWS and not scored.rater:
+                remedy = "name the rater, give --value rater=NAME if all such rows are of one rater, or leave them out"
+                raise ConfigError(f"{where}: has no rater; {remedy}")
             failed = self.raters.failure(scored, str(answer["dimension"]))
             score = None if failed else self._score(scored.score, where)
             cells = {

@@ -10,6 +10,7 @@ from typing import Any
 
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.columns import NAMES, snake
+from hab_ray.given.rows import call_name
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
 from hab_ray.visible import one_line
@@ -45,8 +46,9 @@ class Scored:
 
     @classmethod
     def of(cls, rater: Any, cells: Mapping[str, Any]) -> Scored:
-        """Return a rater's score from its cells by column."""
-        name = str(rater).strip() if isinstance(rater, str | int) and not isinstance(rater, bool) else ""
+        """Return a rater's score from its cells by column. A number names a rater, also 2.0, as pandas makes of 2."""
+        known = call_name(rater)
+        name = known.strip() if isinstance(known, str) else ""
         reply = "" if "reply" in cells and cells["reply"] is None else cells.get("reply")
         return cls(name, cells.get("score"), cells.get("issues"), reply, cells.get("comment"))
 

@@ -23,6 +23,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.checkout import canaries_in
 from hab_ray.exchange.imports.columns import NAMES, mapping, snake
 from hab_ray.exchange.imports.hub import ANNOTATIONS, EVALUATIONS, DataSet, Downloaded, download
+from hab_ray.exchange.imports.scored import is_empty
 from hab_ray.given.origins import source_record
 from hab_ray.given.ratings import Scale
 from hab_ray.given.rows import REPORTED_ROWS, ROWS_READ
@@ -45,8 +46,8 @@ Columns = Mapping[str, Sequence[str | int | float | None]]
 class TableSource:
     """Source of rows: a file and `more` like it, `published`, or the name of a published data set, at a revision.
 
-    `columns` maps our column names to the file's; `values` fills our columns in all rows where the file has no value.
-    Scores are on `scale`.
+    `columns` maps our column names to the file's; `values` fills our columns in all rows where the file has no value
+    or, except for answers, a blank one. Scores are on `scale`.
     """
 
     name: str
@@ -136,7 +137,7 @@ class OpenSource:
                         self.canaries.update(canaries_in(f"canary {row['canary']}"))
                     if self.rows_read % REPORTED_ROWS == 0:
                         ROWS_READ.get()(self.rows_read)
-                    lacking = {name: value for name, value in values.items() if row.get(name) is None}
+                    lacking = {name: value for name, value in values.items() if _lacks(row, name)}
                     yield f"{frame.path}, row {number}", {**row, **lacking}
 
     def test(self, row: Mapping[str, Any], where: str) -> NamedTest:
@@ -203,6 +204,11 @@ class OpenSource:
                 yield f"NOTE: the card states {expected:,} {name}, but there are {count:,}"
         if missing := [name for name in self.expected.columns if name not in self.frames[0].names]:
             yield f"NOTE: the columns {', '.join(missing)} are missing"
+
+
+def _lacks(row: Mapping[str, Any], name: str) -> bool:
+    """Return whether a row has no value in a column of ours; a blank answer is an empty one."""
+    return row.get(name) is None or (name != "text" and is_empty(row[name]))
 
 
 def _digest(path: Path) -> str:

@@ -20,12 +20,12 @@ JUDGES, PEOPLE, BOTH = "judges", "people", "judges and people"
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A subject's overall mean by the panel (0..1), with its 95 % interval and its possible ranks."""
+    """A subject's overall mean by the panel (0..1), with its 95 % interval, if known, and its possible ranks."""
 
     subject: str
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     first: int
     last: int
 
@@ -43,12 +43,12 @@ class Heat:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Krippendorff's alpha of scores in a dimension, or overall, with its 95 % interval, and between whom."""
+    """Krippendorff's alpha of scores in a dimension, or overall, with its 95 % interval, if known, and between whom."""
 
     dimension: str
     alpha: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     reliable: bool
     between: str = JUDGES
 
@@ -66,7 +66,7 @@ class Pair:
 def bars(run: Run) -> list[Bar]:
     """Return a bar for each subject with an overall mean."""
     return [
-        Bar(row.subject, row.mean, *_ends(row.mean, row.low, row.high), row.first, row.last)
+        Bar(row.subject, row.mean, row.low, row.high, row.first, row.last)
         for row in _rows(Rank, run, "leaderboard")
         if row.mean is not None and row.first is not None and row.last is not None
     ]
@@ -89,12 +89,10 @@ def points(run: Run) -> list[Point]:
     shown = {None: PEOPLE, PANEL if len(run.panel) > 1 else run.panel[0]: BOTH}
     people = [row for row in _rows(PeopleAgreed, run, "people") if row.issue is None and row.rater is None]
     found = [
-        Point(row.dimension, row.value, *_ends(row.value, row.low, row.high), row.reliable)
-        for row in judges
-        if row.value is not None
+        Point(row.dimension, row.value, row.low, row.high, row.reliable) for row in judges if row.value is not None
     ]
     return found + [
-        Point(row.dimension, row.agreement, *_ends(row.agreement, row.low, row.high), row.reliable, shown[row.judge])
+        Point(row.dimension, row.agreement, row.low, row.high, row.reliable, shown[row.judge])
         for row in people
         if row.judge in shown and row.agreement is not None
     ]
@@ -111,10 +109,6 @@ def pairs(run: Run) -> list[Pair]:
             else:
                 found.append(Pair(row.other, row.subject, -row.difference, row.differs))
     return sorted(found, key=lambda pair: (place[pair.subject], place[pair.other]))
-
-
-def _ends(value: float, low: float | None, high: float | None) -> tuple[float, float]:
-    return value if low is None else low, value if high is None else high
 
 
 def _places(run: Run) -> dict[str, int]:

@@ -46,13 +46,13 @@ class Drawing(Generic[D]):
 
 
 def draw_leaderboard(rows: Sequence[Bar]) -> Figure:
-    """Draw means with intervals, the best on top, on an axis limited to the range of the intervals and labelled so."""
+    """Draw means with known intervals, the best on top, on an axis limited to their range and labelled so."""
     figure, axes = _axes(len(rows))
     places = range(len(rows))
-    means = [row.mean for row in rows]
-    reach = [[row.mean - row.low for row in rows], [row.high - row.mean for row in rows]]
+    means, lows, highs = np.array([(row.mean, row.low, row.high) for row in rows], dtype=np.float64).T
+    reach = [means - lows, highs - means]
     axes.errorbar(means, places, xerr=reach, fmt="o", color=INK, ecolor=INK, elinewidth=1.4, capsize=2.5, markersize=4)
-    low, high = axis([end for row in rows for end in (row.low, row.high)])
+    low, high = axis([end for row in rows for end in (row.mean, row.low, row.high) if end is not None])
     axes.set_xlim(low, high)
     axes.xaxis.set_major_locator(MultipleLocator(0.05 if high - low < _WIDE else 0.1))
     axes.xaxis.set_major_formatter("{x:.2f}")
@@ -104,7 +104,8 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
     for row in rows:
         at = dimensions.index(row.dimension) + 0.24 * (series.index(row.between) - (len(series) - 1) / 2)
         colour, marker = _SERIES[row.between]
-        axes.plot([row.low, row.high], [at, at], color=colour, linewidth=1.4)
+        if row.low is not None and row.high is not None:
+            axes.plot([row.low, row.high], [at, at], color=colour, linewidth=1.4)
         axes.plot(
             row.alpha, at, marker, color=colour, markerfacecolor=colour if row.reliable else "white", markersize=5
         )
@@ -115,7 +116,7 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
         axes.axvline(place, color="grey", linewidth=0.8, linestyle="--")
         top, above = (place, 1.0), (0, 3)
         axes.annotate(label, top, above, ("data", "axes fraction"), textcoords="offset points", ha=side, fontsize=7)
-    axes.set_xlim(min(-0.1, *(row.low - 0.05 for row in rows)), 1.0)
+    axes.set_xlim(min(-0.1, *((row.alpha if row.low is None else row.low) - 0.05 for row in rows)), 1.0)
     few = "answers" if series == [JUDGES] else "answers or raters"
     hollow = "" if all(row.reliable for row in rows) else f"; hollow: too few {few}"
     axes.set_xlabel(f"Krippendorff's alpha of scores, 95 % intervals{hollow}")

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from hab_ray.config.sections import Select
-from hab_ray.rows import Candidate, ChosenTest, Embedded, State, id_of_test
+from hab_ray.rows import Candidate, ChosenTest, Embedded, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, ComputeStage, Forecast, Forecasts, Rows
-from hab_ray.stages.selection.picking import BLOCK_ROWS, Picks, VectorBlocks, pick, pick_in_blocks
+from hab_ray.stages.selection.picking import BLOCK_ROWS, Picks, VectorBlocks, pick, pick_in_blocks, usable_vectors
 
 MANY = 50_000
 
@@ -31,12 +31,17 @@ class SelectStage(ComputeStage[ChosenTest]):
     block_rows: int = BLOCK_ROWS
 
     def compute(self, rows: Rows) -> Computed[ChosenTest]:
-        """Return the tests, sorted by id, with a note if there are fewer than requested."""
+        """Return the tests, sorted by id, with a note if there are fewer than requested.
+
+        Raises:
+            ConfigError: vectors have different lengths.
+        """
         candidates = {c.id: c for c in rows[Candidate]}
         if len(rows[Embedded]) >= self.min_in_blocks:
             return self._in_blocks(candidates, rows[Embedded])
-        vectors = {e.candidate_id: e.vector for e in rows[Embedded] if e.state is State.OK}
-        ids = sorted(id for id in candidates if id in vectors)
+        usable = usable_vectors(rows[Embedded], candidates.keys(), self.settings.embedding)
+        vectors = {row.candidate_id: row.vector for row in usable}
+        ids = sorted(vectors)
         if not ids:
             return self._no_tests()
         matrix = np.stack([np.frombuffer(vectors[id], dtype="<f4") for id in ids]).astype(np.float64)
@@ -44,7 +49,7 @@ class SelectStage(ComputeStage[ChosenTest]):
 
     def _in_blocks(self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded]) -> Computed[ChosenTest]:
         """Do the same for more vectors than fit in memory. They must be sorted by id already."""
-        blocks = VectorBlocks(embedded, candidates.keys(), self.block_rows)
+        blocks = VectorBlocks(embedded, candidates.keys(), self.settings.embedding, self.block_rows)
         if next(iter(blocks), None) is None:
             return self._no_tests()
         picks = pick_in_blocks(blocks, self.settings)  # the last pass over the blocks leaves `ids` complete

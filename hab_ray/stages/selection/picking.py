@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from hab_ray.config.sections import Select
+from hab_ray.errors import ConfigError
 from hab_ray.rows import Embedded, State
 
 if TYPE_CHECKING:
@@ -169,19 +171,38 @@ def nearest_rows(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> 
     return rows
 
 
+def usable_vectors(embedded: Iterable[Embedded], candidates: Container[str], model: str) -> Iterator[Embedded]:
+    """Yield the rows of some candidates that have a vector.
+
+    Raises:
+        ConfigError: a vector of the model has another length than the first.
+    """
+    first = None
+    for row in embedded:
+        if row.state is State.OK and row.candidate_id in candidates:
+            first = first or row
+            if len(row.vector) != len(first.vector):
+                raise ConfigError(
+                    f"select.embedding: {model} gave {len(first.vector) // 4} numbers for candidate "
+                    f"{first.candidate_id} and {len(row.vector) // 4} for {row.candidate_id}, so the model behind this "
+                    "name has changed; name another embedding model, and give the sweep another `run:`"
+                )
+            yield row
+
+
 class VectorBlocks:
-    """The vectors of some candidates in blocks of float32, read again by each iteration.
+    """The vectors of some candidates by one model in blocks of float32, read again by each iteration.
 
     `ids` are the candidates of the rows that the last iteration has read so far.
     """
 
-    def __init__(self, embedded: Iterable[Embedded], candidates: Container[str], block_rows: int) -> None:
-        self._embedded, self._candidates, self._block_rows = embedded, candidates, block_rows
+    def __init__(self, embedded: Iterable[Embedded], candidates: Container[str], model: str, block_rows: int) -> None:
+        self._usable, self._block_rows = partial(usable_vectors, embedded, candidates, model), block_rows
         self.ids: list[str] = []
 
     def __iter__(self) -> Iterator[Block]:
         self.ids = []
-        usable = (row for row in self._embedded if row.state is State.OK and row.candidate_id in self._candidates)
+        usable = self._usable()
         while rows := list(islice(usable, self._block_rows)):
             self.ids += [row.candidate_id for row in rows]
             yield np.stack([np.frombuffer(row.vector, dtype="<f4") for row in rows])

@@ -129,12 +129,13 @@ class KeyIndex:
         self.add_keys(Keys.of(keys))
 
     def add_keys(self, keys: Keys) -> None:
-        """Add keys with their places."""
-        run = keys.in_order()
-        while self._runs and _may_merge(self._runs[-1], run):
-            run = run.before(self._runs.pop())
+        """Add keys with their places. Another thread that searches meanwhile finds all keys added before."""
+        run, runs = keys.in_order(), list(self._runs)
+        while runs and _may_merge(runs[-1], run):
+            run = run.before(runs.pop())
         if len(run):
-            self._runs.append(run)
+            runs.append(run)
+        self._runs = runs
 
     def places(self, keys: Sequence[str]) -> dict[str, RowPlace]:
         """Return the places of those of these keys that are in the index."""

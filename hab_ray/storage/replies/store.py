@@ -220,13 +220,13 @@ class Store:
 
     def __init__(self, folder: Folder, failures_since: int = 0) -> None:
         self.folder = folder
-        self._failures_since = failures_since
+        self.failures_since = failures_since
         self._reader = RowReader(folder)
         self._indexes: dict[tuple[RecordKind, str], ModelIndex] = {}
 
     def _index(self, kind: RecordKind, model: str) -> ModelIndex:
         if (kind, model) not in self._indexes:
-            since = self._failures_since if kind is RecordKind.FAILURES else None
+            since = self.failures_since if kind is RecordKind.FAILURES else None
             self._indexes[kind, model] = ModelIndex(self.folder, self._reader, kind, model, since)
         return self._indexes[kind, model]
 

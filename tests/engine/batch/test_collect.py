@@ -11,7 +11,7 @@ import pytest
 
 from hab_ray.calls import Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
-from hab_ray.engine.batch.collect import Collector, Results, ResultsLate
+from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
 from hab_ray.engine.jobs import Counters, billing_notes
 from hab_ray.engine.ledger import Batch
 from hab_ray.errors import FailureKind, ModelError, RowError, TransientError
@@ -123,8 +123,12 @@ async def test_answers_that_a_vendor_counts_and_does_not_show_may_have_been_bill
     tmp_path: Path, done: int, lost: int
 ) -> None:
     lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], error=BUSY)]
-    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=done))
+    counted = replace(COMPLETED, done=done, lacks_some=lost > 0)
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=counted)
     assert results.lost_nanousd == lost
+    if lost:
+        with pytest.raises(SomeResultsLate):
+            await collected(tmp_path / "late", lines, Price(1, 1, 1, 1), status=replace(counted, lacks_some=False))
 
 
 async def test_a_page_instead_of_one_of_two_files_is_asked_for_again(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -278,6 +278,14 @@ async def test_a_model_that_was_stopped_meanwhile_gets_no_batch(components: Comp
     batch = await settled(components, Funded())
     assert batch.state == Closed() and not vendor.submitted and not told(components)
     assert components.budget.reserved == 0
+
+
+async def test_a_batch_that_the_vendor_does_not_have_is_not_created_after_the_deadline(tmp_path: Path) -> None:
+    vendor = Vendor()
+    components = components_of(tmp_path, vendor, context=replace(context_of(), deadline=START))
+    batch = await settled(components, doubtful(components))
+    assert batch.state == Closed() and "since" in vendor.asked and not vendor.submitted
+    assert told(components) == ["intent", "ended", "harvested"]
 
 
 async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:

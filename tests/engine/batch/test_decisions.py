@@ -116,6 +116,8 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "a new batch": (Submitting(NEW), NOW, do.Submit()),
     "a retry before its time": (Submitting(MEANT, 2, at=CLOCK + 4), NOW, do.Wait(CLOCK + 4)),
     "a retry at its time": (Submitting(MEANT, 2, at=CLOCK), NOW, do.Submit()),
+    "a retry after the deadline": (Submitting(MEANT, 2, at=CLOCK + 4), now(is_late=True), do.GiveBack()),
+    "a retry for a stopped model": (Submitting(MEANT, 2, at=CLOCK), now(is_closed=True), do.GiveBack()),
     "no clear answer": (CreateFailed(MEANT, 1, DOUBT), NOW, do.LookFor(DOUBT)),
     "the vendor's queue is full": (CreateFailed(MEANT, 1, FULL), NOW, do.Requeue(FULL)),
     "the queue is full for an earlier process's rows": (CreateFailed(MEANT, 1, FULL, True), NOW, do.Refuse(FULL)),
@@ -214,6 +216,11 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
     "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
     "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
     "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, do.Close()),
+    "collected without some of its results": (
+        Collected(DONE, replace(FINAL, lacks_some=True), is_ours=True),
+        NOW,
+        do.Close(),
+    ),
     "ended, its results not shown yet": (
         at_vendor(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1),
         NOW,
@@ -304,7 +311,7 @@ def test_every_declared_action_is_chosen_and_no_other() -> None:
         chosen.setdefault(type(state).__name__, set()).add(type(action))
         if now.is_stopping:
             assert isinstance(action, QUIET), "a stopping run begins a request"
-        if isinstance(action, do.StoreLines):
+        if isinstance(action, do.StoreLines | do.Submit):
             assert not (now.is_late or now.is_closed), "a batch is begun that may not be"
         if isinstance(action, do.Cancel):
             assert isinstance(state, AtVendor) and state.record is SURE, "somebody else's batch is cancelled"

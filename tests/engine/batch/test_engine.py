@@ -69,7 +69,7 @@ async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path)
         assert [job.rows for job in vendor.submitted] == [2, 2, 1] and [job.tag for job in vendor.submitted] == tags
         assert (counters.offered[0], counters.calls, counters.in_flight["m"]) == (5, 5, 5)
         assert counters.batches == tuple(records(tmp_path)) and counters.finished[0] == 0
-        assert engine.holds([chat("m", "question 3").key]) and not engine.holds([chat("m", "another").key])
+        assert engine.held([chat("m", "question 3").key]) and not engine.held([chat("m", "another").key])
     record = Ledger(LocalFolder(tmp_path), "acme").read()[0]
     assert (record.intent.fingerprint, record.intent.price) == ("a1b2", rate(ENTRY, Mode.BATCH))
 
@@ -80,7 +80,7 @@ async def test_two_rows_with_one_call_are_sent_once_and_both_finish(tmp_path: Pa
         await engine.complete("m", rows(2, shard=1))
         vendor.ended = {"new-1": chat("m", "question 0").key}
         await engine.complete("m", rows(2, shard=2))
-        await until(lambda: not engine.holds([chat("m", "question 0").key]))
+        await until(lambda: not engine.held([chat("m", "question 0").key]))
         counters = engine.snapshot()
     assert len(vendor.submitted) == 1 and counters.finished == {1: 2, 2: 2}
     assert told(tmp_path) == [["intent", "submitted", "ended", "harvested"]]

@@ -14,7 +14,7 @@ from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
-from hab_ray.engine.batch.decisions import LATE_POLLS
+from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS
 from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Ended
@@ -236,6 +236,27 @@ async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Scen
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
+async def test_answers_that_show_later_than_others_are_kept_and_paid_for_once(scene_of: SceneOf) -> None:
+    """As where a download ends between two lines: the row would be paid for again, and its answer deleted."""
+    answer = completion({"prompt_tokens": 3, "completion_tokens": 2})
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], answer)]))
+    await scene.polled(SOME_LATE_POLLS - 1)
+    assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending
+    scene.vendor.lines.append(Line(KEYS[1], answer))
+    await scene.at(SOME_LATE_POLLS * 70.0)
+    assert (scene.harvested.replies, scene.harvested.lost_nanousd) == (2, 0)
+    assert scene.vendor.asked[-2:] == ["results", "clean up b-1"]
+
+
+async def test_answers_that_never_show_beside_others_are_booked_and_not_deleted(scene_of: SceneOf) -> None:
+    answer = completion({"prompt_tokens": 3, "completion_tokens": 2})
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], answer)]))
+    await scene.polled(SOME_LATE_POLLS)
+    assert (scene.harvested.replies, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (1, 1, 50)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    assert "never showed all of them" in scene.components.counters.notes[-1]
+
+
 async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
     scene = scene_of(Scripted(statuses=[status("in_progress")], cancels=[BUSY]), age_s=1001.0)
     for clock in (0.0, 1.0, 20.0, 40.0):
@@ -344,6 +365,18 @@ async def test_an_answer_of_a_call_that_was_sent_again_is_kept_whatever_it_had_f
     assert set(map(type, stored(tmp_path, "m").values())) == {Reply}
 
 
+async def test_only_what_failed_before_this_process_may_be_sent_again(scene_of: SceneOf, tmp_path: Path) -> None:
+    """A process ended while it collected the batch; the next one runs with `--retry-failed`."""
+    earlier = StoreWriter(LocalFolder(tmp_path), 1, "earlier", Mode.BATCH)
+    earlier.add("m", Failure(KEYS[0], FailureKind.TOO_LONG, attempts=1, message="too long"))
+    earlier.flush()
+    scene = scene_of(Scripted(statuses=[status()], lines=[*BOTH]))
+    await scene.at(0.0)
+    rows = scene.components.rows
+    assert (scene.harvested.failures, rows.held(KEYS)) == (2, {KEYS[1]})
+    assert rows.sent(KEYS) == set(KEYS)
+
+
 async def test_a_batch_is_not_given_up_while_the_keys_account_is_unknown(scene_of: SceneOf) -> None:
     scene = scene_of(Nameless(statuses=[ResultsGone("no such batch")]))
     for clock in (0.0, 301.0):
@@ -366,6 +399,19 @@ async def test_a_batch_of_another_run_is_collected_and_not_paid_for(scene_of: Sc
     scene = scene_of(Scripted(statuses=[ResultsGone("no such batch")]), certain=False, is_own=False)
     await scene.at(0.0)
     assert isinstance(scene.batch.state, Closed) and scene.components.budget.lost == 0
+
+
+@pytest.mark.parametrize(("is_own", "paid"), [(True, 10_000_000), (False, 0)])
+async def test_a_run_says_that_it_paid_for_its_own_batches_only(scene_of: SceneOf, is_own: bool, paid: int) -> None:
+    answer = completion({"prompt_tokens": 3000, "completion_tokens": 2000})
+    lines: list[Line | CallError] = [Line(key, answer) for key in KEYS]
+    bounds = {"nanousd": 1, "most_nanousd": 10**9}
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=lines), is_own=is_own, price=Price.usd(1, 1), **bounds)
+    await scene.at(0.0)
+    counters = scene.components.counters
+    assert scene.harvested.nanousd == 10_000_000
+    assert counters.cost_nanousd == counters.traffic["m"].cost_nanousd == paid
+    assert bool(scene.components.overruns) is is_own
 
 
 @pytest.mark.parametrize(("is_own", "asked"), [(True, ["cancel", "poll"]), (False, ["poll"])])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,38 @@ def test_restarted_budget() -> None:
     assert again.grant(BudgetRequest("a", 1, EngineTotals(granted=300, spent=50))) == BudgetGrant(0, 850)
     assert again.grant(BudgetRequest("b", 1, EngineTotals(granted=200, committed=200))) == BudgetGrant(0, 850)
     assert (again.spent, again.committed, again.held) == (150, 250, 600)
+
+
+@pytest.mark.parametrize("first", ["collected", "submitted"])
+def test_batches_after_a_restart(first: str) -> None:
+    """One engine has collected an earlier process's batch, another has one open, whichever of them reports first."""
+    marks: list[str] = []
+    reports = {
+        "collected": BudgetRequest("collected", 0, EngineTotals(collected=100, cost=40), by_batch=True),
+        "submitted": BudgetRequest("submitted", 0, EngineTotals(), least=90, want=90, by_batch=True),
+    }
+
+    def restarted(mark: HighWaterMark | None) -> Budget:
+        return Budget(200, OpeningBalance(committed=100), lambda m: marks.append(json.dumps(asdict(m))), mark)
+
+    before = restarted(None)
+    assert [before.grant(each).granted for each in reports.values()] == [0, 90]
+    reports["submitted"] = BudgetRequest("submitted", 1, EngineTotals(granted=90, committed=90), by_batch=True)
+    again = restarted(HighWaterMark(**json.loads(marks[-1])))
+    again.grant(reports.pop(first))
+    assert (again.spent, again.committed) == (40, 90)
+    assert again.grant(BudgetRequest("online", 0, EngineTotals(), least=71, want=71)).granted == 0
+    again.grant(reports.popitem()[1])
+    assert (again.spent, again.committed, again.held) == (40, 90, 0)
+
+
+def test_mark_of_an_older_version() -> None:
+    """A mark without the engines' parts counts until they have reported."""
+    again = Budget(200, OpeningBalance(), lambda _: None, HighWaterMark(outlay=0, committed=90, cost=40))
+    again.grant(BudgetRequest("online", 0, EngineTotals()))
+    assert (again.spent, again.committed) == (40, 90)
+    again.grant(BudgetRequest("p", 0, EngineTotals(granted=110, committed=110, collected=20, cost=40), by_batch=True))
+    assert (again.spent, again.committed) == (40, 90)
 
 
 def test_dead_engine() -> None:

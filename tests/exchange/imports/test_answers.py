@@ -16,7 +16,7 @@ from hab_ray.given.responses import read_given_responses
 from hab_ray.location import Location
 from hab_ray.rows import State
 from hab_ray.rubric import load_rubrics
-from tests.exchange.imports.tables import given_table, parquet
+from tests.exchange.imports.tables import Write, comma_separated, given_table, json_lines, parquet
 
 PLAIN, WITH_CONTEXT = "ask_clarifying_questions", "correct_misinformation"
 
@@ -79,6 +79,19 @@ def test_a_subject_that_no_column_names_is_given_for_all_rows(tmp_path: Path) ->
     assert json.loads((tmp_path / "a.jsonl").read_text())["subject"] == "o4-mini"
     with pytest.raises(ConfigError, match="--value who: there is no such column of ours"):
         import_responses(TableSource(source.name, values={"who": "x"}), tmp_path / "b.jsonl")
+
+
+@pytest.mark.parametrize("write", [comma_separated, json_lines])
+def test_a_value_for_all_rows_fills_blank_cells_but_no_empty_answer(tmp_path: Path, write: Write) -> None:
+    path = tmp_path / ("r.csv" if write is comma_separated else "r.jsonl")
+    write(path, [row(dimension="", subject_model=" "), row(prompt="Why?", subject_response="")])
+    values = {"dimension": PLAIN, "subject": "o4-mini", "text": "No answer."}
+    import_responses(TableSource(str(path), values=values), tmp_path / "a.jsonl")
+    found = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [(r["dimension"], r["subject"], r["text"]) for r in found] == [
+        (PLAIN, "o4-mini", "Which one?"),
+        (PLAIN, "gpt-x", ""),
+    ]
 
 
 @pytest.mark.parametrize(

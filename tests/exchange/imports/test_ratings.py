@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +129,55 @@ def test_ratings_without_names_are_told_apart_by_their_place_alone(tmp_path: Pat
     )
     assert by_rater(given(tmp_path)) == {"person-1": 1, "person-2": 9}
     assert any("person-1 is the first rating of each row, and not one person" in note for note in found)
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "ours"),
+    [
+        (import_ratings, {"score": 10, "human_score": 3, "annotator": "Ada"}, "score"),
+        (import_verdicts, {"score": 3, "evaluator_score": 10, "evaluator_model": "o3"}, "score"),
+        (import_ratings, {"score": 3, "rater": "o3", "annotator": "Ada"}, "rater"),
+        (import_ratings, {"score": 3, "rater": "Ada", "subject": "history"}, "subject"),
+        (import_ratings, {"score": 3, "rater": "Ada", "text": "That way."}, "text"),
+    ],
+)
+def test_of_two_columns_that_may_hold_the_scores_raters_subjects_or_answers_none_is_assumed(
+    tmp_path: Path, kind: Callable[..., tuple[str, ...]], cells: dict[str, Any], ours: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"may each be {ours}; say which with --column {ours}=NAME"):
+        kind(given_table(tmp_path, [row(**cells)]), tmp_path / "v.jsonl")
+
+
+def test_the_column_that_the_user_names_or_that_has_exactly_our_name_is_taken(tmp_path: Path) -> None:
+    cells = row(score=10, human_score=3, annotator="Ada", lists=[{"rating": 4}], zoe=5)
+    for column, score in ({"score": "human_score"}, 3), ({"annotations": "lists"}, 4), ({"score:Zoe": "zoe"}, 5):
+        out = tmp_path / f"{score}.jsonl"
+        import_ratings(given_table(tmp_path, [{"Prompt": "No?", **cells}], column), out)
+        (rating,) = given(tmp_path, out.name)
+        assert (rating.score, rating.test) == (score, TEST)
+
+
+def test_a_rater_known_by_a_number_is_the_same_whatever_the_type_of_the_number(tmp_path: Path) -> None:
+    """Where one id is missing, pandas makes floats of all."""
+    rows = [row(prompt=prompt, rater_id=id, score=5) for prompt, id in (("a", 1.0), ("b", 2.0), ("a", 2), ("c", "2"))]
+    found = import_ratings(given_table(tmp_path, rows), tmp_path / "v.jsonl")
+    assert [rating.rater for rating in given(tmp_path)] == ["person-1", "person-2", "person-2", "person-2"]
+    assert not any("repeat an earlier one" in note for note in found)
+
+
+@pytest.mark.parametrize("nobody", [None, ""])
+def test_a_rating_without_a_rater_is_nobody_elses(tmp_path: Path, nobody: str | None) -> None:
+    parquet(tmp_path / "r.parquet", [row(rater="Ada", score=5), row(prompt="Why?", rater=None, score=None)])
+    import_ratings(TableSource(str(tmp_path / "r.parquet")), tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"person-1": 5}
+    for named in ([], [row(rater="Ada", score=5)], [row(rater=2.0, score=5)]):
+        source = given_table(tmp_path, [*named, row(prompt="Why?", rater=nobody, score=7)])
+        with pytest.raises(ConfigError, match=rf"row {len(named) + 1}: has no rater; .*--value rater=NAME"):
+            import_ratings(source, tmp_path / "w.jsonl")
+    ratings = [{"rating": 1}, {"rating": 9, "rater": "Ada"}]
+    for listed in ratings, ratings[::-1]:
+        with pytest.raises(ConfigError, match="row 1: some ratings up to here name their raters and some do not"):
+            import_ratings(given_table(tmp_path, [row(annotations=listed)]), tmp_path / "w.jsonl")
 
 
 def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rating.raters_at_chance(rated, asked.panel),
             *judging.ambiguous_rubrics(agreement),
             *(rows.without_overall(panel, awaited) if all(asked.tests.values()) else ()),
-            *rows.not_at_random(_counts(marks, lambda one: one.missing), awaited),
+            *rows.not_at_random((one for one in marks if one.judge == PANEL), awaited),
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(summary),
             *signs.shifted_judges(drift(summary)),

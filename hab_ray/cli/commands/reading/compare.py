@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -17,7 +17,7 @@ from hab_ray.analysis.across.comparison import (
     same_replies,
     share_tests,
 )
-from hab_ray.analysis.across.published import NOTES, compare_published, published_of
+from hab_ray.analysis.across.published import NOTES, compare_published, published, published_of
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.summary import Summary, summarise
@@ -70,12 +70,23 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
     if not any(row.shared for row in rows):
         yield _NO_SCORES if share_tests(*runs) else _NO_TESTS
     yield from describe(same_replies(*runs), *runs)
+    yield from _left_out(rows, [name for run in runs for name in run.dimensions])
     rows = [row for row in rows if row.dimension != OVERALL]
     matchings = Counter(row.matching for row in rows)
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
         yield "Some dimensions share tests and some do not: each row says which, overall rows combine both."
     if left := sum(row.first_alone + row.second_alone for row in rows if row.matching is Matching.PAIRED):
         yield f"Paired comparisons leave out {counted(left, 'score')} of tests without a score in the other run."
+
+
+def _left_out(rows: Sequence[RunDifference], dimensions: Iterable[str]) -> Iterator[str]:
+    """Say which of both sides' dimensions are not in the overall rows, if there are such rows."""
+    compared = {row.dimension for row in rows}
+    if OVERALL in compared and (missing := [name for name in dict.fromkeys(dimensions) if name not in compared]):
+        yield (
+            f"Overall rows are means over the shared dimensions alone. They leave out {', '.join(missing)}, so they "
+            "differ from overall scores that include these, as in a leaderboard."
+        )
 
 
 def _published_matches(summary: Summary) -> Iterator[str]:
@@ -130,7 +141,8 @@ def command(
     if second == Location.of(PUBLISHED) and not open_folder(second).exists(SWEEP):
         summary = summarise(run)
         rows, apart, caption = compare_published(summary), [], "The published means"
-        notes = [*_simulated_notices([run]), *NOTES, *_published_matches(summary)]
+        left_out = _left_out(rows, [*run.dimensions, *published()[0].means])
+        notes = [*_simulated_notices([run]), *NOTES, *left_out, *_published_matches(summary)]
     else:
         other = open_run(second)
         rows, apart = compare_runs(summarise(run), summarise(other)), settings_apart(run, other)

@@ -31,6 +31,8 @@ from hab_ray.planning import make_plan
 from hab_ray.planning.preflight import Problem, Severity, refuse_errors
 from hab_ray.progress import RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import last_holder
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
@@ -55,7 +57,7 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
             say(str(problem), "yellow")
     refuse_errors(problems)
     if not yes:
-        _confirm_cost(work, problems)
+        _confirm_cost(work, problems, driving)
     view = View(console)
     driving = replace(driving, begun=_print_start)
     if not LOG.isEnabledFor(logging.INFO):
@@ -73,13 +75,18 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
     return end.exit
 
 
-def _confirm_cost(work: Work, problems: list[Problem]) -> None:
+def _confirm_cost(work: Work, problems: list[Problem], options: Options) -> None:
     if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
-    plan = make_plan(work)
+    plan = make_plan(work, failures_since=_epoch_to_come(work) if options.retry_failed else 0)
     print_plan(work, plan, problems, console)
     if plan.total.to_pay:
         ask_to_spend("this sweep")
+
+
+def _epoch_to_come(work: Work) -> int:
+    holder = last_holder(open_folder(work.sweep.store))
+    return holder.epoch + 1 if holder else 1
 
 
 def _print_start(work: Work) -> None:
