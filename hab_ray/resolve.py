@@ -40,7 +40,7 @@ from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record,
 from hab_ray.storage.registry import Registry, new_run_id
 from hab_ray.storage.run import RATERS, SWEEP, RunFolder
 from hab_ray.visible import counted, one_line
-from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests
+from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests, is_complete
 
 _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
@@ -104,7 +104,7 @@ def _has_all_rows(work: Work) -> bool:
     """Return whether the views have all rows, as of a complete run whose last start was interrupted."""
     asked = (shard for shard in work.shards() if shard.spec.makes_calls and shard.spec.has_view)
     with suppress(DamagedFile):
-        return all(work.is_frozen(shard) or work.written(shard) == len(work.tasks(shard)) for shard in asked)
+        return all(is_complete(work, shard, len(work.tasks(shard))) for shard in asked)
     return False
 
 
@@ -174,6 +174,7 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
         paraphrases=_paraphrases(sweep, rubrics),
         given=cache,
         pauses=earlier.pauses if earlier else (),
+        undigested=earlier.derivations() if earlier else {},
     )
 
 
@@ -409,6 +410,9 @@ def write_record(work: Work, now: datetime) -> None:
         pauses=work.pauses,
     )
     if earlier:
+        derivations = earlier.derivations()
+        if not derivations.items() <= record.derivations().items():
+            record = record.model_copy(update={"undigested": derivations})
         if _is_another_file(work, earlier) and _has_all_tests(work):
             for dimension, tests in given_tests(work).items():
                 work.run.write(ChosenTest, tests_file(dimension), _with_known_calls(work, dimension, tests))
@@ -464,7 +468,6 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
         if earlier.drawn.get(dimension, drawn) != drawn:
             yield f"responses: other answers of {dimension} are drawn; the subjects or what `raters:` rate have changed"
     if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
-        # A view counts as complete by its number of rows, which may stay the same after such a change.
         yield "samples, replicates: one is more and the other less than before; change one of them at a time"
     for name, digest in _entry_hashes(work).items():
         if earlier.hashes.get(name, digest) != digest:

@@ -9,12 +9,13 @@ in workers and in `hab plan`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hab_ray.catalog.models import Catalog, Model, ModelEntry
+from hab_ray.config.derivation import derivation_sha256
 from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
@@ -35,7 +36,7 @@ from hab_ray.stages.settling import RowSlices, Settled, settle
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.replies.store import Store
-from hab_ray.storage.run import RunFolder
+from hab_ray.storage.run import RunFolder, ViewFooter
 
 __all__ = [
     "Input",
@@ -44,11 +45,16 @@ __all__ = [
     "Work",
     "answering_subjects",
     "call_stage",
+    "derivation_of",
     "drawn_tests",
     "given_ratings",
     "given_rows",
     "given_tests",
+    "is_complete",
+    "is_current",
+    "rows_done",
     "settle",
+    "tasks_now",
 ]
 
 WORTH_A_BATCH = 200
@@ -56,11 +62,15 @@ WORTH_A_BATCH = 200
 
 @dataclass(frozen=True)
 class Work(ResolvedSweep):
-    """A resolved sweep and its run folder: everything that a shard's calls depend on. Picklable."""
+    """A resolved sweep and its run folder: everything that a shard's calls depend on. Picklable.
+
+    `undigested` maps models to the derivation of those of the run's views whose footers name none.
+    """
 
     catalog: Catalog
     run_path: Location
     run_id: str
+    undigested: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
     given: ReadOnce = field(default_factory=ReadOnce, compare=False, repr=False, kw_only=True)
 
     @property
@@ -134,7 +144,8 @@ class Work(ResolvedSweep):
         if shard.spec.has_view:
             stage = self.stage(shard)
             kept = stage.kept(rows) if isinstance(stage, CallStage) else rows
-            self.run.write(shard.spec.row, f"{inside}{shard.file}", list(kept))
+            derivation = derivation_of(self, shard) if shard.spec.makes_calls else None
+            self.run.write(shard.spec.row, f"{inside}{shard.file}", list(kept), derivation)
 
     def written(self, shard: Shard) -> int | None:
         """Return the number of rows in a shard's view; None if there is no view."""
@@ -144,8 +155,55 @@ class Work(ResolvedSweep):
         """Return whether a shard must not change: its frozen view is written, or only frozen shards read its rows."""
         if shard.spec.has_view:
             return shard.spec.is_frozen and self.run.has(shard.file)
-        readers = [reader for reader in self.shards() if any(i.shard == shard for i in self.inputs(reader))]
+        readers = _readers(self, shard)
         return bool(readers) and all(map(self.is_frozen, readers))
+
+
+def _readers(work: Work, shard: Shard) -> list[Shard]:
+    return [reader for reader in work.shards() if any(source.shard == shard for source in work.inputs(reader))]
+
+
+def derivation_of(work: Work, shard: Shard) -> str:
+    """Return the digest of what the view of a shard that makes calls is derived by, also through the views it reads."""
+    return derivation_sha256(work.sweep, (work.model(asked).entry for asked in _asked(work, shard)))
+
+
+def _asked(work: Work, shard: Shard) -> Iterator[Shard]:
+    """Yield the shards, this one included, whose replies decide its rows; those behind a frozen view no longer do."""
+    if shard.spec.makes_calls:
+        yield shard
+    for source in work.inputs(shard):
+        if not source.shard.spec.is_frozen:
+            yield from _asked(work, source.shard)
+
+
+def is_complete(work: Work, shard: Shard, total: int) -> bool:
+    """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows."""
+    if work.is_frozen(shard):
+        return True
+    footer = work.run.footer(shard.file) if shard.spec.has_view else None
+    return footer is not None and footer.rows == total and _is_current(work, shard, footer)
+
+
+def is_current(work: Work, shard: Shard) -> bool:
+    """Return whether the view of a shard that makes calls has no row that its sweep would derive otherwise."""
+    footer = work.run.footer(shard.file)
+    return footer is not None and _is_current(work, shard, footer)
+
+
+def _is_current(work: Work, shard: Shard, footer: ViewFooter) -> bool:
+    wanted, found = derivation_of(work, shard), footer.derivation
+    if found is None:
+        model = work.model(shard)
+        wanted = derivation_sha256(work.sweep, [model.entry])
+        found = work.undigested.get(model.name, wanted)
+    return found == wanted or _serves_frozen(work, shard)
+
+
+def _serves_frozen(work: Work, shard: Shard) -> bool:
+    """Return whether a shard's rows were only made for tests that are chosen, so that no call is worth paying for."""
+    readers = _readers(work, shard)
+    return bool(readers) and all(work.is_frozen(reader) or _serves_frozen(work, reader) for reader in readers)
 
 
 def wants_batch(work: Work, shard: Shard, together: int) -> bool:
@@ -306,3 +364,19 @@ def _rows_anywhere(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
     stage, model = call_stage(work, shard), work.model(shard).name
     store.refresh(model)
     return RowSlices(work.tasks(shard), lambda tasks: settle(stage, tasks, partial(store.outcomes, model)).rows)
+
+
+def tasks_now(work: Work, shard: Shard, store: Store) -> list[Any]:
+    """Return the tasks of a shard that makes calls, as far as its inputs have rows in current views or the store."""
+    return call_stage(work, shard).tasks(_rows_read(work, shard, partial(_rows_now, work, store)))
+
+
+def _rows_now(work: Work, store: Store, shard: Shard) -> Sequence[Any]:
+    if not shard.spec.makes_calls or is_current(work, shard) or not work.run.has(shard.file):
+        return _rows_in_view(work, shard)
+    return call_stage(work, shard).kept(work.settled(shard, tasks_now(work, shard, store), store).rows)
+
+
+def rows_done(work: Work, shard: Shard, store: Store) -> int:
+    """Return how many rows the view of a shard that makes calls has, or would have if it were derived now."""
+    return (work.written(shard) or 0) if is_current(work, shard) else len(_rows_now(work, store, shard))

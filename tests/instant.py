@@ -112,7 +112,7 @@ class Run:
                 finish=Finish.OK,
                 usage=usage,
                 cost_nanousd=cost,
-                model_reported="",
+                model_reported=self.reported(),
                 served_by="",
                 body_sha256="",
                 at=NOW,
@@ -120,6 +120,10 @@ class Run:
                 vector=vector if isinstance(call, EmbedCall) else b"",
             ),
         )
+
+    def reported(self) -> str:
+        """The name that the vendor gives the model in the next reply."""
+        return ""
 
     def text(self, shard: Shard, call: Call) -> str:
         match shard.stage:

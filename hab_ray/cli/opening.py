@@ -16,7 +16,8 @@ from hab_ray.resolve import load_work, refuse_other_store
 from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
-from hab_ray.work import Work
+from hab_ray.storage.replies.store import Store
+from hab_ray.work import Work, rows_done, tasks_now
 
 
 def load_run(run: Location) -> Work:
@@ -62,9 +63,12 @@ def progress_from_files(work: Work, reported: Progress | None) -> Progress:
     """Count a run's progress from its files; keep the other figures that an older version's driver `reported`."""
     done: dict[tuple[str, str], int] = defaultdict(int)
     total: dict[tuple[str, str], int] = defaultdict(int)
+    store = Store(open_folder(work.sweep.store))
     for shard in work.shards():
         line, written = (shard.stage, shard.name), work.written(shard) or 0
-        total[line] += len(work.tasks(shard)) if shard.spec.makes_calls else written
+        if shard.spec.makes_calls and shard.spec.has_view:
+            written = rows_done(work, shard, store)
+        total[line] += len(tasks_now(work, shard, store)) if shard.spec.makes_calls else written
         done[line] += written
     waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
     return replace(

@@ -12,7 +12,7 @@ from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettl
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
-from hab_ray.work import Settled, Work
+from hab_ray.work import Settled, Work, is_complete
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
     if not shard.spec.makes_calls:
         return ShardSettled(settle, 0, 0, is_done=work.is_frozen(shard))
     tasks = work.tasks(shard)
-    if work.is_frozen(shard) or (not site.failures_since and work.written(shard) == len(tasks)):
+    if work.is_frozen(shard) or (not site.failures_since and is_complete(work, shard, len(tasks))):
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
     work.write(shard, settled.rows, site.pending.folder_of(settle.order))

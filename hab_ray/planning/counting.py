@@ -20,7 +20,7 @@ from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Forecast
 from hab_ray.storage.replies.store import Store
-from hab_ray.work import Settled, Shard, Work, given_rows, settle
+from hab_ray.work import Settled, Shard, Work, given_rows, is_complete, settle
 
 SAMPLED = 50
 
@@ -98,7 +98,7 @@ class Counting:
         its calls. It is not complete if failures count as open calls.
         """
         shard, stage = draft.shard, draft.stage
-        is_written = tasks and not self.store.failures_since and self.work.written(shard) == len(tasks)
+        is_written = not self.store.failures_since and is_complete(self.work, shard, len(tasks))
         if self.work.is_frozen(shard) or is_written:
             rows = self._view(shard) if shard.spec.has_view else []
             calls = [call for _, call in stage.requests(tasks)]

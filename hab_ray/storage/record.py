@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from pydantic import Field, ValidationError
 
 from hab_ray.catalog.base import Strict
 from hab_ray.catalog.models import ModelEntry
+from hab_ray.config.derivation import derivation_sha256
 from hab_ray.config.preregistration import Declaration
 from hab_ray.config.sections import Drawn
 from hab_ray.config.sweep import Sweep
@@ -39,6 +41,7 @@ class Record(Strict):
     - `drawn` says, by dimension, which given answers are read if not all are.
     - `store` is the path from the run's folder to its store at the latest start.
     - `pauses` are the times at which a run with sentinels resumed after a week or more.
+    - `undigested` maps models to what views without a digest of their own are derived by, if that has changed since.
 
     `sources` and `store` are None in records older than these fields.
     """
@@ -59,6 +62,7 @@ class Record(Strict):
     drawn: Mapping[str, Drawn] = {}
     store: str | None = None
     pauses: Annotated[tuple[datetime, ...], Field(exclude_if=lambda pauses: not pauses)] = ()
+    undigested: Annotated[Mapping[str, str], Field(exclude_if=lambda undigested: not undigested)] = {}
 
     def store_of(self, run: Location) -> Location:
         """Return the store of the latest start, seen from where the run is now."""
@@ -71,6 +75,14 @@ class Record(Strict):
     def as_asked(self, entry: ModelEntry) -> ModelEntry:
         """Return a model's entry with the settings that this run has sent since its start."""
         return entry.without_lone_effort() if self.settings_version < SETTINGS_VERSION else entry
+
+    def derivations(self) -> dict[str, str]:
+        """Return by model what the run's views without a digest of their own are derived by."""
+        found = {}
+        for name in self.sweep.model_names():
+            with suppress(ConfigError):  # a later version's catalogue may lack the model
+                found[name] = derivation_sha256(self.sweep, [self.entry(name)])
+        return found | {**self.undigested}
 
     @property
     def dimensions(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from hab_ray.errors import ConfigError, DamagedFile
@@ -30,11 +31,20 @@ OF_A_RUN = (
     *("bridge", "report", "log", "cells"),
 )
 _MAX_NAMED = 5
+_DERIVATION = b"derivation_sha256"
 
 
 def rehearsal_of(run: Location) -> Location:
     """Return the folder of a run's rehearsal unless another is named: beside it."""
     return run.sibling(f"rehearsal-{run.name}")
+
+
+@dataclass(frozen=True)
+class ViewFooter:
+    """The number of rows of a view, and the digest of its derivation; None in views of versions that wrote none."""
+
+    rows: int
+    derivation: str | None
 
 
 class RunFolder:
@@ -54,10 +64,17 @@ class RunFolder:
 
     def count(self, name: str) -> int | None:
         """Return the number of rows of a view; None if it is missing or damaged, so that it is derived again."""
+        footer = self.footer(name)
+        return footer.rows if footer else None
+
+    def footer(self, name: str) -> ViewFooter | None:
+        """Read the footer of a view; None if it is missing or damaged, so that it is derived again."""
         try:
-            return int(part_metadata(self.folder, name).num_rows)
+            metadata = part_metadata(self.folder, name)
         except (FileNotFoundError, DamagedFile):
             return None
+        digest = (metadata.metadata or {}).get(_DERIVATION)
+        return ViewFooter(int(metadata.num_rows), digest and digest.decode("ascii", "replace"))
 
     def read(self, row_type: type[R], name: str) -> list[R]:
         """Return the rows of a view; none if it does not exist."""
@@ -65,9 +82,12 @@ class RunFolder:
             return []
         return from_table(row_type, read_table(name, self.folder.get(name)))
 
-    def write(self, row_type: type[R], name: str, rows: list[R]) -> None:
-        """Replace a view."""
-        self.folder.put(name, to_parquet(to_table(row_type, rows)))
+    def write(self, row_type: type[R], name: str, rows: list[R], derivation: str | None = None) -> None:
+        """Replace a view; `derivation` is the digest of its derivation, if it was derived from the store."""
+        table = to_table(row_type, rows)
+        if derivation is not None:
+            table = table.replace_schema_metadata({_DERIVATION: derivation.encode()})
+        self.folder.put(name, to_parquet(table))
 
     def remove(self) -> list[str]:
         """Remove the run's files and return the names of all others in the folder.

@@ -12,7 +12,7 @@ from hab_ray.storage.record import read_record
 from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.session import Say
 from hab_ray.visible import log_json
-from hab_ray.work import Shard, Work
+from hab_ray.work import Shard, Work, is_current
 
 REREAD = "log/reread.jsonl"
 _MAX_SHOWN = 10
@@ -52,6 +52,12 @@ def _score(verdict: Verdict | None) -> float | None:
     return verdict.score if verdict and verdict.state is State.OK else None
 
 
+def _is_current(work: Work, shard: Shard) -> bool:
+    """Return whether a view and those it reads are current; if not, the run derives it again, by the present rules."""
+    sources = (source.shard for source in work.inputs(shard) if source.shard.spec.makes_calls)
+    return all(is_current(work, one) for one in (shard, *sources))
+
+
 def needs_rereading(work: Work) -> bool:
     """Whether another version of the reader, earlier or later, read the run's verdicts."""
     record = read_record(work.run_path)
@@ -64,7 +70,7 @@ def reread_verdicts(work: Work, say: Say) -> None:
     The caller then writes the run's record; if it fails to, the next start re-reads again.
     """
     store = Store(open_folder(work.sweep.store))
-    judged = [shard for shard in work.shards() if shard.spec.row is Verdict and work.run.has(shard.file)]
+    judged = [shard for shard in work.shards() if shard.spec.row is Verdict and _is_current(work, shard)]
     changes = [change for shard in judged for change in _reread(work, shard, store)]
     say(f"verdicts were read again by the rules of reader {READER_VERSION}, without a call: {len(changes)} changed")
     if not changes:
