@@ -15,7 +15,6 @@ from functools import cached_property, lru_cache, partial
 from typing import Any
 
 from hab_ray.catalog.models import Catalog, Model, ModelEntry
-from hab_ray.config.derivation import derivation_sha256
 from hab_ray.config.sections import Drawn, GivenAnswers, ModeName
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
@@ -34,6 +33,7 @@ from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.method.select import seed_tests
 from hab_ray.stages.settling import RowSlices, Settled, settle
 from hab_ray.stages.spec import Part, ResolvedSweep, Source
+from hab_ray.storage.record import derivation_sha256
 from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.replies.store import Store
 from hab_ray.storage.run import RunFolder, ViewFooter

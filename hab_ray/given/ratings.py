@@ -106,12 +106,13 @@ def response_digest(text: str) -> str:
 def tests_by_text(tests: Iterable[ChosenTest]) -> dict[str, str]:
     """Map every name that ratings may use for a test to its id: the id, or the hash of its texts or of its prompt.
 
-    The hash of the prompt alone counts only if no other test has that prompt.
+    The hash of the prompt alone counts only if no other test has that prompt. Id and hash of the texts together are
+    another name, as several tests may have the same texts.
     """
     ids, whole, alone = {}, {}, defaultdict(set)
     for test in tests:
-        ids[test.id] = test.id
-        whole[id_of_test(test.dimension, test.prompt, test.context)] = test.id
+        texts = id_of_test(test.dimension, test.prompt, test.context)
+        whole[texts] = ids[test.id] = ids[_both(test.id, texts)] = test.id
         alone[id_of_test(test.dimension, test.prompt, "")].add(test.id)
     by_prompt = {key: found.pop() for key, found in alone.items() if len(found) == 1}
     return by_prompt | whole | ids
@@ -188,7 +189,12 @@ class Rating:
 def test_of(rating: Rating, names: Mapping[str, str]) -> str | None:
     """Return the id of the rated test by its `names`; None if it has none, or its texts are those of another test."""
     test_id = names.get(rating.test)
-    return test_id if names.get(rating.texts, test_id) == test_id else None
+    is_same = names.get(rating.texts, test_id) == test_id or _both(rating.test, rating.texts) in names
+    return test_id if is_same else None
+
+
+def _both(test: str, texts: str) -> str:
+    return f"{test}\0{texts}"
 
 
 def is_of(rating: Rating, answer: Response) -> bool:

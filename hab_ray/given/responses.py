@@ -146,6 +146,7 @@ class _GivenReader:
         self.responses: dict[tuple[str, str], dict[tuple[str, int], Response]] = defaultdict(dict)
         for dimension, given in (tests or {}).items():
             self.tests[dimension] = {test.id: test for test in given}
+        self._contexts: dict[tuple[str, str | None], str] = {}
         self._by_text: dict[tuple[str, str | None, str], ChosenTest] = {
             (dimension, test.prompt, test.context): test for dimension, given in (tests or {}).items() for test in given
         }
@@ -164,6 +165,7 @@ class _GivenReader:
         if row.test_id is not None and row.test_id in known:
             return self._same(known[row.test_id], {"prompt": row.prompt, "context": context}, where)
         if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
+            self._refuse_another_context(row, where)
             return self._by_text[row.dimension, row.prompt, context]
         if row.prompt is None or self._tests_are_given:
             named = row.test_id if row.test_id is not None else row.prompt
@@ -174,12 +176,21 @@ class _GivenReader:
         id = row.test_id or id_of_test(rubric.id, row.prompt, row.context or "")  # as in runs of earlier versions
         test = ChosenTest(id, rubric.id, row.prompt, context, rubric.system, None, row.call or None)
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
+        self._refuse_another_context(row, where)
         return test
+
+    def _refuse_another_context(self, row: GivenResponse, where: str) -> None:
+        """Refuse a context that the rubric does not have if it is not that of an earlier row with the same prompt."""
+        if self._rubrics[row.dimension].context or self._tests_are_given or not row.context or row.test_id is not None:
+            return
+        if self._contexts.setdefault((row.dimension, row.prompt), row.context) != row.context:
+            cause = f"{where}: context: {row.dimension} has none, and an earlier row has another one with this prompt"
+            raise ConfigError(f"{cause}; give each a `test_id` if they are different tests, or leave `context` out")
 
     def _same(self, test: ChosenTest, texts: Mapping[str, str | None], where: str) -> ChosenTest:
         """Return a test that a row names by its id; refuse a row with other texts, which answers another test."""
         for name, text in texts.items():
-            if text and text != getattr(test, name):
+            if text and text.split() != getattr(test, name).split():
                 there = "in `tests:`" if self._tests_are_given else "in an earlier row"
                 remedy = f"give each test of {test.dimension} an id of its own, or leave `test_id` out"
                 raise ConfigError(one_line(f"{where}: {name}: test {test.id!r} has another {name} {there}; {remedy}"))

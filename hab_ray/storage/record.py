@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import date, datetime
+from hashlib import sha256
 from typing import Annotated
 
 import yaml
@@ -12,7 +14,6 @@ from pydantic import Field, ValidationError
 
 from hab_ray.catalog.base import Strict
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.config.derivation import derivation_sha256
 from hab_ray.config.preregistration import Declaration
 from hab_ray.config.sections import Drawn
 from hab_ray.config.sweep import Sweep
@@ -26,6 +27,17 @@ from hab_ray.visible import one_line
 
 SETTINGS_VERSION = 2
 RUBRIC = "rubric "
+
+
+def derivation_sha256(sweep: Sweep, models: Iterable[ModelEntry]) -> str:
+    """Return the digest of the settings by which a view is derived from the replies of these models.
+
+    Views of equal digest differ only in how many rows they have: a run's tests, and the store's replies, are only added
+    to. So the number of rows tells whether such a view is complete.
+    """
+    settings = [sweep.accept_substitutes, sweep.samples, sweep.replicates, sweep.sentinels]
+    own_names = sorted({(model.wire, *sorted(model.reports)) for model in models if model.reports is not None})
+    return sha256(json.dumps([settings, own_names]).encode()).hexdigest()
 
 
 class Record(Strict):

@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from hab_ray.errors import ConfigError
-from hab_ray.given.ratings import GivenRatings, Scale, read_given_ratings, response_digest, whole_score
+from hab_ray.given import ratings
+from hab_ray.given.ratings import (
+    GivenRatings,
+    Scale,
+    read_given_ratings,
+    response_digest,
+    whole_score,
+)
 from hab_ray.location import Location
-from hab_ray.rows import Rater, id_of_test
+from hab_ray.rows import ChosenTest, Rater, id_of_test
 from hab_ray.rubric import load_rubrics
 from tests.given.tables import write_rows
 
@@ -73,6 +80,14 @@ def test_a_table_of_columns_is_read_as_lines_are(tmp_path: Path, read: Read) -> 
     rows = [row(issues="A", comment=None), row(prompt="Why?", score=0, issues=None)]
     in_columns = read_given_ratings([Location.of(write_rows(tmp_path / "r.parquet", rows))], RUBRICS)
     assert in_columns == read([row(issues=["A"]), row(prompt="Why?", score="0")])
+
+
+def test_tests_of_the_same_texts_are_told_apart_by_their_ids(read: Read) -> None:
+    tests = [ChosenTest(id, PLAIN, text, "", "", None) for id, text in (("a", "How?"), ("b", "How?"), ("c", "Why?"))]
+    found = read(
+        [row(test_id=test.id, prompt=test.prompt) for test in tests] + [row(test_id="a", prompt="Why?", rater="Bob")]
+    )
+    assert [ratings.test_of(rating, ratings.tests_by_text(tests)) for rating in found.ratings] == ["a", "b", "c", None]
 
 
 @pytest.mark.parametrize("given", [0, 10, 7.0, "7", " 10.0 "])

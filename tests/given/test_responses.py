@@ -153,12 +153,16 @@ def test_an_answer_to_other_words_under_the_id_of_a_test_is_refused(read: Read) 
 
 
 def test_a_context_that_the_rubric_does_not_have_splits_no_test(read: Read) -> None:
-    rows = [row(context="One."), row(context="Two.", subject="new"), row(subject="third")]
+    rows = [row(context="One."), row(context="One.", subject="new"), row(subject="third")]
     found = read(*rows)
     (test,) = found.tests[PLAIN]
     assert (test.id, test.context) == (id_of_test(PLAIN, "How?", "One."), "")  # the id that runs have of it
     assert {r.test_id for given in found.responses.values() for r in given} == {test.id}
     assert read(*rows, tests={PLAIN: [test]}).responses == found.responses
+    others = [row(context="One."), row(context="Two.", subject="new")]
+    with pytest.raises(ConfigError, match=f"row 2: context: {PLAIN} has none, .* give each a `test_id`"):
+        read(*others)
+    assert len(read(*(each | {"test_id": f"t{n}"} for n, each in enumerate(others))).tests[PLAIN]) == 2
 
 
 @pytest.mark.parametrize(

@@ -60,14 +60,18 @@ def import_ratings(
     return _import(open_source(source, ANNOTATIONS, out, rubrics), People(with_comments))
 
 
-def _names(source: TableSource, raters: Raters) -> Mapping[str, Sequence[str]]:
+def _names(table: OpenSource, raters: Raters) -> Mapping[str, Sequence[str]]:
     """Return the known names of columns. Lists and columns of single raters have none: the user must name them.
 
-    Where the user names another form than a row for each score, `rater` and `score` have none either.
+    Where the scores are in another form than a row for each, because the user names it or a column is known as a list
+    of ratings, `rater` and `score` have none either: they may be a judge's.
     """
+    source = table.source
     known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *raters.columns)}
     unnamed = [name for name in source.columns if is_wide(name)]
-    if unnamed or {Form.OBJECT, Form.LIST} & source.columns.keys():
+    has_list = any(snake(name) in known.get(Form.LIST.value, ()) for frame in table.frames for name in frame.names)
+    is_by_row = bool({"rater", "score"} & source.columns.keys())
+    if unnamed or {Form.OBJECT, Form.LIST} & source.columns.keys() or (has_list and not is_by_row):
         unnamed += ["rater", "score"]
     return {**OF_ANSWERS, Form.LIST.value: (), **known, **dict.fromkeys(unnamed, ())}
 
@@ -76,7 +80,7 @@ def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
     source, reader = table.source, _ScoreReader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
-    known = _names(source, raters)
+    known = _names(table, raters)
     columns = table.columns(known, ("dimension", "subject"))
     form = form_of([*columns, *source.values], list(source.columns), raters.forms)
     of_tests, of_raters = [] if "test_id" in columns else ["prompt"], ["rater"] if form is Form.ROWS else []

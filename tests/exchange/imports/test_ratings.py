@@ -157,6 +157,12 @@ def test_the_column_that_the_user_names_or_that_has_exactly_our_name_is_taken(tm
         assert (rating.score, rating.test) == (score, TEST)
 
 
+def test_beside_a_list_of_ratings_columns_of_scores_are_a_judges(tmp_path: Path) -> None:
+    cells = {"score": 10, "evaluator_score": 9, "human_annotations": [{"rater_id": "Ada", "rating": 4}]}
+    import_ratings(given_table(tmp_path, [row(**cells)]), tmp_path / "v.jsonl")
+    assert [rating.score for rating in given(tmp_path)] == [4]
+
+
 def test_a_rater_known_by_a_number_is_the_same_whatever_the_type_of_the_number(tmp_path: Path) -> None:
     """Where one id is missing, pandas makes floats of all."""
     rows = [row(prompt=prompt, rater_id=id, score=5) for prompt, id in (("a", 1.0), ("b", 2.0), ("a", 2), ("c", "2"))]
