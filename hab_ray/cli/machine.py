@@ -21,6 +21,7 @@ from hab_ray.doctor.findings import Finding, Level, ok, warn, wrong
 from hab_ray.errors import Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
+from hab_ray.planning.preflight import Severity
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.simulated import simulators_of
@@ -35,8 +36,9 @@ def examine_machine(path: Path | None, choices: Choices) -> Exit:
     if not choices.available_only:
         return print_findings(check_sweep(chosen_sweep(path, choices)))
     work, problems = prepare(path, choices, datetime.now(UTC))
-    left_out = [warn("models", problem.cause, problem.remedy) for problem in problems]
-    return print_findings([*check_sweep(work.sweep), *left_out])
+    levels = {Severity.ERROR: wrong, Severity.WARNING: warn}
+    told = [levels[problem.severity]("models", problem.cause, problem.remedy) for problem in problems]
+    return print_findings([*check_sweep(work.sweep), *told])
 
 
 def check_sweep(sweep: Sweep) -> Iterator[Finding]:

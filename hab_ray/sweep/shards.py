@@ -112,7 +112,7 @@ class ShardState:
 
     def defer(self) -> None:
         """Drop the open calls until the shard's source is complete."""
-        self.status, self.spool, self.ready_since = ShardStatus.WAITING, None, inf
+        self.status, self.spool, self.mode, self.ready_since = ShardStatus.WAITING, None, None, inf
 
     def start(self, order: int, channel: Channel, calls: int, counters: Counters) -> None:
         """Note that `calls` of this shard were dispatched to `channel`, whose newest counters are `counters`."""

@@ -455,6 +455,7 @@ def test_calls_that_flow_do_not_decide_how_those_in_an_open_batch_are_sent(
     b.driver.reconcile(detach=False)
     assert "2" not in [spool.file for dispatch in b.online.dispatched for spool in dispatch.spools]
     assert "2" in b.files.removed and not b.logged("batch"), "those that flow would wait for the batch, or be in one"
+    assert any(spool.file.startswith("flow") for dispatch in b.online.dispatched for spool in dispatch.spools)
     assert b.state("judge", "lab/j", subject="lab/a").settled == 6
 
 

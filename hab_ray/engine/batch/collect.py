@@ -50,7 +50,7 @@ class Results:
     that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
     batch shows whether single requests are at fault or a setting that they share. `withheld` counts failures for
-    results that the vendor never showed.
+    results that the vendor never showed; `partial_reads` counts those of this process that showed only some.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -59,6 +59,7 @@ class Results:
     unknown_ids: int = 0
     doubled: int = 0
     withheld: int = 0
+    partial_reads: int = 0
     nanousd: int = 0
     earlier_nanousd: int = 0
     failed_earlier: frozenset[str] = frozenset()

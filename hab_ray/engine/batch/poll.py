@@ -133,7 +133,8 @@ class Poller:
                 await self._collector.collect(results, state.record, price, hashes, status)
             except ResultsLate as late:
                 are_some = isinstance(late, SomeResultsLate)
-                if state.polls.still_count < (SOME_LATE_POLLS if are_some else LATE_POLLS):
+                results.partial_reads += are_some
+                if (results.partial_reads < SOME_LATE_POLLS) if are_some else (state.polls.still_count < LATE_POLLS):
                     raise
                 status = replace(status, lacks_results=not are_some, lacks_some=are_some)
                 await self._collector.collect(results, state.record, price, hashes, status)

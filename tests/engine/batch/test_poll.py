@@ -225,7 +225,9 @@ async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene
     await scene.polled(LATE_POLLS - 1)
     assert isinstance(scene.batch.state, Ended) and scene.batch.is_ending and scene.components.budget.lost == 0
     scene.vendor.lines.append(Line(KEYS[0], error=REFUSED))
-    await scene.at(LATE_POLLS * 70.0)
+    for n in range(SOME_LATE_POLLS):
+        assert isinstance(scene.batch.state, Ended), "those that do not show yet have their own time"
+        await scene.at((LATE_POLLS + n) * 70.0)
     assert (scene.harvested.failures, scene.harvested.unanswered) == (1, 1)
 
 
