@@ -177,11 +177,14 @@ def _asked(work: Work, shard: Shard) -> Iterator[Shard]:
             yield from _asked(work, source.shard)
 
 
-def is_complete(work: Work, shard: Shard, total: int) -> bool:
-    """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows."""
+def is_complete(work: Work, shard: Shard, total: int, failures_since: int = 0) -> bool:
+    """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows.
+
+    A view may hold failures of epochs before `failures_since`, which count as open calls: it is not complete then.
+    """
     if work.is_frozen(shard):
         return True
-    footer = work.run.footer(shard.file) if shard.spec.has_view else None
+    footer = work.run.footer(shard.file) if shard.spec.has_view and not failures_since else None
     return footer is not None and footer.rows == total and _is_current(work, shard, footer)
 
 
@@ -192,12 +195,13 @@ def is_current(work: Work, shard: Shard) -> bool:
 
 
 def _is_current(work: Work, shard: Shard, footer: ViewFooter) -> bool:
-    wanted, found = derivation_of(work, shard), footer.derivation
-    if found is None:
+    if footer.derivation is not None:
+        is_same = footer.derivation == derivation_of(work, shard)
+    else:
         model = work.model(shard)
         wanted = derivation_sha256(work.sweep, [model.entry])
-        found = work.undigested.get(model.name, wanted)
-    return found == wanted or _serves_frozen(work, shard)
+        is_same = work.undigested.get(model.name, wanted) == wanted
+    return is_same or _serves_frozen(work, shard)
 
 
 def _serves_frozen(work: Work, shard: Shard) -> bool:

@@ -33,6 +33,7 @@ from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TextIO
+from unittest.mock import patch
 
 from hab_ray.storage.replies import store
 
@@ -215,7 +216,7 @@ def write_soon() -> None:
 
 def share_tls_contexts() -> None:
     """Have this process build one TLS context for each file of certificates: a client's up to four take 20 ms each."""
-    ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
+    patch.object(ssl, "create_default_context", cache(ssl.create_default_context)).start()
 
 
 def _stream(handle: int, errors: str) -> TextIO:

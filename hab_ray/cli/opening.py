@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from hab_ray.catalog.models import folder_name
-from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, batch_progress
+from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, accounts_in, batch_progress
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.progress import Progress, StageProgress
@@ -53,7 +53,7 @@ def batches_in_store(work: Work) -> list[Batch]:
     known = {folder_name(provider): provider for provider in work.catalog.providers}
     used = {model.entry.provider for model in work.models.values()}
     found: list[Batch] = []
-    for provider in sorted({known.get(each, each) for each in {name.split("/")[1] for name in names}}):
+    for provider in sorted(known.get(account, account) for account in accounts_in(names)):
         with nullcontext() if provider in used else suppress(DamagedFile):
             found += Ledger(folder, provider).read(names)
     return found
@@ -65,11 +65,14 @@ def progress_from_files(work: Work, reported: Progress | None) -> Progress:
     total: dict[tuple[str, str], int] = defaultdict(int)
     store = Store(open_folder(work.sweep.store))
     for shard in work.shards():
-        line, written = (shard.stage, shard.name), work.written(shard) or 0
-        if shard.spec.makes_calls and shard.spec.has_view:
-            written = rows_done(work, shard, store)
-        total[line] += len(tasks_now(work, shard, store)) if shard.spec.makes_calls else written
-        done[line] += written
+        line = shard.stage, shard.name
+        if shard.spec.makes_calls:
+            total[line] += len(tasks_now(work, shard, store))
+            done[line] += rows_done(work, shard, store) if shard.spec.has_view else 0
+        else:
+            written = work.written(shard) or 0
+            total[line] += written
+            done[line] += written
     waiting = [batch for batch in batches_in_store(work) if batch.phase is not Phase.DONE]
     return replace(
         reported or Progress("", 0.0, (), calls=0, retries=0, cost_nanousd=0, notes=()),

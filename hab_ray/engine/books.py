@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, body_hashes
+from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, accounts_in, body_hashes
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import RecordKind, prefix_of
 from hab_ray.storage.replies.store import failed_keys
@@ -78,7 +78,7 @@ def explained(folder: Folder, epochs: Collection[int], released_up_to: int) -> E
 def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     """Yield all providers' batches whose first intent was written in one of these epochs."""
     names = folder.list(LEDGER)
-    for provider in sorted({name.split("/")[1] for name in names}):
+    for provider in accounts_in(names):
         batches = Ledger(folder, provider).read(names)
         yield from (batch for batch in batches if batch.events[0].epoch in epochs)
 

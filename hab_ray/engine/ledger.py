@@ -368,6 +368,11 @@ def keys_in_flight(folder: Folder, provider: str) -> set[str]:
     return {key for batch in open_batches for key in body_hashes(ledger.rows(batch))}
 
 
+def accounts_in(names: Iterable[str]) -> list[str]:
+    """Return the folders of provider accounts among the names of a ledger's files, sorted."""
+    return sorted({name.split("/")[1] for name in names})
+
+
 def batch_progress(batch: Batch) -> BatchProgress:
     """Return a batch of the ledger as the progress file shows it."""
     return BatchProgress(

@@ -43,7 +43,7 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
     if not shard.spec.makes_calls:
         return ShardSettled(settle, 0, 0, is_done=work.is_frozen(shard))
     tasks = work.tasks(shard)
-    if work.is_frozen(shard) or (not site.failures_since and is_complete(work, shard, len(tasks))):
+    if is_complete(work, shard, len(tasks), site.failures_since):
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
     work.write(shard, settled.rows, site.pending.folder_of(settle.order))

@@ -164,8 +164,8 @@ class _GivenReader:
         context = row.context or "" if rubric.context else ""
         if row.test_id is not None and row.test_id in known:
             return self._same(known[row.test_id], {"prompt": row.prompt, "context": context}, where)
+        self._refuse_another_context(row, where)
         if row.test_id is None and (row.dimension, row.prompt, context) in self._by_text:
-            self._refuse_another_context(row, where)
             return self._by_text[row.dimension, row.prompt, context]
         if row.prompt is None or self._tests_are_given:
             named = row.test_id if row.test_id is not None else row.prompt
@@ -176,7 +176,6 @@ class _GivenReader:
         id = row.test_id or id_of_test(rubric.id, row.prompt, row.context or "")  # as in runs of earlier versions
         test = ChosenTest(id, rubric.id, row.prompt, context, rubric.system, None, row.call or None)
         self._by_text[row.dimension, row.prompt, context] = known[test.id] = test
-        self._refuse_another_context(row, where)
         return test
 
     def _refuse_another_context(self, row: GivenResponse, where: str) -> None:

@@ -98,8 +98,7 @@ class Counting:
         its calls. It is not complete if failures count as open calls.
         """
         shard, stage = draft.shard, draft.stage
-        is_written = not self.store.failures_since and is_complete(self.work, shard, len(tasks))
-        if self.work.is_frozen(shard) or is_written:
+        if is_complete(self.work, shard, len(tasks), self.store.failures_since):
             rows = self._view(shard) if shard.spec.has_view else []
             calls = [call for _, call in stage.requests(tasks)]
             draft.sample = calls[:SAMPLED]
