@@ -23,8 +23,8 @@ from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.pairs import holm
 from hab_ray.analysis.power import LEVEL
+from hab_ray.analysis.rates import RatesBeside
 from hab_ray.analysis.signflips import p_beside_mean, p_of_mean
-from hab_ray.analysis.tables.issues import RatesBeside
 
 _Array = NDArray[np.float64]
 

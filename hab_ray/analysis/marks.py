@@ -216,9 +216,9 @@ class ItemScores:
 
     def known(self) -> tuple[list[float], list[Hashable]]:
         """Return the mean marks of tests that have one, and their generation calls."""
-        means = self.test_means
+        means, calls = self.test_means, self.test_calls
         at = np.flatnonzero(~np.isnan(means)).tolist()
-        return means[at].tolist(), [self.test_calls[test] for test in at]
+        return means[at].tolist(), [calls[test] for test in at]
 
 
 def marks_of(rows: RowIndex, settings: ScoreSettings) -> list[ItemScores]:

@@ -38,7 +38,8 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
     both = np.flatnonzero(~np.isnan(differences)).tolist()
     if not len(both):
         return None
-    calls = [one.test_calls[at] for at in both]
+    all_calls = one.test_calls
+    calls = [all_calls[at] for at in both]
     sums = sums_by(differences[both], calls)
     deviation = len(sums) / len(both) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
     return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, round(deviation, _DECIMALS))

@@ -20,6 +20,7 @@ one count. Up to 20 sums on no sufficiently coarse lattice are counted sign by s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -124,7 +125,8 @@ def p_among(own: int, sums: _Array, eligible: NDArray[np.bool_]) -> float:
     expected = float(np.where(eligible, steps, 0).sum(axis=0) @ (1 / candidates))
     by_call = np.zeros((sums.shape[1], int(steps[eligible].max()) + 1))
     np.add.at(by_call, (np.nonzero(eligible)[1], steps[eligible]), 1.0)
-    shapes, counts = np.unique(by_call / candidates[:, None], axis=0, return_counts=True)
+    counted = Counter(map(bytes, by_call / candidates[:, None]))  # `unique` of rows takes ten times as long
+    shapes, counts = np.frombuffer(b"".join(counted)).reshape(len(counted), -1), np.array([*counted.values()])
     widths = np.where(eligible, steps, 0).max(axis=0)
     reach = _reach(sqrt(float(widths @ widths)) / 2)
     first = max(0, int(expected) - reach)

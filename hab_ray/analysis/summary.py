@@ -27,7 +27,7 @@ from hab_ray.analysis.marks import (
 )
 from hab_ray.analysis.row_status import StatusCount, count_statuses, row_statuses
 from hab_ray.analysis.scores import scores_of
-from hab_ray.results import Run, Sent, rows_in
+from hab_ray.results import Run, Sent, Transcript, rows_in
 from hab_ray.results.run import steady, tests_with_calls
 from hab_ray.rows import Score, State
 from hab_ray.rubric import Rubric
@@ -42,7 +42,8 @@ class Summary:
 
     `marks` holds all marks in the sweep's order, with truncated answers scored ("judge") and without them ("exclude");
     the sweep says which of them `scores` use. `tables` caches the rows of analyses by module, `shares` how often each
-    issue is named by subject, judge and dimension. An analysis that needs more reads it through `run`.
+    issue is named by subject, judge and dimension, `transcripts` those to show by dimension and test. An analysis that
+    needs more reads it through `run`.
     """
 
     run: Run
@@ -53,6 +54,7 @@ class Summary:
     sent: tuple[Sent, ...]
     tables: dict[str, Sequence[Any]] = field(default_factory=dict, compare=False, repr=False)
     shares: dict[tuple[str, str, str], NDArray[np.float64]] = field(default_factory=dict, compare=False, repr=False)
+    transcripts: dict[str, Mapping[str, Transcript]] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
     def scores(self) -> tuple[Score, ...]:

@@ -11,8 +11,9 @@ import pytest
 from scipy import stats
 
 from hab_ray.analysis.marks import PANEL
+from hab_ray.analysis.rates import IssueRate, RatesBeside
 from hab_ray.analysis.signflips import p_among, p_of_mean
-from hab_ray.analysis.tables.issues import IssueRate, RatesBeside, issues
+from hab_ray.analysis.tables.issues import issues
 from hab_ray.rows import State, Verdict
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 from scipy.special import stdtrit
 
-from hab_ray.analysis import intervals, marks, pairs, summary
+from hab_ray.analysis import intervals, marks, pairs, rates, summary
 from hab_ray.analysis.marks import RowId, ScoreSettings
 from hab_ray.analysis.summary import score_settings
 from hab_ray.analysis.tables import differences as pairs_table
-from hab_ray.analysis.tables import issues as issues_table
 from hab_ray.analysis.tables import leaderboard as leaderboard_table
 from hab_ray.calls import ChatCall
 from hab_ray.errors import DamagedFile
@@ -293,7 +292,7 @@ def other_judges(run_summary: Any, subject: str, judge: str, dimension: str) -> 
     return sound_named(run_summary, subject, JUDGES[judge == JUDGES[0]], dimension)
 
 
-sound_named = issues_table.shares_naming
+sound_named = rates.shares_naming
 MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "subjects of a pair swapped": (
         then(pairs_table, "difference_of", swapped("subject", "other")),
@@ -302,8 +301,8 @@ MUTANTS_OF_CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of a difference swapped": (then(pairs_table, "difference_of", ends_swapped), "the difference of plain, kind"),
     "a one-sided p": (then(pairs, "p_of", halved), "the p-value of plain, kind"),
     "ranks of 1, 2, 3": (put(leaderboard_table, "rank_ranges", first_ranks), "the rank of"),
-    "issues by the other judge": (put(issues_table, "shares_naming", other_judges), "first, B is"),
-    "issues under other letters": (then(issues_table, "shares_naming", other_letters), "the issue of kind"),
+    "issues by the other judge": (put(rates, "shares_naming", other_judges), "first, B is"),
+    "issues under other letters": (then(rates, "shares_naming", other_letters), "the issue of kind"),
 }
 
 

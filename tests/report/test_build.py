@@ -170,7 +170,7 @@ def test_scores_are_written_and_shown(make_run: MakeRun) -> None:
             assert f"{score.mean:.2f}" in page.text and f"{score.low:.2f}–{score.high:.2f}" in page.text  # noqa: RUF001
 
 
-def test_each_file_of_answers_and_verdicts_is_read_four_times(
+def test_each_file_of_answers_and_verdicts_is_read_three_times(
     make_run: MakeRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work, get, times = make_run(Shape()), LocalFolder.get, Counter[str]()
@@ -183,7 +183,7 @@ def test_each_file_of_answers_and_verdicts_is_read_four_times(
     summary = summary_of(work)
     write_scores(summary)
     write_report(summary)
-    assert {times[file] for file in (*answer_files(work), *verdict_files(work))} == {4}
+    assert {times[file] for file in (*answer_files(work), *verdict_files(work))} == {3}
 
 
 def test_a_page_names_its_run_and_says_what_the_marks_in_simulated_texts_are(make_run: MakeRun) -> None:

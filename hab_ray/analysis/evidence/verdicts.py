@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, product
@@ -16,14 +16,14 @@ from hab_ray.stages.replies.copying import COPIED
 
 _COLUMNS = ("test_id", "state", "issues", "assessment", "reason")
 _WORD = re.compile(r"\w+")
-_MAX_WORDS = 6
+_MAX_WORDS, _BEGINNING = 6, 20
 _MIN_ISSUES = 3  # an answer may well have one issue, or two that go together
 _LETTER = re.compile(r"^[^\w\n]*(\w)[^\w\n]*[:.)]", re.MULTILINE)
 
 
 def _words(text: str) -> str:
     """Return the first words, one more than any denial has."""
-    return " ".join(word.group() for word in islice(_WORD.finditer(text.casefold()), _MAX_WORDS))
+    return " ".join(word.group() for word in islice(_WORD.finditer(text), _MAX_WORDS)).casefold()
 
 
 _SUBJECTS = ("", "it ", "this ", "issue ", "the issue ", "this issue ")
@@ -76,7 +76,7 @@ def read_verdicts(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubri
 
 
 def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> VerdictTexts:
-    issue_count, assessments = len(rubric.issue_letters()), Counter[str]()
+    issue_count, assessments = len(rubric.issue_letters()), list[str]()
     ended = scored = copied = everything = 0
     denials: list[Denial] = []
     for subject in settings.subjects:
@@ -87,13 +87,24 @@ def _of_part(run: Run, settings: ScoreSettings, judge: str, rubric: Rubric) -> V
             if state == State.OK:
                 scored += 1
                 everything += issues is not None and len(set(issues)) == issue_count >= _MIN_ISSUES
-                assessments[" ".join(assessment.casefold().split())] += 1
+                assessments.append(assessment)
                 if issues and (letters := denied_letters(assessment, issues)):
                     denials.append(Denial(subject, test, letters))
-    del assessments[""]
-    alike = max(assessments.values(), default=0)
-    example = denials[0] if denials else None
+    alike, example = _most_alike(assessments), denials[0] if denials else None
     return VerdictTexts(judge, rubric.id, ended, scored, copied, everything, alike, len(denials), example)
+
+
+def _most_alike(assessments: Iterable[str]) -> int:
+    """Return how many share the most common text; only those that begin alike are compared as a whole."""
+    by_beginning: dict[str, list[str]] = defaultdict(list)
+    for each in assessments:
+        by_beginning[" ".join(each.split(maxsplit=_BEGINNING)[:_BEGINNING]).casefold()].append(each)
+    by_beginning.pop("", None)
+    most = 0
+    for group in by_beginning.values():
+        if len(group) > most:
+            most = max(most, *Counter(" ".join(each.split()).casefold() for each in group).values())
+    return most
 
 
 def denied_letters(assessment: str, listed: Iterable[str]) -> tuple[str, ...]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.marks import PANEL, VerdictMark
+from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.rating.statistics import Rated
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.issues import shares_naming
 from hab_ray.results import rows_in
 from hab_ray.rows import Rater
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from hab_ray.analysis.evidence.items import item_rest, split_half
 from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables.generalisability import complete_marks
-from hab_ray.analysis.tables.issues import shares_naming
 from hab_ray.analysis.tables.leaderboard import ranks_of
 from hab_ray.rubric import SCORE_START, Rubric
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.rates import IssueRate
 from hab_ray.analysis.tables.differences import PairedDifference
-from hab_ray.analysis.tables.issues import IssueRate
 from hab_ray.analysis.tables.leaderboard import Rank
 from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.people import PeopleAgreed

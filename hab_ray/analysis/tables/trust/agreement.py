@@ -24,9 +24,9 @@ from hab_ray.analysis.agreement import (
 )
 from hab_ray.analysis.intervals import sums_by
 from hab_ray.analysis.marks import OVERALL
+from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
-from hab_ray.analysis.tables.issues import shares_naming
 
 MIN_ANSWERS, MIN_NAMED = 50, 10
 
