@@ -343,6 +343,13 @@ def test_a_problem_with_the_themes_is_named(tmp_path: Path, themes: list[str], f
     _assert_one(check(tmp_path), path, field, cause, "")
 
 
+def test_themes_given_as_lines_need_a_line(tmp_path: Path) -> None:
+    path = _write(tmp_path, "themes", {"lines": []})
+    _assert_one(check(tmp_path), path, "lines", "at least 1 item", "correct")
+    _write(tmp_path, "themes", {"lines": ["bees\n"]})
+    assert read_library(tmp_path).shown_themes() == ("bees\n",)
+
+
 def test_a_folder_that_is_not_there_and_a_file_that_would_be_overlooked_are_named(tmp_path: Path) -> None:
     _assert_one(check(tmp_path / "gone"), tmp_path / "gone", "", "no such folder", "name one")
     (tmp_path / "seventh.yml").write_text("id: seventh\n")
