@@ -1,6 +1,6 @@
 """Checks of rubric files beyond types: letters, points, duplicates, consistency, texts still to be filled in.
 
-They read the file's raw content, so that one bad entry does not hide the problems of the others.
+Most read the file's raw content, so that one bad entry does not hide the problems of the others.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
@@ -19,14 +20,16 @@ from hab_ray.rubric.parts import (
     Criterion,
     Example,
     Note,
+    Rubric,
     ScoredCandidate,
     Seed,
 )
-from hab_ray.rubric.problems import Findings, P
+from hab_ray.rubric.problems import Findings, P, RubricProblem
 
 SEEDS_MIN = 10
 EXAMPLES = 3
 THEMES_MIN = 75
+ASSESSMENT_WORDS_MIN = 6
 ALL_DIMENSIONS = "overall"
 PLACEHOLDER = "<fill in"
 
@@ -80,6 +83,29 @@ def check_themes(raw: Mapping[str, Any], found: Findings) -> None:
             found.add("themes", f"has {len(themes)} themes", f"write at least {THEMES_MIN}")
         _check_duplicates(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), found)
     _check_fidelity(raw, found)
+
+
+def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
+    """Yield the assessments of worked examples that a model could also write without copying them.
+
+    A reply that repeats the assessment of an example is not read. This is no part of `check_rubric`, so that runs that
+    started with such a rubric can still be read and continued.
+    """
+    examples = {
+        "judging": (rubric.judging.examples, "score"),
+        "validation": (rubric.validation.examples if rubric.validation else (), "validation"),
+    }
+    for section, (shown, lost) in examples.items():
+        for number, example in enumerate(shown):
+            words = len(example.assessment.split())
+            if words < ASSESSMENT_WORDS_MIN:
+                yield RubricProblem(
+                    str(file),
+                    f"{section}.examples.{number}.assessment",
+                    f"has {words} words: a model writes so short a text by itself, is taken to have copied the "
+                    f"example, and its {lost} is lost",
+                    f"give the reasons, in at least {ASSESSMENT_WORDS_MIN} words",
+                )
 
 
 def _check_fidelity(raw: Mapping[str, Any], found: Findings) -> None:
