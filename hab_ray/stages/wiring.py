@@ -271,6 +271,7 @@ class RejudgeSpec(StageSpec):
 
     name = "rejudge"
     row = Rejudged
+    is_probed = False  # a sentinel read again at once says nothing about the judge's drift
 
     @override
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
