@@ -6,7 +6,7 @@ Most read the file's raw content, so that one bad entry does not hide the proble
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import ascii_uppercase
@@ -91,12 +91,13 @@ def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
     A reply that repeats the assessment of an example is not read. This is no part of `check_rubric`, so that runs that
     started with such a rubric can still be read and continued.
     """
-    examples = {
-        "judging": (rubric.judging.examples, "score"),
-        "validation": (rubric.validation.examples if rubric.validation else (), "validation"),
-    }
-    for section, (shown, lost) in examples.items():
-        for number, example in enumerate(shown):
+    validated = rubric.validation.examples if rubric.validation else ()
+    shown: list[tuple[str, str, Sequence[Example | ScoredCandidate]]] = [
+        ("judging", "score", rubric.judging.examples),
+        ("validation", "validation", validated),
+    ]
+    for section, lost, examples in shown:
+        for number, example in enumerate(examples):
             words = len(example.assessment.split())
             if words < ASSESSMENT_WORDS_MIN:
                 yield RubricProblem(
