@@ -103,8 +103,7 @@ def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
                 yield RubricProblem(
                     str(file),
                     f"{section}.examples.{number}.assessment",
-                    f"has {words} words: a model writes so short a text by itself, is taken to have copied the "
-                    f"example, and its {lost} is lost",
+                    f"has {words} words: a reply that happens to say the same is taken for a copy, and its {lost} is lost",
                     f"give the reasons, in at least {ASSESSMENT_WORDS_MIN} words",
                 )
 
