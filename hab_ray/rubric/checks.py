@@ -103,7 +103,7 @@ def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
                 yield RubricProblem(
                     str(file),
                     f"{section}.examples.{number}.assessment",
-                    f"has {words} words: a reply that happens to say the same is taken for a copy, and its {lost} is lost",
+                    f"has {words} words: a reply that happens to say the same counts as a copy and loses its {lost}",
                     f"give the reasons, in at least {ASSESSMENT_WORDS_MIN} words",
                 )
 
