@@ -78,7 +78,8 @@ class Sweep(Strict):
 
     `samples` is how often each subject is asked each test, `replicates` how often each judge reads each answer.
     `sentinels` is how many answers each judge reads again, with the other answers and when the run continues after a
-    week or more: different scores reveal that the vendor has changed the judge.
+    week or more: different scores reveal that the vendor has changed the judge. Each subject and dimension has an equal
+    share, rounded up.
 
     `variants` enter neither the panel nor the means of the comparison. `raters` are files of ratings by people or by
     judges of earlier studies, shown beside the panel's verdicts; they enter no score and may be added later.

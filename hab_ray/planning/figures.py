@@ -16,8 +16,8 @@ class Figures:
     """Calls and what they come to. `reused` calls are in the store already and cost nothing more.
 
     Tokens and money are those of the calls still to be paid: as estimated, and at most (`most_*`: one token a byte
-    of input, every answer as long as its limit). `batch` is what the vendor's batch API would charge, or the
-    online price where it is not used for the model; `batchable` counts the calls it is used for.
+    of input, every answer as long as its limit, and no verdict asked for again). `batch` is what the vendor's batch API
+    would charge, or the online price where it is not used for the model; `batchable` counts the calls it is used for.
     """
 
     calls: int = 0

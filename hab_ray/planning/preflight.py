@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 
 from hab_ray.calls import Params
@@ -35,8 +35,10 @@ from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret, how_to_set
 from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
+from hab_ray.rubric import short_assessments
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
+from hab_ray.stages.prompts.wording import unshown_values
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import reach
 from hab_ray.storage.format import refuse_newer
@@ -156,6 +158,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_batches(work),
         *_unlisted(work),
         *_analysis(work),
+        *_own_texts(work),
         *_left_out(work),
     ]
     for model in work.models.values():
@@ -183,6 +186,17 @@ def _analysis(work: Work) -> Iterator[Problem]:
         for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
             remedy = "correct it: a change after the first answer is listed in the report"
             yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
+
+
+def _own_texts(work: Work) -> Iterator[Problem]:
+    """Find what spoils replies in the sweep's own rubrics and prompts; a run that has started may go on with it."""
+    severity = Severity.WARNING if read_record(work.run_path) else Severity.ERROR
+    reworded = ((judge.rubrics, work.wordings[judge.name]) for judge in work.sweep.varied_judges)
+    folders = ((folder, rubrics) for folder, rubrics in ((work.sweep.rubrics, work.rubrics), *reworded) if folder)
+    files = ((rubric, folder / f"{name}.yaml") for folder, rubrics in folders for name, rubric in rubrics.items())
+    short = (short_assessments(rubric, file) for rubric, file in files)
+    for problem in (*chain.from_iterable(short), *unshown_values(work.prompts)):
+        yield Problem(severity, (), f"{problem.file}: {problem.field}: {problem.cause}", problem.remedy)
 
 
 def _left_out(work: Work) -> Iterator[Problem]:

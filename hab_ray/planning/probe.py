@@ -2,7 +2,7 @@
 
 A cell is a stage, a name and a dimension. The calls go through the ordinary engine into the ordinary store, so the run
 need not pay for them again. Stages are probed in order, because each works on the rows of earlier ones. A cell without
-inputs (no tests, nothing to judge) stays assumed.
+inputs (no tests, nothing to judge) stays assumed, and so does what a judge reads again later.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Probe:
 
     async def _all_stages(self) -> None:
         async with AsyncExitStack() as stack:
-            for stage in wiring.stages():
+            for stage in (name for name, spec in wiring.stages().items() if spec.is_probed):
                 jobs = self._jobs(stage)
                 for provider in jobs.keys() - self._engines.keys():
                     self._engines[provider] = await stack.enter_async_context(self._engine(provider))
@@ -178,9 +178,11 @@ class Probe:
 
 
 def _is_reachable(work: Work, shard: Shard) -> bool:
-    """Whether a shard's tasks need only calls: everything that must be computed before exists."""
+    """Whether a probe asks a shard's tasks: they need only calls, and everything computed before exists."""
     inputs = (one.shard for one in work.inputs(shard))
-    return all((one.spec.makes_calls or work.is_frozen(one)) and _is_reachable(work, one) for one in inputs)
+    return shard.spec.is_probed and all(
+        (one.spec.makes_calls or work.is_frozen(one)) and _is_reachable(work, one) for one in inputs
+    )
 
 
 def _in_turn(drafts: Sequence[Draft]) -> list[tuple[str, Call]]:

@@ -5,6 +5,7 @@ rubric costs thousands of calls, so `check` reports all problems of all files be
 """
 
 from hab_ray.rubric.base import RubricPart
+from hab_ray.rubric.checks import short_assessments
 from hab_ray.rubric.files import (
     RubricLibrary,
     check,
@@ -51,5 +52,6 @@ __all__ = [
     "read_library",
     "rendered",
     "rubric_names",
+    "short_assessments",
     "unknown_dimensions",
 ]

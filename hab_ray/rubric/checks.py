@@ -1,13 +1,14 @@
 """Checks of rubric files beyond types: letters, points, duplicates, consistency, texts still to be filled in.
 
-They read the file's raw content, so that one bad entry does not hide the problems of the others.
+Most read the file's raw content, so that one bad entry does not hide the problems of the others.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any
 
@@ -19,14 +20,16 @@ from hab_ray.rubric.parts import (
     Criterion,
     Example,
     Note,
+    Rubric,
     ScoredCandidate,
     Seed,
 )
-from hab_ray.rubric.problems import Findings, P
+from hab_ray.rubric.problems import Findings, P, RubricProblem
 
 SEEDS_MIN = 10
 EXAMPLES = 3
 THEMES_MIN = 75
+ASSESSMENT_WORDS_MIN = 6
 ALL_DIMENSIONS = "overall"
 PLACEHOLDER = "<fill in"
 
@@ -80,6 +83,29 @@ def check_themes(raw: Mapping[str, Any], found: Findings) -> None:
             found.add("themes", f"has {len(themes)} themes", f"write at least {THEMES_MIN}")
         _check_duplicates(((f"themes.{n}", str(theme)) for n, theme in enumerate(themes)), found)
     _check_fidelity(raw, found)
+
+
+def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
+    """Yield the assessments of worked examples that a model could also write without copying them.
+
+    A reply that repeats the assessment of an example is not read. This is no part of `check_rubric`, so that runs that
+    started with such a rubric can still be read and continued.
+    """
+    validated = rubric.validation.examples if rubric.validation else ()
+    shown: list[tuple[str, str, Sequence[Example | ScoredCandidate]]] = [
+        ("judging", "score", rubric.judging.examples),
+        ("validation", "validation", validated),
+    ]
+    for section, lost, examples in shown:
+        for number, example in enumerate(examples):
+            words = len(example.assessment.split())
+            if words < ASSESSMENT_WORDS_MIN:
+                yield RubricProblem(
+                    str(file),
+                    f"{section}.examples.{number}.assessment",
+                    f"has {words} words: a reply that happens to say the same counts as a copy and loses its {lost}",
+                    f"give the reasons, in at least {ASSESSMENT_WORDS_MIN} words",
+                )
 
 
 def _check_fidelity(raw: Mapping[str, Any], found: Findings) -> None:

@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.yaml_text import yaml_file
 from hab_ray.resources import bundled
-from hab_ray.rubric.checks import check_rubric, check_themes
+from hab_ray.rubric.checks import check_rubric, check_themes, short_assessments
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
 from hab_ray.rubric.problems import Findings, RubricProblem
 
@@ -66,20 +67,26 @@ def load_rewordings(folder: Path) -> dict[str, Rubric]:
 
 
 def check(folder: Path | None = None) -> list[RubricProblem]:
-    """Return all problems of the built-in files and those of `folder`, in the order of the files."""
-    return list(_read(folder).problems)
+    """Return all problems of the built-in files and those of `folder`, in the order of the files.
+
+    Assessments of examples that are too short come last. They are found only here and before a run starts.
+    """
+    library = _read(folder)
+    files = ((rubric, library.own.get(f"{name}.yaml")) for name, rubric in library.found.items())
+    short = (short_assessments(rubric, file) for rubric, file in files if file is not None)
+    return [*library.problems, *chain.from_iterable(short)]
 
 
 @dataclass(frozen=True)
 class RubricLibrary:
     """The built-in rubrics and themes, and those of a folder, whose files replace built-in ones of the same name.
 
-    `own` holds the names of the folder's files.
+    `own` are the folder's files by name.
     """
 
     found: Mapping[str, Rubric]
     themes: Themes
-    own: Collection[str]
+    own: Mapping[str, Path]
     problems: tuple[RubricProblem, ...]
 
     def rubrics(self, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:

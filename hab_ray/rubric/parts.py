@@ -219,7 +219,7 @@ class Themes(RubricPart):
     """
 
     themes: tuple[Text, ...] = ()
-    lines: tuple[ExactText, ...] = ()
+    lines: tuple[ExactText, ...] = Field(default=(), min_length=1)
     fidelity: Fidelity | None = None
 
     @property

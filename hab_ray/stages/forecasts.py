@@ -71,7 +71,7 @@ class VectorForecasts(ReadStage[Candidate, Embedded]):
 
 
 class ResponseForecasts(CallStage[Task, Response]):
-    """Forecasts responses as long as the existing ones on average, and at most as long as the output limit."""
+    """Forecasts responses as long as the answered ones on average, and at most as long as the output limit."""
 
     model: Model
 
@@ -92,7 +92,7 @@ class ResponseForecasts(CallStage[Task, Response]):
     def forecast_rows(
         self, tasks: Forecast[Task], rows: Sequence[Response], waiting: Sequence[Task]
     ) -> Forecast[Response]:
-        lengths = [len(row.text.encode()) / BYTES_PER_TOKEN for row in rows]
+        lengths = [len(row.text.encode()) / BYTES_PER_TOKEN for row in rows if row.state is State.OK]
         typical = _placeholder(round(fmean(lengths)) if lengths else _RESPONSE_TOKENS)
         longest = _placeholder(self.model.entry.output_limit(self.params.max_tokens))
         return Forecast(

@@ -271,6 +271,7 @@ class RejudgeSpec(StageSpec):
 
     name = "rejudge"
     row = Rejudged
+    is_probed = False  # a sentinel read again at once says nothing about the judge's drift
 
     @override
     def parts(self, resolved: ResolvedSweep) -> Iterator[Part]:
@@ -298,11 +299,17 @@ class RejudgeSpec(StageSpec):
         names = resolved.sweep.subject_names
         return RejudgeStage(
             judging=replace(JudgeSpec().make(resolved, part), replicates=1),
-            sentinels=ceil(resolved.sweep.sentinels / (len(names) * len(resolved.rubrics))),
+            sentinels=sentinels_each(resolved),
             first=names.index(part.subject),
             stride=len(names),
             pauses=resolved.pauses,
         )
+
+
+def sentinels_each(resolved: ResolvedSweep) -> int:
+    """Return how many sentinels each judge reads of every subject in every dimension: an equal share, rounded up."""
+    sweep = resolved.sweep
+    return ceil(sweep.sentinels / (len(sweep.subject_names) * len(resolved.rubrics)))
 
 
 METHOD = (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec(), RejudgeSpec())

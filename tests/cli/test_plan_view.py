@@ -67,7 +67,8 @@ def test_the_plan_of_the_most_common_size_is_on_one_screen_money_first(tmp_path:
     lines = console.export_text().splitlines()
     assert len(lines) <= 24
     assert re.match(
-        r"compare: usually \$\d+\.\d\d, at most \$\d+\.\d\d \(longest replies\); all online \$\d+\.\d\d$",
+        r"compare: usually \$\d+\.\d\d, at most \$\d+\.\d\d \(longest replies, each asked for once\); "
+        r"all online \$\d+\.\d\d$",
         lines[0],
     )
     assert re.match(r"time: usually (\d+) rounds of batches.*, about \1 hours, at most \d+ days; all online", lines[2])

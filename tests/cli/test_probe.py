@@ -54,6 +54,14 @@ def test_seed_queries_and_verdicts_on_them_are_measured_and_not_paid_for_again(d
     assert meter["received"] == 2 * 2 * tests  # two subjects, each answer judged once
 
 
+def test_answers_that_judges_read_again_later_are_not_read_again_by_a_probe(desk: Desk, vendor: Vendors) -> None:
+    sim = charging(vendor)
+    sweep = priced(desk, sim, "sentinels", tests="seeds", sentinels=8)
+    assert "at most 12 calls" in desk.says("plan", sweep, "--probe", 2, "--yes")
+    assert {m["model"]: m["received"] for m in sim.meter()["models"]} == {"alpha": 4, "beta": 4, "judge": 4}
+    assert "nothing to probe" in desk.says("plan", sweep, "--probe", 2)
+
+
 def test_without_tests_what_makes_them_is_measured_and_the_rest_named_as_guesses(desk: Desk, vendor: Vendors) -> None:
     sim = charging(vendor)
     sweep = priced(desk, sim, "made")

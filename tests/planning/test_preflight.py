@@ -8,9 +8,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
+import yaml
 
 from hab_ray.catalog.models import Limits, load_catalog
 from hab_ray.catalog.prices import Mode, Price, rate
+from hab_ray.config.sections import JudgeVariant, Variants
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.planning.preflight import (
@@ -23,6 +25,7 @@ from hab_ray.planning.preflight import (
     unheeded_settings,
 )
 from hab_ray.resolve import resolve, write_record
+from hab_ray.resources import bundled
 from hab_ray.work import Work, given_tests, wants_batch
 from tests.small_runs import Shape, work_of, write_run
 
@@ -388,6 +391,7 @@ def test_a_place_that_is_no_folder_is_told_before_the_run(key: str, place: str, 
     assert problem.severity is Severity.ERROR and problem.cause.startswith(f"{key}: {place.format(tmp_path)} cannot be")
 
 
+LEARNING = "encourage_learning"
 FULL = Shape(subjects=("alpha", "beta"), judges=("strict", "mild"))
 
 
@@ -424,3 +428,44 @@ def test_what_a_sweep_no_longer_names_and_has_no_answers_goes_unsaid(tmp_path: P
         run.folder.clear(folder)
     now = Shape(subjects=("alpha",), judges=("mild",), dimensions=FULL.dimensions[:1])
     assert no_longer_named(tmp_path, now) == no_longer_named(tmp_path, FULL) == []
+
+
+@pytest.fixture
+def scanty(tmp_path: Path) -> Path:
+    """A folder with a rubric whose last example has too short an assessment."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    rubric = yaml.safe_load(bundled("rubrics").joinpath(f"{LEARNING}.yaml").read_text(encoding="utf-8"))
+    rubric["judging"]["examples"][2]["assessment"] = "It never asks."
+    (folder / f"{LEARNING}.yaml").write_text(yaml.safe_dump(rubric))
+    return folder
+
+
+def spoilt(work: Work, folder: Path) -> list[tuple[Severity, str]]:
+    """The problems that name a file of the folder: the severity, and the cause without the folder."""
+    found = [p for p in preflight(work, KEYS, NOW.date()) if p.cause.startswith(str(folder))]
+    return [(p.severity, p.cause.removeprefix(f"{folder}/")) for p in found]
+
+
+def test_own_texts_that_spoil_verdicts_stop_a_new_run_and_not_one_that_has_started(
+    tmp_path: Path, scanty: Path
+) -> None:
+    prompts = bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8")
+    (scanty / "prompts.yaml").write_text(prompts.replace('fence("ASSISTANT", response)', '"none"'))
+    sweep = work_of(tmp_path / "run", Shape(dimensions=(LEARNING,))).sweep
+    work = resolve(sweep.model_copy(update={"rubrics": scanty}), NOW)
+    (first, rubric), (second, judge) = spoilt(work, scanty)
+    assert rubric.startswith(f"{LEARNING}.yaml: judging.examples.2.assessment: has 3 words")
+    assert judge.startswith("prompts.yaml: judge.user: does not always show `response`")
+    assert (first, second) == (Severity.ERROR, Severity.ERROR)
+    write_record(work, NOW)
+    assert spoilt(work, scanty) == [(Severity.WARNING, rubric), (Severity.WARNING, judge)]
+
+
+def test_the_reworded_rubrics_of_judges_are_looked_at_too(tmp_path: Path, scanty: Path) -> None:
+    variants = Variants(
+        judges=(JudgeVariant(name="reworded", rubrics=scanty), JudgeVariant(name="b", issues="reversed"))
+    )
+    sweep = work_of(tmp_path / "run", Shape(dimensions=(LEARNING,))).sweep.model_copy(update={"variants": variants})
+    ((_, cause),) = spoilt(resolve(sweep, NOW), scanty)
+    assert cause.startswith(f"{LEARNING}.yaml: judging.examples.2.assessment: has 3 words")

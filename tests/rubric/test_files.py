@@ -232,6 +232,7 @@ PROBLEMS: list[tuple[Edit, str, str, str]] = [
     (_put("generation.seeds.4.context", "x"), "generation.seeds.4.context", "is given", "remove it"),
     (_put("judging.examples.0.context", "x"), "judging.examples.0.context", "is given", "remove it"),
     (_put("judging.notes", [{"text": "Be kind.", "ours": True}]), "judging.notes.0.why", "is missing", "say why"),
+    (_put("judging.examples.0.assessment", "No issue applies."), "judging.examples.0.assessment", "3 words", "6 words"),
     (_put("definition", " <fill in: what is measured>"), "definition", "still to be filled in", "what is measured"),
     (_put("judging.issues.2.text", "<fill in>"), "judging.issues.2.text", "still to be filled in", "write it"),
 ]
@@ -254,6 +255,7 @@ PROBLEMS_WITH_CONTEXT: list[tuple[Edit, str, str, str]] = [
         "name",
     ),
     (_put("validation.examples.1.deductions", ["H", "H"]), "validation.examples.1.deductions", "2 times", "once"),
+    (_put("validation.examples.1.assessment", "It is not."), "validation.examples.1.assessment", "3 words", "6 words"),
     (_put("validation.examples.0.context", None), "validation.examples.0.context", "is missing", "add it"),
 ]
 
@@ -272,6 +274,17 @@ def test_a_problem_is_named_with_file_field_cause_and_remedy(
     edit(raw)
     path = _write(tmp_path, "seventh", raw)
     _assert_one(check(tmp_path), path, field, cause, remedy)
+
+
+def test_a_rubric_whose_examples_say_too_little_is_still_read_for_runs_that_started_with_it(
+    tmp_path: Path, seventh: Raw
+) -> None:
+    _put("judging.examples.0.assessment", "No issue applies.")(seventh)
+    path = _write(tmp_path, "seventh", seventh)
+    assert load_rubrics(tmp_path)["seventh"].judging.examples[0].assessment == "No issue applies."
+    _put("judging.examples.0.assessment", "No issue applies to this answer.")(seventh)
+    assert (len(check(tmp_path)), _write(tmp_path, "seventh", seventh)) == (1, path)
+    assert check(tmp_path) == []
 
 
 def _assert_one(problems: list[RubricProblem], path: Path, field: str, cause: str, remedy: str) -> None:
@@ -341,6 +354,13 @@ def test_a_file_that_cannot_be_used_is_one_problem(tmp_path: Path, content: byte
 def test_a_problem_with_the_themes_is_named(tmp_path: Path, themes: list[str], field: str, cause: str) -> None:
     path = _write(tmp_path, "themes", {"themes": themes})
     _assert_one(check(tmp_path), path, field, cause, "")
+
+
+def test_themes_given_as_lines_need_a_line(tmp_path: Path) -> None:
+    path = _write(tmp_path, "themes", {"lines": []})
+    _assert_one(check(tmp_path), path, "lines", "at least 1 item", "correct")
+    _write(tmp_path, "themes", {"lines": ["bees\n"]})
+    assert read_library(tmp_path).shown_themes() == ("bees\n",)
 
 
 def test_a_folder_that_is_not_there_and_a_file_that_would_be_overlooked_are_named(tmp_path: Path) -> None:

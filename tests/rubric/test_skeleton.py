@@ -19,7 +19,7 @@ NAME = "admit_mistakes"
 def filled(path: Path) -> None:
     """Fill in the skeleton, with ten seeds."""
     number = iter(range(100))
-    text = re.sub(r'"<fill in[^"]*>"', lambda _: f"Text {next(number)}.", path.read_text("utf-8"))
+    text = re.sub(r'"<fill in[^"]*>"', lambda _: f"This is text {next(number)} of them.", path.read_text("utf-8"))
     content = yaml.safe_load(text)
     content["generation"]["seeds"] = [{"prompt": f"Question {n}?"} for n in range(10)]
     path.write_text(yaml.safe_dump(content), "utf-8")

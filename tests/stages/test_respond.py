@@ -13,7 +13,7 @@ from hab_ray.catalog.models import Model
 from hab_ray.config.sections import Subject
 from hab_ray.errors import FailureKind
 from hab_ray.rows import ChosenTest, State
-from hab_ray.stages.base import Rows
+from hab_ray.stages.base import Forecast, Rows
 from hab_ray.stages.method.respond import RespondStage
 from tests.stages.judging import MakeReply
 
@@ -124,3 +124,14 @@ def test_one_model_under_two_names_is_asked_twice_only_where_the_asking_differs(
     kind, plain = stage(model, name="kind", system="Be kind."), stage(model, name="plain")
     assert call_of(kind).key != call_of(plain).key
     assert call_of(stage(model, name="other")).key == call_of(plain).key
+
+
+def test_calls_that_failed_do_not_shorten_the_responses_that_are_forecast(model: Model, reply: MakeReply) -> None:
+    asking = stage(model)
+    answered, failed, waiting = asking.tasks(Rows({ChosenTest: [replace(TEST, id=f"t{n}") for n in range(3)]}))
+    rows = [
+        asking.parse(answered, reply("k", "word " * 400)),
+        asking.parse(failed, Failure("k", FailureKind.BAD_REQUEST, 1, "filtered")),
+    ]
+    (typical,) = asking.forecast_rows(Forecast([answered, failed, waiting]), rows, [waiting]).typical
+    assert len(typical.text) == len("word " * 400)

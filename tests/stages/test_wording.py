@@ -15,7 +15,7 @@ import pytest
 from hab_ray.errors import ConfigError
 from hab_ray.resources import bundled
 from hab_ray.rubric import load_rubrics
-from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts
+from hab_ray.stages.prompts.wording import PROMPTS_VERSION, Prompts, load_prompts, prompt_problems, unshown_values
 from tests.stages.calls_of_prompts import calls
 from tests.stages.judging import changed_prompts
 
@@ -77,6 +77,33 @@ def test_new_runs_have_other_prompts_and_earlier_versions_are_no_rubrics() -> No
     assert now.version == PROMPTS_VERSION
     assert now.sha256 not in {recorded["prompts"] for _, _, recorded in EARLIER}
     assert not any("prompts" in name for name in load_rubrics())
+
+
+@pytest.mark.parametrize(
+    ("shown", "instead", "stage", "name"),
+    [
+        ('fence("ASSISTANT", response)', 'fence("ASSISTANT", prompt)', "judge", "response"),
+        ("response)", '("" if context else response))', "judge", "response"),
+        ('fence("USER", prompt)', '"The usual question"', "judge", "prompt"),
+        ('fence("MESSAGE", prompt)', '"A message"', "validate", "prompt"),
+        ("Write {{ count }} new", "Write 3 new", "generate", "count"),
+    ],
+)
+def test_a_request_that_leaves_out_what_it_is_about_is_a_problem_and_still_read_for_runs_that_have_it(
+    shown: str, instead: str, stage: str, name: str, tmp_path: Path
+) -> None:
+    text = bundled("rubrics").joinpath("prompts.yaml").read_text(encoding="utf-8")
+    assert shown in text and prompt_problems(tmp_path) == []
+    (tmp_path / "prompts.yaml").write_text(text.replace(shown, instead), encoding="utf-8")
+    (problem,) = prompt_problems(tmp_path)
+    assert (problem.file, problem.field) == (str(tmp_path / "prompts.yaml"), f"{stage}.user")
+    assert f"`{name}`" in problem.cause
+    assert load_prompts(tmp_path).judge.file == problem.file
+
+
+@pytest.mark.parametrize("version", range(1, PROMPTS_VERSION + 1))
+def test_no_prompts_that_shipped_leave_out_what_a_request_is_about(version: int) -> None:
+    assert list(unshown_values(load_prompts(version=version))) == []
 
 
 def test_a_remark_on_fidelity_is_no_other_prompt(tmp_path: Path) -> None:

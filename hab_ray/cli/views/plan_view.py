@@ -109,7 +109,7 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
     by_batch = sum(line.figures.to_pay for line in plan.lines if line.by_batch)
     most = sum(_most(line.by_batch, line.figures) for line in plan.lines)
     ways = f"{by_batch:,} by batch, {total.to_pay - by_batch:,} online" if by_batch else "all online"
-    money = f"{sweep.name}: usually {usd(plan.as_sent)}, at most {usd(most)} (longest replies)"
+    money = f"{sweep.name}: usually {usd(plan.as_sent)}, at most {usd(most)} (longest replies, each asked for once)"
     if plan.as_sent != total.online:
         money += f"; all online {usd(total.online)}"
     elif total.batch < total.online:

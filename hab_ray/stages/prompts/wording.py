@@ -34,6 +34,11 @@ _USER_NAMES: Mapping[str, frozenset[str]] = {
     "judge": frozenset({"rubric", "prompt", "context", "response", *FUNCTIONS}),
 }
 _AGAIN_NAMES = frozenset({"problem"})
+_SHOWN: Mapping[str, Mapping[str, object]] = {
+    "generate": {"count": 90_817},
+    "validate": {"prompt": "prompt90817"},
+    "judge": {"prompt": "prompt90817", "response": "response90817"},
+}
 
 
 class Reasoning(StrEnum):
@@ -179,10 +184,23 @@ def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fen
 def prompt_problems(folder: Path | None = None) -> list[RubricProblem]:
     """Return all problems of the prompts that a sweep with this folder would use."""
     try:
-        _load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)
+        return list(unshown_values(_load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)))
     except BadPrompts as error:
         return list(error.args)
-    return []
+
+
+def unshown_values(prompts: Prompts) -> Iterator[RubricProblem]:
+    """Yield the values that a request must show and that its template leaves out.
+
+    A judge's request without the response would be the same for every subject, and so would its verdict. This is no
+    problem of loading, so that runs that started with such prompts can still be read and continued.
+    """
+    for wording in (prompts.generate, prompts.validation, prompts.judge):
+        for name, mark in _SHOWN[wording.stage].items():
+            texts = (wording.fill_user({**sample, name: mark}) for sample in samples())
+            if not all(str(mark) in text.casefold() for text in texts):
+                cause = f"does not always show `{name}`, so the model would be asked without it"
+                yield RubricProblem(wording.file, f"{wording.stage}.user", cause, "show it as the built-in one does")
 
 
 def _source(folder: Path | None, version: int) -> Traversable:

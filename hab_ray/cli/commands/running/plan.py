@@ -22,6 +22,7 @@ from hab_ray.given.sample import describe_sample
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
 from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
+from hab_ray.stages.wiring import sentinels_each
 from hab_ray.storage.lease.takeover import held_notice
 from hab_ray.work import Work, drawn_tests, given_tests
 
@@ -43,7 +44,8 @@ def detectable_effects(work: Work) -> Iterator[str]:
         designs = [Design(subjects, calls) for (_, calls), named in sizes.items() for _ in named]
         if len(designs) > 1 and all(design.calls for design in designs):
             yield _describe(Design.together(designs), "overall", all_tests)
-    yield _detectable_drift(min(work.sweep.sentinels, subjects * all_tests))
+    each = sentinels_each(work)
+    yield _detectable_drift(subjects * sum(min(each, tests) * len(named) for (tests, _), named in sizes.items()))
 
 
 def _generation_calls(work: Work, tests: int) -> int:
