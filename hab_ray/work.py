@@ -178,14 +178,17 @@ def _asked(work: Work, shard: Shard) -> Iterator[Shard]:
 
 
 def is_complete(work: Work, shard: Shard, total: int, failures_since: int = 0) -> bool:
-    """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows.
+    """Return whether a shard that makes calls is frozen or was only made for chosen tests, or its view is complete.
 
-    A view may hold failures of epochs before `failures_since`, which count as open calls: it is not complete then.
+    A complete view is current and has `total` rows. It may hold failures of epochs before `failures_since`, which count
+    as open calls: it is not complete then.
     """
     if work.is_frozen(shard):
         return True
-    footer = work.run.footer(shard.file) if shard.spec.has_view and not failures_since else None
-    return footer is not None and footer.rows == total and _is_current(work, shard, footer)
+    footer = work.run.footer(shard.file) if shard.spec.has_view else None
+    if footer is None or footer.rows != total:
+        return False
+    return _serves_frozen(work, shard) if failures_since else _is_current(work, shard, footer)
 
 
 def is_current(work: Work, shard: Shard) -> bool:

@@ -12,15 +12,18 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 import pytest
 
+from hab_ray.calls import Call, Failure
 from hab_ray.cli.opening import load_run, progress_from_files
+from hab_ray.errors import FailureKind
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Settle
 from hab_ray.executors.settling import WorkerContext, settle_shard
+from hab_ray.planning import make_plan
 from hab_ray.resolve import write_record
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.storage.record import read_record
 from hab_ray.sweep.reread import reread_verdicts
-from hab_ray.work import Work, is_complete
+from hab_ray.work import Shard, Work, is_complete
 from tests.conftest import Vendors
 from tests.forking import Forks
 from tests.instant import DIMENSIONS, MADE, NOW, Run, open_calls, work_of
@@ -56,9 +59,11 @@ def answer(run: Run, work: Work, stage: str) -> None:
     run.all(stage)
 
 
-def settled(work: Work, stages: Collection[str] = ("respond", "judge")) -> dict[str, tuple[int, int]]:
+def settled(
+    work: Work, stages: Collection[str] = ("respond", "judge"), failures_since: int = 0
+) -> dict[str, tuple[int, int]]:
     """Settle the shards of some stages as the driver does; by stage, their rows and open calls."""
-    site = WorkerContext(work, work.sweep.store, 0, Pending(work.run_path, 1))
+    site = WorkerContext(work, work.sweep.store, failures_since, Pending(work.run_path, 1))
     there: Counter[str] = Counter()
     left: Counter[str] = Counter()
     for number, shard in enumerate(work.shards()):
@@ -254,6 +259,32 @@ def test_nothing_is_paid_for_candidates_once_the_tests_are_chosen(tmp_path: Path
     work = begun(tmp_path, **{**changes, "accept_substitutes": False}).work
     assert planned(work) == {}
     settled(work, ("generate", "validate"))
+    assert open_views(tmp_path) == before
+
+
+class Failing(Run):
+    """A run in which the first call of each shard fails for good."""
+
+    def answer(self, shard: Shard, call: Call) -> None:
+        if self.made[shard.stage, shard.name, shard.dimension]:
+            return super().answer(shard, call)
+        self.made[shard.stage, shard.name, shard.dimension] += 1
+        self.writer.add(call.model, Failure(call.key, FailureKind.BAD_REQUEST, 1, "content filter"))
+
+
+def test_failed_candidates_are_not_asked_again_once_the_tests_are_chosen(tmp_path: Path) -> None:
+    run = Failing(begun(tmp_path, **MADE).work)
+    run.all()
+    before = open_views(tmp_path)
+    plan = make_plan(run.work, failures_since=2)
+    assert {line.stage for line in plan.lines if line.figures.to_pay} == {"respond", "judge"}
+    found = settled(run.work, ("generate", "validate", "select", "respond"), failures_since=2)
+    assert {stage: left for stage, (_, left) in found.items()} == {
+        "generate": 0,
+        "validate": 0,
+        "select": 0,
+        "respond": 1,
+    }
     assert open_views(tmp_path) == before
 
 
