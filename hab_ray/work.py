@@ -152,9 +152,12 @@ class Work(ResolvedSweep):
         return self.run.count(shard.file) if shard.spec.has_view else None
 
     def is_frozen(self, shard: Shard) -> bool:
-        """Return whether a shard must not change: its frozen view is written, or only frozen shards read its rows."""
+        """Return whether a shard must not change: its frozen view has rows, or only frozen shards read its rows.
+
+        A damaged view counts as one with rows, so that it is reported and never replaced.
+        """
         if shard.spec.has_view:
-            return shard.spec.is_frozen and self.run.has(shard.file)
+            return shard.spec.is_frozen and self.run.has(shard.file) and self.run.count(shard.file) != 0
         readers = _readers(self, shard)
         return bool(readers) and all(map(self.is_frozen, readers))
 

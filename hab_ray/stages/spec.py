@@ -110,8 +110,8 @@ class StageSpec(ABC):
     """A stage's place in a run.
 
     `name` is shown to users in progress, status and plan. `row` is the type of its rows. `has_view` is False if the
-    rows stay in the store. `is_frozen`: a view, once written, is never derived again. `behind`: for a stage of another
-    distribution, the name of the stage that it follows.
+    rows stay in the store. `is_frozen`: a view, once it has rows, is never derived again, and without rows its part is
+    not complete. `behind`: for a stage of another distribution, the name of the stage that it follows.
     """
 
     name: ClassVar[str]

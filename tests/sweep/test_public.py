@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 import hab_ray
+from hab_ray.catalog.models import Model, Purpose
 from hab_ray.config.sections import ParamOverrides
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
@@ -99,6 +100,27 @@ def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: Keys, sim: V
     run = hab_ray.run(keys)
     assert status(run) == Exit.COMPLETE and run.verdicts().num_rows == 2 * run.tests().num_rows
     assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_tests_that_could_not_be_chosen_are_chosen_once_what_prevented_it_is_put_right(
+    desk: Desk, sim: Vendor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is paid for twice, also in the folder of a version that froze the empty choice and went on."""
+    monkeypatch.setattr(Model, "is_itself", lambda self, _: self.entry.purpose is not Purpose.EMBEDDING)
+    places = {name: str(desk.folder / name) for name in ("run", "store")}
+    path = desk.sweep("public", sim.url, executor="local", dimensions=DIMENSIONS[:1], **places)
+    keys = yaml.safe_load(path.read_text())
+    run = hab_ray.run(keys)
+    assert status(run) == Exit.UNANSWERED and run.tests().num_rows == 0
+    assert "vectors: 5 substituted" in caplog.text and "set `accept_substitutes: true`" in caplog.text
+    work, _ = prepare(Sweep.model_validate(keys), datetime.now(UTC))
+    for shard in work.shards():
+        if shard.stage in ("respond", "judge"):
+            assert work.written(shard) is None
+            work.write(shard, [])
+    run = hab_ray.run(keys | {"accept_substitutes": True})
+    assert status(run) == Exit.COMPLETE and run.tests().num_rows == 2
+    assert run.verdicts().num_rows == 2 * run.tests().num_rows and sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])
