@@ -53,6 +53,7 @@ __all__ = [
     "is_complete",
     "is_current",
     "rows_done",
+    "serves_frozen",
     "settle",
     "tasks_now",
 ]
@@ -85,6 +86,15 @@ class Work(ResolvedSweep):
     @cached_property
     def _graph(self) -> Graph:
         return graph_of(self)
+
+    @cached_property
+    def readers(self) -> Mapping[Shard, Sequence[Shard]]:
+        """The shards that read each shard."""
+        found: dict[Shard, list[Shard]] = {shard: [] for shard in self._graph}
+        for reader, inputs in self._graph.items():
+            for source in dict.fromkeys(one.shard for one in inputs):
+                found[source].append(reader)
+        return found
 
     def shards(self) -> list[Shard]:
         """Return all shards, inputs first. Models vary faster than dimensions, so that they share a queue fairly."""
@@ -158,12 +168,8 @@ class Work(ResolvedSweep):
         """
         if shard.spec.has_view:
             return shard.spec.is_frozen and self.run.has(shard.file) and self.run.count(shard.file) != 0
-        readers = _readers(self, shard)
+        readers = self.readers[shard]
         return bool(readers) and all(map(self.is_frozen, readers))
-
-
-def _readers(work: Work, shard: Shard) -> list[Shard]:
-    return [reader for reader in work.shards() if any(source.shard == shard for source in work.inputs(reader))]
 
 
 def derivation_of(work: Work, shard: Shard) -> str:
@@ -191,7 +197,7 @@ def is_complete(work: Work, shard: Shard, total: int, failures_since: int = 0) -
     footer = work.run.footer(shard.file) if shard.spec.has_view else None
     if footer is None or footer.rows != total:
         return False
-    return _serves_frozen(work, shard) if failures_since else _is_current(work, shard, footer)
+    return serves_frozen(work, shard) if failures_since else _is_current(work, shard, footer)
 
 
 def is_current(work: Work, shard: Shard) -> bool:
@@ -207,13 +213,13 @@ def _is_current(work: Work, shard: Shard, footer: ViewFooter) -> bool:
         model = work.model(shard)
         wanted = derivation_sha256(work.sweep, [model.entry])
         is_same = work.undigested.get(model.name, wanted) == wanted
-    return is_same or _serves_frozen(work, shard)
+    return is_same or serves_frozen(work, shard)
 
 
-def _serves_frozen(work: Work, shard: Shard) -> bool:
+def serves_frozen(work: Work, shard: Shard) -> bool:
     """Return whether a shard's rows were only made for tests that are chosen, so that no call is worth paying for."""
-    readers = _readers(work, shard)
-    return bool(readers) and all(work.is_frozen(reader) or _serves_frozen(work, reader) for reader in readers)
+    readers = work.readers[shard]
+    return bool(readers) and all(work.is_frozen(reader) or serves_frozen(work, reader) for reader in readers)
 
 
 def wants_batch(work: Work, shard: Shard, together: int) -> bool:

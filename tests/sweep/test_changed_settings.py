@@ -12,9 +12,7 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 import pytest
 
-from hab_ray.calls import Call, Failure
 from hab_ray.cli.opening import load_run, progress_from_files
-from hab_ray.errors import FailureKind
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Settle
 from hab_ray.executors.settling import WorkerContext, settle_shard
@@ -23,10 +21,10 @@ from hab_ray.resolve import write_record
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.storage.record import read_record
 from hab_ray.sweep.reread import reread_verdicts
-from hab_ray.work import Shard, Work, is_complete
+from hab_ray.work import Work, is_complete
 from tests.conftest import Vendors
 from tests.forking import Forks
-from tests.instant import DIMENSIONS, MADE, NOW, Run, open_calls, work_of
+from tests.instant import DIMENSIONS, MADE, NOW, Failing, Run, open_calls, work_of
 from tests.sweep.crashing import DIMENSION, TESTS, changed, drive_apart, sweep_file
 
 Answers = TypeVar("Answers", Response, Verdict)
@@ -260,16 +258,6 @@ def test_nothing_is_paid_for_candidates_once_the_tests_are_chosen(tmp_path: Path
     assert planned(work) == {}
     settled(work, ("generate", "validate"))
     assert open_views(tmp_path) == before
-
-
-class Failing(Run):
-    """A run in which the first call of each shard fails for good."""
-
-    def answer(self, shard: Shard, call: Call) -> None:
-        if self.made[shard.stage, shard.name, shard.dimension]:
-            return super().answer(shard, call)
-        self.made[shard.stage, shard.name, shard.dimension] += 1
-        self.writer.add(call.model, Failure(call.key, FailureKind.BAD_REQUEST, 1, "content filter"))
 
 
 def test_failed_candidates_are_not_asked_again_once_the_tests_are_chosen(tmp_path: Path) -> None:
