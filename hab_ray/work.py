@@ -87,15 +87,6 @@ class Work(ResolvedSweep):
     def _graph(self) -> Graph:
         return graph_of(self)
 
-    @cached_property
-    def readers(self) -> Mapping[Shard, Sequence[Shard]]:
-        """The shards that read each shard."""
-        found: dict[Shard, list[Shard]] = {shard: [] for shard in self._graph}
-        for reader, inputs in self._graph.items():
-            for source in dict.fromkeys(one.shard for one in inputs):
-                found[source].append(reader)
-        return found
-
     def shards(self) -> list[Shard]:
         """Return all shards, inputs first. Models vary faster than dimensions, so that they share a queue fairly."""
         return list(self._graph)
@@ -168,8 +159,13 @@ class Work(ResolvedSweep):
         """
         if shard.spec.has_view:
             return shard.spec.is_frozen and self.run.has(shard.file) and self.run.count(shard.file) != 0
-        readers = self.readers[shard]
+        readers = _readers(self, shard)
         return bool(readers) and all(map(self.is_frozen, readers))
+
+
+def _readers(work: Work, shard: Shard) -> list[Shard]:
+    alike = (other for other in work.shards() if other.dimension == shard.dimension)
+    return [reader for reader in alike if any(source.shard == shard for source in work.inputs(reader))]
 
 
 def derivation_of(work: Work, shard: Shard) -> str:
@@ -187,10 +183,10 @@ def _asked(work: Work, shard: Shard) -> Iterator[Shard]:
 
 
 def is_complete(work: Work, shard: Shard, total: int, failures_since: int = 0) -> bool:
-    """Return whether a shard that makes calls is frozen or was only made for chosen tests, or its view is complete.
+    """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows.
 
-    A complete view is current and has `total` rows. It may hold failures of epochs before `failures_since`, which count
-    as open calls: it is not complete then.
+    A view may hold failures of epochs before `failures_since`, which count as open calls: it is not complete then,
+    unless its rows were only made for tests that are chosen.
     """
     if work.is_frozen(shard):
         return True
@@ -218,7 +214,7 @@ def _is_current(work: Work, shard: Shard, footer: ViewFooter) -> bool:
 
 def serves_frozen(work: Work, shard: Shard) -> bool:
     """Return whether a shard's rows were only made for tests that are chosen, so that no call is worth paying for."""
-    readers = work.readers[shard]
+    readers = _readers(work, shard)
     return bool(readers) and all(work.is_frozen(reader) or serves_frozen(work, reader) for reader in readers)
 
 
