@@ -144,19 +144,24 @@ class RowReason:
 
 @dataclass(frozen=True)
 class FailedRows:
-    """Permanently failed rows of a stage and a model, subject or judge, with the most frequent reasons."""
+    """Permanently failed rows of a stage and a model, subject or judge, with the most frequent reasons.
+
+    `final` is the part of `count` that is never sent again, because the tests are chosen without it.
+    """
 
     stage: str
     name: str
     count: int
     reasons: tuple[tuple[str, int], ...]
+    final: int = 0
 
     def __str__(self) -> str:
         reasons = "; ".join(f"{count:,} times {one_line(reason)}" for reason, count in self.reasons)
-        return (
-            f"{self.stage}: {self.count:,} rows of {self.name} failed permanently and are not retried: {reasons}. Once "
-            "the cause is fixed, the same command with --retry-failed sends them again"
-        )
+        failed = f"{self.stage}: {self.count:,} rows of {self.name} failed permanently and are not retried: {reasons}."
+        if self.final == self.count:
+            return f"{failed} The tests are chosen without them"
+        but = f", but for {self.final:,} that tests are chosen without" if self.final else ""
+        return f"{failed} Once the cause is fixed, the same command with --retry-failed sends them again{but}"
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ __all__ = [
     "is_complete",
     "is_current",
     "rows_done",
+    "serves_frozen",
     "settle",
     "tasks_now",
 ]
@@ -152,15 +153,19 @@ class Work(ResolvedSweep):
         return self.run.count(shard.file) if shard.spec.has_view else None
 
     def is_frozen(self, shard: Shard) -> bool:
-        """Return whether a shard must not change: its frozen view is written, or only frozen shards read its rows."""
+        """Return whether a shard must not change: its frozen view has rows, or only frozen shards read its rows.
+
+        A damaged view counts as one with rows, so that it is reported and never replaced.
+        """
         if shard.spec.has_view:
-            return shard.spec.is_frozen and self.run.has(shard.file)
+            return shard.spec.is_frozen and self.run.has(shard.file) and self.run.count(shard.file) != 0
         readers = _readers(self, shard)
         return bool(readers) and all(map(self.is_frozen, readers))
 
 
 def _readers(work: Work, shard: Shard) -> list[Shard]:
-    return [reader for reader in work.shards() if any(source.shard == shard for source in work.inputs(reader))]
+    alike = (other for other in work.shards() if other.dimension == shard.dimension)
+    return [reader for reader in alike if any(source.shard == shard for source in work.inputs(reader))]
 
 
 def derivation_of(work: Work, shard: Shard) -> str:
@@ -180,12 +185,15 @@ def _asked(work: Work, shard: Shard) -> Iterator[Shard]:
 def is_complete(work: Work, shard: Shard, total: int, failures_since: int = 0) -> bool:
     """Return whether a shard that makes calls is frozen, or its view is current and has `total` rows.
 
-    A view may hold failures of epochs before `failures_since`, which count as open calls: it is not complete then.
+    A view may hold failures of epochs before `failures_since`, which count as open calls: it is not complete then,
+    unless its rows were only made for tests that are chosen.
     """
     if work.is_frozen(shard):
         return True
-    footer = work.run.footer(shard.file) if shard.spec.has_view and not failures_since else None
-    return footer is not None and footer.rows == total and _is_current(work, shard, footer)
+    footer = work.run.footer(shard.file) if shard.spec.has_view else None
+    if footer is None or footer.rows != total:
+        return False
+    return serves_frozen(work, shard) if failures_since else _is_current(work, shard, footer)
 
 
 def is_current(work: Work, shard: Shard) -> bool:
@@ -201,13 +209,13 @@ def _is_current(work: Work, shard: Shard, footer: ViewFooter) -> bool:
         model = work.model(shard)
         wanted = derivation_sha256(work.sweep, [model.entry])
         is_same = work.undigested.get(model.name, wanted) == wanted
-    return is_same or _serves_frozen(work, shard)
+    return is_same or serves_frozen(work, shard)
 
 
-def _serves_frozen(work: Work, shard: Shard) -> bool:
+def serves_frozen(work: Work, shard: Shard) -> bool:
     """Return whether a shard's rows were only made for tests that are chosen, so that no call is worth paying for."""
     readers = _readers(work, shard)
-    return bool(readers) and all(work.is_frozen(reader) or _serves_frozen(work, reader) for reader in readers)
+    return bool(readers) and all(work.is_frozen(reader) or serves_frozen(work, reader) for reader in readers)
 
 
 def wants_batch(work: Work, shard: Shard, together: int) -> bool:

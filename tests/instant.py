@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from hab_ray.calls import Call, EmbedCall, Finish, Reply, Usage
+from hab_ray.calls import Call, EmbedCall, Failure, Finish, Reply, Usage
 from hab_ray.catalog.prices import Mode, input_bytes, rate
 from hab_ray.config.sweep import Sweep
+from hab_ray.errors import FailureKind
 from hab_ray.planning import Figures, Plan, make_plan
 from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest
@@ -136,6 +137,16 @@ class Run:
                 return json.dumps({"assessment": "fine", "issues": ["A"]})
             case _:
                 return f"An answer of some length, given in a few words by {call.model}."
+
+
+class Failing(Run):
+    """A run in which the first call of each shard fails for good."""
+
+    def answer(self, shard: Shard, call: Call) -> None:
+        if self.made[shard.stage, shard.name, shard.dimension]:
+            return super().answer(shard, call)
+        self.made[shard.stage, shard.name, shard.dimension] += 1
+        self.writer.add(call.model, Failure(call.key, FailureKind.BAD_REQUEST, 1, "content filter"))
 
 
 def by_cell(plan: Plan) -> dict[Cell, Figures]:

@@ -160,6 +160,15 @@ def test_chosen_tests_are_frozen_and_with_them_the_vectors_they_come_from(make: 
     assert (work.written(choose), work.written(select), work.written(generate)) == (1, None, None)
 
 
+def test_a_choice_of_no_test_does_not_freeze_and_a_damaged_one_is_not_replaced(make: MakeWork) -> None:
+    work = make()
+    _, _, select, choose = making(D1)
+    work.write(choose, [])
+    assert not work.is_frozen(choose) and not work.is_frozen(select)
+    (work.run_path.path / choose.file).write_bytes(b"PAR1 but cut")
+    assert work.is_frozen(choose) and work.is_frozen(select)
+
+
 def test_files_of_odd_names_are_safe_folders() -> None:
     odd = "meta-llama/Llama-3 70B"
     respond = Shard("respond", odd, D1).file

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 
 from hab_ray.catalog.models import Catalog, ProviderEntry, Purpose, folder_name
 from hab_ray.errors import ConfigError
 from hab_ray.providers import load_vendor
-from hab_ray.providers.access import endpoint_of
+from hab_ray.providers.access import endpoint_of, has_secrets
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.google import DEFAULT_VERSION, PROTOCOL, VERSION_ENV, VERSIONS, stated_version
 from hab_ray.storage.folder import Folder
@@ -67,8 +68,8 @@ def as_remembered(folder: Folder, provider: str, entry: ProviderEntry) -> Provid
 async def with_api_versions(work: Work, folder: Folder) -> Work:
     """Return the work with the version that each Gemini endpoint accepts. Requires the lease.
 
-    Endpoints without a version in the store are asked. If that fails, the default is used and the endpoint is asked
-    again next time.
+    Endpoints without a version in the store are asked, if their keys are set. If that fails, the default is used and
+    the endpoint is asked again next time.
     """
     from hab_ray.providers.google.version_question import taken_version
 
@@ -76,7 +77,7 @@ async def with_api_versions(work: Work, folder: Folder) -> Work:
     for provider, wire in unsure(work).items():
         entry = work.catalog.providers[provider]
         version = remembered(folder, provider, entry)
-        if version is None:
+        if version is None and has_secrets(entry, os.environ):
             version = await taken_version(endpoint(provider, entry), wire)
             if version is not None:
                 folder.put(_file(provider), json.dumps({"url": entry.url, "version": version}).encode())

@@ -19,6 +19,7 @@ from hab_ray.planning.drafts import Cell, Draft, Measured
 from hab_ray.planning.figures import PlanLine
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.base import CallStage, Forecast
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, given_rows, is_complete, settle
 
@@ -115,6 +116,12 @@ class Counting:
     def _view(self, shard: Shard) -> list[Any]:
         row_type: type[Any] = shard.spec.row
         return self.work.run.read(row_type, shard.file)
+
+
+def models_to_call(work: Work) -> set[str]:
+    """Return the names of the models that a run of this sweep has open calls to, now or once others are answered."""
+    drafts = Counting(work, Store(open_folder(work.sweep.store))).drafts()
+    return {work.model(draft.shard).name for draft in drafts if draft.asks}
 
 
 def rows_forecast(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
 
@@ -29,8 +30,9 @@ from hab_ray.catalog.models import (
 from hab_ray.catalog.prices import no_price
 from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
-from hab_ray.errors import ConfigError
+from hab_ray.errors import ConfigError, HabError
 from hab_ray.location import Location
+from hab_ray.planning.counting import models_to_call
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret, how_to_set
 from hab_ray.resolve import resolve
@@ -147,13 +149,17 @@ def _is_lost(place: Location, folder: Path) -> bool:
 
 
 def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
-    """Return all problems of a resolved sweep that can be found without a call. API keys are in `environ`."""
+    """Return all problems of a resolved sweep that can be found without a call. API keys are in `environ`.
+
+    A model without open calls needs no key, and that it was retired is only a warning: its answers stay.
+    """
+    to_call = cache(lambda: _models_to_call(work))
     found = [
         *_places(work.sweep),
         *_vendors(work),
         *_weights(work),
         *_limits(work),
-        *_keys(work, environ),
+        *_keys(work, environ, to_call),
         *_settings(work),
         *_batches(work),
         *_unlisted(work),
@@ -162,8 +168,16 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_left_out(work),
     ]
     for model in work.models.values():
-        found += [*_lifecycle(work.sweep, model, today), *_price(model)]
+        found += [_unless_answered(problem, to_call) for problem in _lifecycle(work.sweep, model, today)]
+        found += _price(model)
     return found
+
+
+def _models_to_call(work: Work) -> Set[str]:
+    """Return the models with open calls; all of them if files cannot be read, which later steps report."""
+    with suppress(OSError, HabError):
+        return models_to_call(work)
+    return work.models.keys()
 
 
 def _places(sweep: Sweep) -> Iterator[Problem]:
@@ -332,20 +346,33 @@ def _limits(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.WARNING, (), f"{key}: has no effect at a single model", remedy)
 
 
-def _keys(work: Work, environ: Mapping[str, str]) -> Iterator[Problem]:
-    users = _models_of(work)
-    missing = {name: _missing_secrets(name, work.catalog.providers[name], environ) for name in users}
+def _keys(work: Work, environ: Mapping[str, str], to_call: Callable[[], Set[str]]) -> Iterator[Problem]:
+    providers = work.catalog.providers
+    missing = {name: _missing_secrets(name, providers[name], environ) for name in _models_of(work)}
+    users = {
+        name: [model for model in models if model in to_call()]
+        for name, models in _models_of(work).items()
+        if missing[name] or not (providers[name].url or providers[name].serve)
+    }
     failing = {model for name, models in users.items() if missing[name] for model in models}
     others = ", or run with --available-only" if _runs_without(work.sweep, failing) else ""
-    for name, models in users.items():
+    for name, models in ((name, models) for name, models in users.items() if models):
         for variable, value in missing[name].items():
             cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
             remedy = f"{how_to_set(variable, value)}{others}; without a key: `hab rehearse FILE`"
             yield Problem(Severity.ERROR, tuple(models), cause, remedy)
-        provider = work.catalog.providers[name]
-        if provider.url is None and not provider.serve:
+        if providers[name].url is None and not providers[name].serve:
             cause = f"providers.{name}: no `url`"
             yield Problem(Severity.ERROR, tuple(models), cause, "give the address of its API")
+
+
+def _unless_answered(problem: Problem, to_call: Callable[[], Set[str]]) -> Problem:
+    """Return an error of a model that the run has no open calls to as a warning."""
+    if problem.severity is Severity.WARNING or not to_call().isdisjoint(problem.models):
+        return problem
+    return replace(
+        problem, severity=Severity.WARNING, remedy="the run needs no more calls to it, and keeps its answers"
+    )
 
 
 def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:

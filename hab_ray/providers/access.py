@@ -43,6 +43,11 @@ def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
         return False
 
 
+def has_secrets(entry: ProviderEntry, environment: Mapping[str, str]) -> bool:
+    """Whether all secrets of an account are set."""
+    return all(has_secret(variable, environment) for variable in variables_of(entry))
+
+
 def how_to_set(variable: str, value: str) -> str:
     """Return how to set a variable to `value`, such as a key of openai; of ./.env only names in _KEY are read."""
     file = f", or put {variable}=... into .env" if variable.endswith("_KEY") else ""

@@ -110,9 +110,9 @@ class StageSpec(ABC):
     """A stage's place in a run.
 
     `name` is shown to users in progress, status and plan. `row` is the type of its rows. `has_view` is False if the
-    rows stay in the store. `is_frozen`: a view, once written, is never derived again. `is_probed` is False if its calls
-    must wait until the run has done everything before them. `behind`: for a stage of another distribution, the name of
-    the stage that it follows.
+    rows stay in the store. `is_frozen`: a view, once it has rows, is never derived again, and without rows its part is
+    not complete. `is_probed` is False if its calls must wait until the run has done everything before them. `behind`:
+    for a stage of another distribution, the name of the stage that it follows.
     """
 
     name: ClassVar[str]

@@ -141,12 +141,16 @@ class Driver:
             self._context.workers().compute(Compute(state.order, state.number, state.shard))
 
     def _handle_computed(self, computed: RowsComputed) -> None:
-        """Publish computed rows, which freezes them: chosen tests are never chosen again."""
+        """Publish computed rows, which freezes them: chosen tests are never chosen again, unless there are none."""
         state, order = self._shards.all[computed.compute.number], computed.compute.order
         if state.order == order:
             self._files.publish(order, state.shard.file)
-            self._context.chosen(state.shard)
-            state.status, state.total = ShardStatus.COMPLETE, computed.rows
+            state.total = computed.rows
+            if computed.rows or not state.shard.spec.is_frozen:
+                self._context.chosen(state.shard)
+                state.status = ShardStatus.COMPLETE
+            else:
+                state.status = ShardStatus.STALLED
             if computed.note:
                 self._counters.notes.append(f"{state.shard.dimension}: {computed.note}")
         self._files.discard(order)

@@ -30,6 +30,7 @@ from hab_ray.executors.settling import WorkerContext
 from hab_ray.executors.workers import LocalWorkers
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
+from hab_ray.providers.access import has_secrets
 from hab_ray.resolve import own_texts
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
@@ -312,11 +313,15 @@ def _deadline(work: Work) -> datetime | None:
 
 
 def _providers_online(work: Work, shards: Shards) -> list[str]:
-    """Return the providers of unfinished online calls; servers that `hab` starts come last, as they start slowly."""
+    """Return the providers of unfinished online calls; servers that `hab` starts come last, as they start slowly.
+
+    A provider whose key is not set here has no open calls, or preflight would have refused the run.
+    """
     calling = [state for state in shards.all if state.shard.spec.makes_calls]
     unfinished = [state for state in calling if state.status is not ShardStatus.COMPLETE]
-    providers = {shards.provider(state) for state in unfinished if work.mode(state.shard) != "batch"}
-    return sorted(providers, key=lambda name: (work.catalog.providers[name].serve, name))
+    entries, asked = work.catalog.providers, [state for state in unfinished if work.mode(state.shard) != "batch"]
+    providers = {name for name in map(shards.provider, asked) if has_secrets(entries[name], os.environ)}
+    return sorted(providers, key=lambda name: (entries[name].serve, name))
 
 
 def end_services(

@@ -4,6 +4,7 @@
                                    settling ── open calls ──> ready ── dispatched ──> running
                                    settling ── only given-up rows missing ──> stalled
                                    settling ── makes no calls, rows missing ──> computing ──> complete
+    computing ── no rows to freeze ──> stalled
     running ── calls finished, or dispatches or channel ended ──> waiting (settled again: re-asks, missing rows)
 
 A shard that reads a source row by row is *fed* while that source is unfinished. It is also running once calls that

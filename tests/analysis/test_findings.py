@@ -422,7 +422,7 @@ def test_a_dimension_whose_tests_are_missing_is_named_first_and_no_reason_is_mad
     file = views.tests_file(DIMENSIONS[0])
     work.run.folder.delete(file)
     found = findings(summary_of(work))
-    assert found[0].kind == "no_tests" and f"lacks {file}." in found[0].headline
+    assert found[0].kind == "no_tests" and f"no test in {file}." in found[0].headline
     assert "no_overall" not in {each.kind for each in found}
 
 

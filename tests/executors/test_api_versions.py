@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from aiohttp import web
 
+from hab_ray.catalog.models import Catalog
 from hab_ray.executors.api_versions import as_remembered, with_api_versions
 from hab_ray.storage.folder import open_folder
 from hab_ray.work import Work
@@ -61,6 +63,13 @@ async def test_a_stated_version_is_not_asked_about(tmp_path: Path, monkeypatch: 
     work = moved(work_in(tmp_path), "http://127.0.0.1:9")
     monkeypatch.setenv("GOOGLE_GENAI_API_VERSION", "v1")
     assert await with_api_versions(work, open_folder(work.sweep.store)) is work
+
+
+async def test_an_account_without_a_key_is_not_asked(tmp_path: Path) -> None:
+    work = moved(work_in(tmp_path), "http://127.0.0.1:9")
+    entry = work.catalog.providers["google"].model_copy(update={"key_env": "UNSET_KEY"})
+    work = replace(work, catalog=Catalog(providers={**work.catalog.providers, "google": entry}, models={}))
+    assert version_of(await with_api_versions(work, open_folder(work.sweep.store))) is None
 
 
 async def test_a_version_of_another_address_is_not_believed(tmp_path: Path) -> None:

@@ -161,10 +161,29 @@ def test_candidates_without_a_vector_are_left_out_and_none_is_said(rubrics: dict
     tests = choose(rubrics[DIMENSION], rows, vectors, selecting(9)).rows
     assert numbers(tests) == [0, 2]
     assert choose(rubrics[DIMENSION], rows[:1], vectors, selecting(9)).rows[0].cluster == 0
-    assert choose(rubrics[DIMENSION], rows, [], selecting(9)) == Computed(
-        [],
-        f"no candidate of {DIMENSION} passed generation, validation and embedding",
-    )
+    none = choose(rubrics[DIMENSION], rows, [], selecting(9))
+    assert none.rows == []
+    assert f"no candidate of {DIMENSION} passed" in none.note and "(candidates: 3 ok; vectors: none)" in none.note
+
+
+@pytest.mark.parametrize("min_in_blocks", [1, MANY])
+def test_candidates_without_a_vector_are_counted_by_state_with_the_commonest_reason(
+    rubrics: dict[str, Rubric], min_in_blocks: int
+) -> None:
+    rows = candidates(9)
+    vectors = with_vectors(rows, 8)
+    for number, (state, reason) in enumerate([*[(State.FAILED, "too_long: 9000\ntokens")] * 3, (State.FAILED, "x: y")]):
+        vectors[number] = replace(vectors[number], state=state, reason=reason, vector=b"")
+    vectors[4] = replace(vectors[4], state=State.UNREADABLE, reason="", vector=b"")
+    stage = SelectStage(rubrics[DIMENSION], selecting(9), min_in_blocks)
+    some = stage.compute(Rows({Candidate: rows, Embedded: vectors}))
+    lost = "4 failed (too_long: 9000 tokens), 1 unreadable"
+    all_taken = "4 distinct candidates for 9 tests: all are taken"
+    assert some.note == f"{all_taken}; left out for want of a vector: {lost}"
+    rejected = [replace(row, state=State.REJECTED, reason="a duplicate") for row in rows[5:]]
+    none = stage.compute(Rows({Candidate: [*rows[:5], *rejected], Embedded: vectors[:5]}))
+    assert none.rows == [] and f"(candidates: 5 ok, 4 rejected (a duplicate); vectors: {lost})" in none.note
+    assert all(remedy in none.note for remedy in ("`accept_substitutes: true`", "--retry-failed", "another `run:`"))
 
 
 def test_only_many_candidates_are_chosen_in_blocks(rubrics: dict[str, Rubric]) -> None:

@@ -16,6 +16,7 @@ from hab_ray.cli.opening import load_run, progress_from_files
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Settle
 from hab_ray.executors.settling import WorkerContext, settle_shard
+from hab_ray.planning import make_plan
 from hab_ray.resolve import write_record
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.storage.record import read_record
@@ -23,7 +24,7 @@ from hab_ray.sweep.reread import reread_verdicts
 from hab_ray.work import Work, is_complete
 from tests.conftest import Vendors
 from tests.forking import Forks
-from tests.instant import DIMENSIONS, MADE, NOW, Run, open_calls, work_of
+from tests.instant import DIMENSIONS, MADE, NOW, Failing, Run, open_calls, work_of
 from tests.sweep.crashing import DIMENSION, TESTS, changed, drive_apart, sweep_file
 
 Answers = TypeVar("Answers", Response, Verdict)
@@ -56,9 +57,11 @@ def answer(run: Run, work: Work, stage: str) -> None:
     run.all(stage)
 
 
-def settled(work: Work, stages: Collection[str] = ("respond", "judge")) -> dict[str, tuple[int, int]]:
+def settled(
+    work: Work, stages: Collection[str] = ("respond", "judge"), failures_since: int = 0
+) -> dict[str, tuple[int, int]]:
     """Settle the shards of some stages as the driver does; by stage, their rows and open calls."""
-    site = WorkerContext(work, work.sweep.store, 0, Pending(work.run_path, 1))
+    site = WorkerContext(work, work.sweep.store, failures_since, Pending(work.run_path, 1))
     there: Counter[str] = Counter()
     left: Counter[str] = Counter()
     for number, shard in enumerate(work.shards()):
@@ -254,6 +257,22 @@ def test_nothing_is_paid_for_candidates_once_the_tests_are_chosen(tmp_path: Path
     work = begun(tmp_path, **{**changes, "accept_substitutes": False}).work
     assert planned(work) == {}
     settled(work, ("generate", "validate"))
+    assert open_views(tmp_path) == before
+
+
+def test_failed_candidates_are_not_asked_again_once_the_tests_are_chosen(tmp_path: Path) -> None:
+    run = Failing(begun(tmp_path, **MADE).work)
+    run.all()
+    before = open_views(tmp_path)
+    plan = make_plan(run.work, failures_since=2)
+    assert {line.stage for line in plan.lines if line.figures.to_pay} == {"respond", "judge"}
+    found = settled(run.work, ("generate", "validate", "select", "respond"), failures_since=2)
+    assert {stage: left for stage, (_, left) in found.items()} == {
+        "generate": 0,
+        "validate": 0,
+        "select": 0,
+        "respond": 1,
+    }
     assert open_views(tmp_path) == before
 
 

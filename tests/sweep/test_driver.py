@@ -51,6 +51,14 @@ def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
     assert b.counters.notes == [f"{ONE}: a note"]
 
 
+def test_a_dimension_without_tests_keeps_the_run_incomplete_and_says_why(bench: MakeBench) -> None:
+    b = bench(total=0, **MADE)
+    b.driver.reconcile(detach=False)
+    statuses = {state.shard.stage: state.status for state in b.shards.all}
+    assert statuses["choose"] is ShardStatus.STALLED and statuses["respond"] is ShardStatus.WAITING
+    assert b.counters.notes == [f"{ONE}: a note"] and not b.logged("chosen", "online")
+
+
 def test_a_shard_is_settled_once_before_its_calls_are_sent_and_once_after(bench: MakeBench) -> None:
     b = bench()
     b.driver.reconcile(detach=False)

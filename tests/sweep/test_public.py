@@ -8,6 +8,7 @@ import shutil
 import signal
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
@@ -18,9 +19,12 @@ import pytest
 import yaml
 
 import hab_ray
+from hab_ray.catalog.models import Model, Purpose
 from hab_ray.config.sections import ParamOverrides
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
+from hab_ray.executors.local import LocalExecutor
+from hab_ray.executors.online import RunSetup
 from hab_ray.planning.preflight import prepare
 from hab_ray.progress import Progress
 from hab_ray.results import Run, progress
@@ -99,6 +103,50 @@ def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: Keys, sim: V
     run = hab_ray.run(keys)
     assert status(run) == Exit.COMPLETE and run.verdicts().num_rows == 2 * run.tests().num_rows
     assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_a_complete_run_is_repeated_without_keys_and_after_its_models_were_retired(
+    keys: Keys, sim: Vendor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does an executor open connections that need the missing keys."""
+    needed: list[list[str]] = []
+
+    def noting(setup: RunSetup, wake: Callable[[], None]) -> LocalExecutor:
+        needed.append(list(setup.needed()))
+        return LocalExecutor(setup, wake)
+
+    monkeypatch.setattr("hab_ray.sweep.run.ONLINE", {"local": noting})
+    monkeypatch.setenv("SIM_KEY", "set")
+    account = keys["providers"]["sim"] | {"key_env": "SIM_KEY"}
+    run = hab_ray.run(keys | {"providers": {"sim": account}})
+    sent = received(sim)
+    monkeypatch.delenv("SIM_KEY")
+    ended = {"lifecycle": {"ends": "2026-01-01", "why": "the vendor's page"}}
+    models = account["models"] | dict.fromkeys(("alpha", "beta", "judge"), ended)
+    again = hab_ray.run(keys | {"providers": {"sim": account | {"models": models}}})
+    assert status(again) == Exit.COMPLETE and received(sim) == sent and again.scores().equals(run.scores())
+    assert needed == [["sim"], []]
+
+
+def test_tests_that_could_not_be_chosen_are_chosen_once_what_prevented_it_is_put_right(
+    desk: Desk, sim: Vendor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is paid for twice, also in the folder of a version that froze the empty choice and went on."""
+    monkeypatch.setattr(Model, "is_itself", lambda self, _: self.entry.purpose is not Purpose.EMBEDDING)
+    places = {name: str(desk.folder / name) for name in ("run", "store")}
+    path = desk.sweep("public", sim.url, executor="local", dimensions=DIMENSIONS[:1], **places)
+    keys = yaml.safe_load(path.read_text())
+    run = hab_ray.run(keys)
+    assert status(run) == Exit.UNANSWERED and run.tests().num_rows == 0
+    assert "vectors: 5 substituted" in caplog.text and "set `accept_substitutes: true`" in caplog.text
+    work, _ = prepare(Sweep.model_validate(keys), datetime.now(UTC))
+    for shard in work.shards():
+        if shard.stage in ("respond", "judge"):
+            assert work.written(shard) is None
+            work.write(shard, [])
+    run = hab_ray.run(keys | {"accept_substitutes": True})
+    assert status(run) == Exit.COMPLETE and run.tests().num_rows == 2
+    assert run.verdicts().num_rows == 2 * run.tests().num_rows and sim.meter()["billed_more_than_once"]["bodies"] == 0
 
 
 @pytest.mark.parametrize("is_interrupted", [False, True])

@@ -51,15 +51,15 @@ def unfinished(statuses: Iterable[StatusCount], verdicts_per_answer: int) -> Ite
 
 
 def without_tests(tests: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """Report dimensions without tests: the run has not made them yet, or its folder lacks their file."""
+    """Report dimensions without tests: the run has not made them yet, could not, or its folder lacks their file."""
     files = [tests_file(dimension) for dimension, ids in tests.items() if not ids]
     if files:
         yield Finding(
             "no_tests",
             Severity.HIGH,
             "Some dimensions have no tests",
-            f"The run's folder lacks {', '.join(files)}. Without the tests no answer to them has a score.",
-            "`hab run` writes them; if the folder is a copy, copy it again.",
+            f"The run's folder has no test in {', '.join(files)}. Without the tests no answer to them has a score.",
+            "`hab run` writes them, or says why it cannot; if the folder is a copy, copy it again.",
             len(files),
         )
 

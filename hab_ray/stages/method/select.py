@@ -7,7 +7,7 @@ blocks and never held in memory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,16 @@ from hab_ray.config.sections import Select
 from hab_ray.rows import Candidate, ChosenTest, Embedded, id_of_test
 from hab_ray.rubric import Rubric
 from hab_ray.stages.base import Computed, ComputeStage, Forecast, Forecasts, Rows
-from hab_ray.stages.selection.picking import BLOCK_ROWS, Picks, VectorBlocks, pick, pick_in_blocks, usable_vectors
+from hab_ray.stages.selection.picking import (
+    BLOCK_ROWS,
+    Lost,
+    Picks,
+    VectorBlocks,
+    described,
+    pick,
+    pick_in_blocks,
+    usable_vectors,
+)
 
 MANY = 50_000
 
@@ -31,7 +40,7 @@ class SelectStage(ComputeStage[ChosenTest]):
     block_rows: int = BLOCK_ROWS
 
     def compute(self, rows: Rows) -> Computed[ChosenTest]:
-        """Return the tests, sorted by id, with a note if there are fewer than requested.
+        """Return the tests, sorted by id, with a note if there are fewer than requested or candidates have no vector.
 
         Raises:
             ConfigError: vectors have different lengths.
@@ -39,29 +48,37 @@ class SelectStage(ComputeStage[ChosenTest]):
         candidates = {c.id: c for c in rows[Candidate]}
         if len(rows[Embedded]) >= self.min_in_blocks:
             return self._in_blocks(candidates, rows[Embedded])
-        usable = usable_vectors(rows[Embedded], candidates.keys(), self.settings.embedding)
+        lost = Lost()
+        usable = usable_vectors(rows[Embedded], candidates.keys(), self.settings.embedding, lost)
         vectors = {row.candidate_id: row.vector for row in usable}
         ids = sorted(vectors)
         if not ids:
-            return self._no_tests()
+            return self._no_tests(rows[Candidate], lost)
         matrix = np.stack([np.frombuffer(vectors[id], dtype="<f4") for id in ids]).astype(np.float64)
-        return self._chosen(candidates, ids, pick(matrix, self.settings))
+        return self._chosen(candidates, ids, pick(matrix, self.settings).naming(lost))
 
     def _in_blocks(self, candidates: Mapping[str, Candidate], embedded: Sequence[Embedded]) -> Computed[ChosenTest]:
         """Do the same for more vectors than fit in memory. They must be sorted by id already."""
         blocks = VectorBlocks(embedded, candidates.keys(), self.settings.embedding, self.block_rows)
         if next(iter(blocks), None) is None:
-            return self._no_tests()
-        picks = pick_in_blocks(blocks, self.settings)  # the last pass over the blocks leaves `ids` complete
-        return self._chosen(candidates, blocks.ids, picks)
+            return self._no_tests(candidates.values(), blocks.lost)
+        picks = pick_in_blocks(blocks, self.settings)  # the last pass leaves `ids` and `lost` complete
+        return self._chosen(candidates, blocks.ids, picks.naming(blocks.lost))
 
     def _chosen(self, candidates: Mapping[str, Candidate], ids: Sequence[str], picks: Picks) -> Computed[ChosenTest]:
         chosen = ((candidates[ids[row]], cluster) for row, cluster in picks.rows)
         tests = [_test(self.rubric, c.prompt, c.context, cluster, c.reply_key or None) for c, cluster in chosen]
         return Computed(sorted(tests, key=lambda test: test.id), picks.note)
 
-    def _no_tests(self) -> Computed[ChosenTest]:
-        return Computed([], f"no candidate of {self.rubric.id} passed generation, validation and embedding")
+    def _no_tests(self, candidates: Iterable[Candidate], lost: Lost) -> Computed[ChosenTest]:
+        generated = described(Lost((candidate.state, candidate.reason) for candidate in candidates))
+        return Computed(
+            [],
+            f"no candidate of {self.rubric.id} passed generation, validation and embedding (candidates: "
+            f"{generated}; vectors: {described(lost)}). The next start chooses again: set "
+            "`accept_substitutes: true` if replies were substituted, or add --retry-failed if calls failed. Otherwise "
+            "give the sweep other models and another `run:`; with the same `store:` nothing is paid for twice",
+        )
 
     def forecast_rows(self, rows: Forecasts) -> Forecast[ChosenTest]:
         """Forecast as many tests as are requested and can exist, similar to the future candidates."""

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from itertools import islice
@@ -29,6 +30,7 @@ from threadpoolctl import threadpool_limits
 from hab_ray.config.sections import Select
 from hab_ray.errors import ConfigError
 from hab_ray.rows import Embedded, State
+from hab_ray.visible import one_line
 
 if TYPE_CHECKING:
     from sklearn.cluster import KMeans
@@ -37,11 +39,13 @@ BLOCK_ROWS = 2_048
 SAMPLED_PER_CLUSTER = 64
 TRIALS = 16
 PASSES_OVER_SAMPLE, PASSES = 25, 10
+MAX_REASON = 200
 SAME_DISTANCE = 1e-9  # relative to the largest coordinate: far above rounding errors, far below differences of texts
 
 _ONE_AT_A_TIME = threading.Lock()
 
 Floats = NDArray[np.float64]
+Lost = Counter[tuple[State, str]]  # rows by state and reason
 Block = NDArray[np.float32]
 
 
@@ -51,6 +55,11 @@ class Picks:
 
     rows: tuple[tuple[int, int], ...]
     note: str
+
+    def naming(self, lost: Lost) -> Picks:
+        """Return the picks with a note that also says why candidates have no vector."""
+        left_out = f"left out for want of a vector: {described(lost)}" if lost else ""
+        return replace(self, note="; ".join(filter(None, (self.note, left_out))))
 
 
 def pick(vectors: Floats, settings: Select) -> Picks:
@@ -171,15 +180,19 @@ def nearest_rows(points: Floats, centers: Floats, labels: NDArray[np.int32]) -> 
     return rows
 
 
-def usable_vectors(embedded: Iterable[Embedded], candidates: Container[str], model: str) -> Iterator[Embedded]:
-    """Yield the rows of some candidates that have a vector.
+def usable_vectors(
+    embedded: Iterable[Embedded], candidates: Container[str], model: str, lost: Lost
+) -> Iterator[Embedded]:
+    """Yield the rows of some candidates that have a vector, and count those without one in `lost`.
 
     Raises:
         ConfigError: a vector of the model has another length than the first.
     """
     first = None
     for row in embedded:
-        if row.state is State.OK and row.candidate_id in candidates:
+        if row.state is not State.OK:
+            lost[row.state, row.reason] += 1
+        elif row.candidate_id in candidates:
             first = first or row
             if len(row.vector) != len(first.vector):
                 raise ConfigError(
@@ -190,19 +203,31 @@ def usable_vectors(embedded: Iterable[Embedded], candidates: Container[str], mod
             yield row
 
 
+def described(rows: Lost) -> str:
+    """Return the number of rows in each state, with the most frequent reason."""
+    states = Counter[State]()
+    reasons: dict[State, str] = {}
+    for (state, reason), count in rows.most_common():
+        states[state] += count
+        reasons.setdefault(state, f" ({one_line(reason, MAX_REASON)})" if reason else "")
+    return ", ".join(f"{count:,} {state}{reasons[state]}" for state, count in states.most_common()) or "none"
+
+
 class VectorBlocks:
     """The vectors of some candidates by one model in blocks of float32, read again by each iteration.
 
-    `ids` are the candidates of the rows that the last iteration has read so far.
+    `ids` are the candidates of the rows that the last iteration has read so far, and `lost` counts those without a
+    vector.
     """
 
     def __init__(self, embedded: Iterable[Embedded], candidates: Container[str], model: str, block_rows: int) -> None:
         self._usable, self._block_rows = partial(usable_vectors, embedded, candidates, model), block_rows
         self.ids: list[str] = []
+        self.lost = Lost()
 
     def __iter__(self) -> Iterator[Block]:
-        self.ids = []
-        usable = self._usable()
+        self.ids, self.lost = [], Lost()
+        usable = self._usable(self.lost)
         while rows := list(islice(usable, self._block_rows)):
             self.ids += [row.candidate_id for row in rows]
             yield np.stack([np.frombuffer(row.vector, dtype="<f4") for row in rows])

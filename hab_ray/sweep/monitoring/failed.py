@@ -1,20 +1,26 @@
-"""Reads a run's views for permanently failed rows, and for models, subjects and judges without a usable row."""
+"""Finds a run's permanently failed rows, and models, subjects and judges without a usable row.
+
+Rows are read in the views, and those of embeddings, which have no view, in the store.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import chain
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from hab_ray.progress import FailedRows, RowReason
 from hab_ray.rows import State
 from hab_ray.stages.graph import Shard
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.parts import part_columns
-from hab_ray.work import Work
+from hab_ray.storage.replies.records import RecordKind, prefix_of
+from hab_ray.storage.replies.store import Store, failed_keys
+from hab_ray.work import Work, call_stage, serves_frozen
 
 REASONS_SHOWN = 3
 _IDS = ("id", "candidate_id", "test_id", "sample", "replicate")
@@ -22,10 +28,14 @@ _IDS = ("id", "candidate_id", "test_id", "sample", "replicate")
 
 @dataclass
 class _Rows:
-    """Row counts of a stage and model, or of a stage on one subject: by state, and failures by reason."""
+    """Row counts of a stage and model, or of a stage on one subject: by state in the views, and failures by reason.
+
+    `final` failures are not worth sending again.
+    """
 
     states: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    final: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,22 +51,21 @@ def failure_report(work: Work) -> FailureReport:
     """Read the states of all rows that come from calls.
 
     Raises:
-        DamagedFile: a view cannot be read.
+        DamagedFile: a view or a file of the store cannot be read.
     """
     by_model: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
     by_subject: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
     failed_rows: list[RowReason] = []
-    for shard, table in _views(work):
-        states = Counter(table["state"].to_pylist())
-        failed = table.filter(pc.equal(table["state"], State.FAILED.value)).to_pylist()
+    for shard, states, failed in chain(_in_views(work), _without_view(work)):
         failed_rows += [RowReason(shard.file, _row_id(row), row["reason"]) for row in failed]
+        by_model[shard.stage, shard.name].final += len(failed) if failed and serves_frozen(work, shard) else 0
         for rows in (by_model[shard.stage, shard.name], by_subject[shard.stage, shard.subject]):
             rows.states += states
             rows.reasons.update(row["reason"] for row in failed)
     return FailureReport(
         rows=tuple(failed_rows),
         failed=tuple(
-            FailedRows(stage, name, rows.states[State.FAILED], tuple(rows.reasons.most_common(REASONS_SHOWN)))
+            FailedRows(stage, name, rows.reasons.total(), tuple(rows.reasons.most_common(REASONS_SHOWN)), rows.final)
             for (stage, name), rows in by_model.items()
             if rows.reasons
         ),
@@ -71,11 +80,33 @@ def failure_report(work: Work) -> FailureReport:
     )
 
 
-def _views(work: Work) -> Iterator[tuple[Shard, pa.Table]]:
+_Found = tuple[Shard, Counter[str], list[dict[str, Any]]]  # the rows of a shard by state, and those that failed
+
+
+def _in_views(work: Work) -> Iterator[_Found]:
     folder = work.run.folder
     for shard in work.shards():
         if shard.spec.makes_calls and shard.spec.has_view and folder.exists(shard.file):
-            yield shard, part_columns(folder, shard.file, ["state", "reason", *_IDS])
+            table = part_columns(folder, shard.file, ["state", "reason", *_IDS])
+            failed = table.filter(pc.equal(table["state"], State.FAILED.value)).to_pylist()
+            yield shard, Counter(table["state"].to_pylist()), failed
+
+
+def _without_view(work: Work) -> Iterator[_Found]:
+    """Yield the failed rows of shards without a view, whose other rows stay unread in the store."""
+    folder = open_folder(work.sweep.store)
+    store = Store(folder)
+    for shard in work.shards():
+        if not shard.spec.makes_calls or shard.spec.has_view:
+            continue
+        model = work.model(shard).name
+        if folder.list(prefix_of(RecordKind.FAILURES, model)):
+            tasks = work.tasks(shard)
+            keys = [call.key for _, call in call_stage(work, shard).requests(tasks)]
+            failing = failed_keys(folder, model, keys, since=0)
+            asked = [task for task, key in zip(tasks, keys, strict=True) if key in failing]
+            rows = work.settled(shard, asked, store).rows if asked else []
+            yield shard, Counter(), [asdict(row) for row in rows if row.state is State.FAILED]
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
