@@ -102,7 +102,8 @@ async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
         (b'{"data": [{"id": "alpha"}, {"id": "beta:latest"}]}', "gamma"),
         (b'{"data": [{"id": "gamma"}, {"id": "beta-2026-01-01"}]}', "alpha"),
         (b'{"data": [{"id": "gamma"}, {"id": "alpha"}, {"id": "beta"}]}', ""),
-        (b'{"data": []}', ""),
+        (b'{"data": []}', "alpha, beta, gamma"),
+        (b'{"data": null}', "alpha, beta, gamma"),
         (b'{"data": [7]}', ""),
         (b"<html>", ""),
     ],
@@ -134,6 +135,18 @@ async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
         entry = ProviderEntry(kind="openai", url=f"{url}/v1")
         (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
     assert endpoints.reachable(answered, entry).level is Level.OK
+
+
+@pytest.mark.parametrize(("status", "remedy"), [(404, "lack /v1"), (502, "does the server run")])
+async def test_an_address_that_answers_with_an_error_is_warned_of(status: int, remedy: str) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=status)
+
+    async with serving(answer) as url:
+        entry = ProviderEntry(kind="openai", url=url)
+        (answered,) = await endpoints.ask_all({"lab": entry})
+    found = endpoints.reachable(answered, entry)
+    assert found.level is Level.WARN and remedy in found.remedy
 
 
 @pytest.mark.parametrize("kind", ["openai", "google"], ids=["asked for its models", "asked at its address"])
