@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -69,7 +70,13 @@ def room(key: str, place: Location) -> Finding:
 
 def free_store(store: Location, run: Location) -> Iterator[Finding]:
     """Yield a warning if a process on this machine holds the store now, so that no other can run with it."""
-    if held := held_notice(store, run):
+    try:
+        held = held_notice(store, run)
+    except OSError as error:
+        seen = f"{error.filename}: cannot be read: {error.strerror}"
+        yield wrong("store in use", seen, "make it readable for this user")
+        return
+    if held:
         cause, _, remedy = held.partition(": ")
         yield warn("store in use", cause, remedy)
 
@@ -83,8 +90,8 @@ def _bucket(key: str, place: Location) -> Finding:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the folder itself or its nearest existing parent."""
-    return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
+    """Return the folder itself or its nearest parent that this user can see."""
+    return next((each for each in (path, *path.parents) if os.path.isdir(each)), Path("/"))
 
 
 def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:

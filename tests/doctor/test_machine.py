@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -13,9 +17,11 @@ from aiohttp import web
 
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, Purpose
 from hab_ray.doctor import endpoints, machine
-from hab_ray.doctor.findings import Level
+from hab_ray.doctor.findings import Finding, Level
 from hab_ray.errors import ConfigError
+from hab_ray.executors import api_versions
 from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
 from hab_simulator.sending import serving
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -50,6 +56,22 @@ def test_a_folder_that_does_not_exist_yet_is_looked_at_where_it_will_be(tmp_path
     (tmp_path / "file").write_text("")
     found = machine.room("run", Location.of("/proc/1/nothing"))
     assert found.level is Level.WRONG and "/proc/1" in found.remedy
+
+
+def _seen_of(store: Location, gemini: ProviderEntry) -> list[Finding]:
+    assert api_versions.remembered(open_folder(store), "lab", gemini) is None
+    return [machine.room("store", store), *machine.free_store(store, store)]
+
+
+def test_a_folder_below_one_closed_to_the_user_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    is_root = os.geteuid() == 0  # whom no mode shuts out
+    become_nobody = partial(os.setuid, 65534) if is_root else None
+    with ProcessPoolExecutor(1, get_context("fork"), become_nobody) as pool:
+        store, gemini = Location.of(tmp_path / "closed" / "deep" / "store"), ProviderEntry(kind="google")
+        found = pool.submit(_seen_of, store, gemini).result()
+    assert [each.level for each in found] == [Level.WRONG, Level.WRONG]
+    assert all("Permission denied" in each.seen for each in found)
 
 
 def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
