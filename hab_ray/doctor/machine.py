@@ -14,7 +14,7 @@ from pathlib import Path
 from hab_ray.catalog.models import ModelEntry, Purpose
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError, installing
-from hab_ray.local import LocalError, default_cache, embedding_weights, find
+from hab_ray.local import LocalError, default_cache, embedding_weights, locate
 from hab_ray.location import Location
 from hab_ray.storage.folder import reach
 from hab_ray.storage.lease.takeover import held_notice
@@ -113,15 +113,33 @@ def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
 def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
     """Check whether the weights of models to serve on this machine are present; download nothing."""
     for name, entry in models:
-        subject, source = f"weights of {name}", entry.weights or entry.wire
-        is_embedding = entry.purpose is Purpose.EMBEDDING
-        try:
-            path = embedding_weights(entry.wire) if is_embedding else find(source, default_cache())
-        except LocalError as error:
-            cause, _, _ = str(error).partition(". ")
-            if is_embedding:
-                yield wrong(subject, cause, f"{installing('local')}, and use its model wordllama")
-            else:
-                yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
+        subject = f"weights of {name}"
+        if entry.purpose is Purpose.EMBEDDING:
+            yield _embedding_weights(subject, entry.wire)
         else:
-            yield ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")
+            yield _chat_weights(subject, entry.weights or entry.wire)
+
+
+def _embedding_weights(subject: str, name: str) -> Finding:
+    try:
+        return _present(subject, embedding_weights(name))
+    except LocalError as error:
+        return wrong(subject, str(error).partition(". ")[0], f"{installing('local')}, and use its model wordllama")
+
+
+def _chat_weights(subject: str, name_or_path: str) -> Finding:
+    try:
+        wanted = locate(name_or_path, default_cache())
+    except LocalError as error:
+        cause, _, remedy = str(error).partition(". ")
+        return wrong(subject, cause, remedy or "correct the name")
+    if wanted.path.is_file():
+        return _present(subject, wanted.path)
+    if wanted.source is None:
+        return wrong(subject, f"{wanted.path}: there is no such file", "correct the path of the .gguf file")
+    remedy = f"`hab run` downloads them, and so does `hab local pull {name_or_path}`"
+    return warn(subject, f"no weights at {wanted.path}", remedy)
+
+
+def _present(subject: str, path: Path) -> Finding:
+    return ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")

@@ -83,6 +83,26 @@ def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, mon
     assert list(tmp_path.rglob("*.gguf")) == []
 
 
+@pytest.mark.parametrize(
+    ("wire", "seen", "remedy"),
+    [
+        ("/no/such.gguf", "/no/such.gguf: there is no such file", "correct the path"),
+        ("typo-model", "typo-model: unknown weights", "Name one of smollm2-135m-instruct"),
+        ("hf:a.gguf", "hf:a.gguf: write hf:<owner>/<repo>/<file>.gguf", "correct the name"),
+    ],
+)
+def test_weights_that_no_run_can_fetch_are_wrong(wire: str, seen: str, remedy: str) -> None:
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire=wire))])
+    assert (found.level, found.seen) == (Level.WRONG, seen) and found.remedy.startswith(remedy)
+
+
+def test_weights_on_this_machine_are_ok(tmp_path: Path) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF")
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire=str(own)))])
+    assert found.level is Level.OK and str(own) in found.seen
+
+
 def test_an_embedding_model_that_no_run_can_fetch_is_wrong() -> None:
     (found,) = machine.weights([("mine", ModelEntry(provider="local", wire="other", purpose=Purpose.EMBEDDING))])
     assert found.level is Level.WRONG and ".[local]" in found.remedy and "hab run" not in found.remedy
