@@ -42,7 +42,7 @@ class Endpoints:
         chat = {m.entry.wire: weights_of(m.name, m.entry) for m in served if m.entry.purpose is Purpose.CHAT}
         embeddings = [m.entry.wire for m in served if m.entry.purpose is Purpose.EMBEDDING]
         log = _log_folder(self._work.run_path)
-        slots = max((m.entry.limits.concurrent for m in served if m.entry.limits), default=4)
+        slots = max(m.entry.limits.concurrent for m in served if m.entry.limits)
         try:
             server = LocalServer.start(
                 chat, embeddings, log=log / "local-server.log", pid_file=log / "local-server.pid", slots=slots
