@@ -113,8 +113,8 @@ async def test_vendors_that_answer_as_the_simulator_differ_in_nothing(
 
 
 async def test_a_batch_that_takes_longer_than_the_doctor_waits_is_no_difference(doctor: Doctor, tmp_path: Path) -> None:
-    batch = {**PROFILE["batch"], "turnaround": {"kind": "fixed", "value_s": 600}}
-    async with simulator(Profile.model_validate({**PROFILE, "batch": batch, "folder": tmp_path})) as url:
+    slow = {"batch": {"turnaround": {"kind": "fixed", "value_s": 600}}, "folder": tmp_path}
+    async with simulator(Profile.model_validate(PROFILE | slow)) as url:
         found = await doctor.visit(url, tmp_path / "slow", wait_s=1.5)
     assert [str(one) for one in doctor.compare(found).differences] == []
     assert len(found.asked) == 4
