@@ -66,7 +66,7 @@ def resolve(sweep: Sweep, now: datetime) -> Work:
     cache = ReadOnce()
     library = read_library(sweep.rubrics)
     sweep = _with_answering_subjects(sweep, _rubrics(sweep, library, earlier), cache)
-    work = _pinned(sweep, library, earlier, now, cache)
+    work = _pinned(sweep, library, earlier, {}, now, cache)
     origins_of(sweep, work.rubrics, {})  # fail now, before anything is paid for, if an origin cannot be read
     if earlier:
         refuse_other_store(work)
@@ -149,7 +149,15 @@ def _with_answering_subjects(sweep: Sweep, rubrics: Mapping[str, Rubric], cache:
     return sweep.model_copy(update={"responses": given.model_copy(update={"subjects": names})})
 
 
-def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: datetime, cache: ReadOnce) -> Work:
+def _pinned(
+    sweep: Sweep,
+    library: RubricLibrary,
+    earlier: Record | None,
+    recorded: Mapping[str, str | None],
+    now: datetime,
+    cache: ReadOnce,
+) -> Work:
+    """Pin and read what a sweep names; the weights of models in `recorded`, by their `as_of`, are not looked at."""
     rubrics = _rubrics(sweep, library, earlier)
     versions = (earlier.prompts_version, earlier.fence_version) if earlier else ()
     catalog = sweep.catalog
@@ -157,7 +165,8 @@ def _pinned(sweep: Sweep, library: RubricLibrary, earlier: Record | None, now: d
     for name in sweep.model_names():
         entry = catalog.find(name)
         entry = priced(earlier.as_asked(entry) if earlier else entry, now.date())
-        as_of = _as_of(name, entry, catalog.providers[entry.provider].serve, now)
+        served = catalog.providers[entry.provider].serve
+        as_of = recorded[name] if name in recorded else _as_of(name, entry, served, now)
         if earlier and entry.alias == "moving":
             as_of = earlier.as_of.get(name, as_of)
         models[name] = Model(name, entry, as_of)
@@ -434,6 +443,8 @@ def _with_known_calls(work: Work, dimension: str, tests: Sequence[ChosenTest]) -
 def load_work(run: Location, now: datetime) -> Work:
     """Load the work of a run from its folder alone, for status and report; rubrics may have changed since.
 
+    Weights are as recorded, and their files are not needed.
+
     Raises:
         ConfigError: there is no run.
     """
@@ -442,7 +453,7 @@ def load_work(run: Location, now: datetime) -> Work:
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
     check_folder_of(run, sweep.rubrics)
-    return _pinned(sweep, read_library(sweep.rubrics), record, now, ReadOnce())
+    return _pinned(sweep, read_library(sweep.rubrics), record, record.as_of, now, ReadOnce())
 
 
 def _refuse_changes(work: Work, earlier: Record) -> None:

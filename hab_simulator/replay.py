@@ -129,7 +129,7 @@ class Replay:
         return sorted(self._accounts)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = (await request.read()).decode("utf-8", "replace")
+        body = (await request.content.read()).decode("utf-8", "replace")  # `read()` refuses more than 1 MiB
         for account, path in self._below(request.path_qs):
             place = self._places.get((account, request.method, self._recorded_name(_known(path))))
             exchange = place.next(body) if place else None

@@ -387,6 +387,15 @@ def test_local_weights_are_pinned_by_content(resolved: Resolve, tmp_path: Path) 
     assert f"model {name}: its weights have changed" in refused(resolved, subjects=[name])
 
 
+def test_a_run_is_loaded_without_its_weights(resolved: Resolve, tmp_path: Path) -> None:
+    weights = tmp_path / "tiny.gguf"
+    weights.write_bytes(b"GGUF")
+    work = resolved(subjects=[f"local/{weights}"])
+    write_record(work, NOW)
+    weights.unlink()
+    assert load_work(work.run_path, NOW).models == work.models
+
+
 @pytest.mark.parametrize(("data", "said"), [(b"GGML", "not a GGUF file"), (None, "there is no such file")])
 def test_weights_that_are_none_are_named(data: bytes | None, said: str, resolved: Resolve, tmp_path: Path) -> None:
     path = tmp_path / "bad.gguf"

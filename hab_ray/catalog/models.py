@@ -22,7 +22,9 @@ from pydantic import (
     AfterValidator,
     Field,
     SerializerFunctionWrapHandler,
+    ValidationInfo,
     field_serializer,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -48,6 +50,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
 LIKE, SURELY_LIKE = 0.6, 0.85
+_SERVED_AT_ONCE = 4
 _MAX_NAME = 200
 _PLAIN_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{0,63}$")
 
@@ -232,7 +235,7 @@ class ProviderEntry(Strict):
     key_env: str | None = None
     headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
     serve: bool = False
-    limits: Limits = Limits()
+    limits: Limits = Field(default=Limits(), validate_default=True)
     price: UsdPrice | None = None
     batch: BatchTerms | bool | None = None
     batches: BatchPolicy = BatchPolicy()
@@ -249,6 +252,14 @@ class ProviderEntry(Strict):
             return given
         vendor = load_catalog().gateway_to(like)
         return {**given, "kind": vendor.kind if vendor else like}
+
+    @field_validator("limits")
+    @classmethod
+    def _few_at_once_if_served(cls, limits: Limits, info: ValidationInfo) -> Limits:
+        """Reduce the default number of calls in flight: a local server has memory for the context of each."""
+        if info.data.get("serve") and "concurrent" not in limits.model_fields_set:
+            return limits.model_copy(update={"concurrent": _SERVED_AT_ONCE})
+        return limits
 
     @model_serializer(mode="wrap")
     def _without_vendor_defaults(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -268,7 +279,8 @@ class ProviderEntry(Strict):
 
     def is_at(self, vendor: ProviderEntry) -> bool:
         """Whether requests go to the vendor's own address, the default of a `like` entry."""
-        return self.url == vendor.url or (self.like is not None and self.url is None)
+        is_own = self.url is None and self.like is not None
+        return is_own or (self.url or "").rstrip("/") == (vendor.url or "").rstrip("/")
 
     @field_serializer("models")
     def _as_given(self, models: Mapping[str, Capabilities]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ _MAX_CAUSE, _MAX_NAME, _MAX_LISTED = 160, 80, 8
 class EndpointAnswer:
     """An endpoint's answer to a request without a key, or the `problem`.
 
-    `date` is by the endpoint's clock. `models` are the names that it lists, if it was asked for them and lists any.
+    `date` is by the endpoint's clock. `models` are the names that it lists; None if it was not asked or sent no list.
     `sent_page`: its status is 200, but it sent a web page.
     """
 
@@ -41,7 +41,7 @@ class EndpointAnswer:
     seconds: float
     date: datetime | None = None
     problem: str = ""
-    models: tuple[str, ...] = ()
+    models: tuple[str, ...] | None = None
     sent_page: bool = False
 
 
@@ -84,7 +84,7 @@ async def _ask(
             if response.status != 200:
                 return answered
             body = await response.read()
-            names = _names(body) if url.endswith(_MODELS) else ()
+            names = _names(body) if url.endswith(_MODELS) else None
             return replace(answered, models=names, sent_page=is_page(body.decode(errors="replace")))
     except TimeoutError:
         problem = f"no answer within {within_s:g} s"
@@ -95,12 +95,15 @@ async def _ask(
     return EndpointAnswer(provider, url, None, time.monotonic() - started, problem=problem)
 
 
-def _names(body: bytes) -> tuple[str, ...]:
-    """Return the names in a list of models as OpenAI writes it; none if the endpoint sends something else."""
+def _names(body: bytes) -> tuple[str, ...] | None:
+    """Return the names in a list of models as OpenAI writes it; None if the endpoint sends something else.
+
+    Ollama writes null for an empty list.
+    """
     try:
-        return tuple(str(model["id"]) for model in json_object(body)["data"])
+        return tuple(str(model["id"]) for model in json_object(body)["data"] or ())
     except (CallError, KeyError, TypeError):
-        return ()
+        return None
 
 
 def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
@@ -120,6 +123,10 @@ def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
     if answered.status in (401, 403) and not variables_of(entry):
         remedy = f"if it needs a key, add `key_env: VARIABLE` to `providers.{answered.provider}` and set that variable"
         return warn(subject, seen, remedy)
+    if answered.status == 404 and answered.url.endswith(_MODELS):
+        return warn(subject, seen, "it has no list of models there: does `url:` lack /v1, or end in /chat/completions?")
+    if answered.status >= 500:
+        return warn(subject, seen, "the server, or a proxy in front of it, has failed: does the server run?")
     if answered.seconds > _SLOW_S:
         return warn(subject, seen, "the network is slow; every call takes that much longer")
     return ok(subject, seen)
@@ -127,12 +134,14 @@ def reachable(answered: EndpointAnswer, entry: ProviderEntry) -> Finding:
 
 def unlisted(answered: EndpointAnswer, models: Sequence[ModelEntry]) -> Sequence[Finding]:
     """Return a warning about the sweep's models that the endpoint's list lacks. Ollama's adds `:latest` to names."""
-    listed = [name.removesuffix(":latest") for name in answered.models]
-    wanted = dict.fromkeys(m.wire for m in models if not any(m.covers(name) for name in (*listed, *answered.models)))
-    if not listed or not wanted:
+    if answered.models is None:
+        return []
+    listed = (*answered.models, *(name.removesuffix(":latest") for name in answered.models))
+    wanted = dict.fromkeys(m.wire for m in models if not any(m.covers(name) for name in listed))
+    if not wanted:
         return []
     seen = f"{answered.url} does not list {_some(list(wanted))}"
-    remedy = f"correct the names, or load the models at the endpoint; it lists {_some(answered.models)}"
+    remedy = f"correct the names, or load the models at the endpoint; it lists {_some(answered.models) or 'none'}"
     return [warn(f"{answered.provider}: models", seen, remedy)]
 
 

@@ -203,7 +203,6 @@ class Examination:
         calls = [question.numbered(self.session.lease.epoch, first + number) for number in range(ROWS_OF_A_BATCH)]
         jobs = [Job(0, f"{label} #{number}", call) for number, call in enumerate(calls)]
         engine = self._batch_engine(question, endpoint, policy, ledger)
-        problems: list[str] = []
         async with engine:
             end = time.monotonic() + self.visit.wait_s
             asking = asyncio.create_task(engine.complete(question.model, iter(jobs)))
@@ -215,18 +214,24 @@ class Examination:
             if is_over:
                 await self.tap.quiet(label)  # the engine deletes files and batch last
             counters = engine.snapshot()
-            problems += [row.reason for row in counters.open] + list(counters.stops.values())
+            problems = [row.reason for row in counters.open] + list(counters.stops.values())
             problems += [*counters.refused.values(), *counters.notes]
         self._examined.count(engine.snapshot())
-        if not is_over:
-            if not self._is_stopped:
-                problems.append(f"the batch has not ended after {self.visit.wait_s:g} s")
-            left = (batch for batch in ledger.read() if batch.phase is not Phase.DONE)
-            self._examined.left_open += [self._left_open_note(label, batch) for batch in left]
         if not asking.done():
             asking.cancel()
         if engine.broken is not None:
             raise engine.broken
+        if not is_over:
+            left = [batch for batch in ledger.read() if batch.phase is not Phase.DONE]
+            self._examined.left_open += [self._left_open_note(label, batch) for batch in left]
+            if not self._is_stopped:
+                late = f"the batch has not ended after {self.visit.wait_s / 60:g} minutes"
+                is_only_slow = not problems and left and all(batch.batch_id for batch in left)
+                if is_only_slow:
+                    more = "vendors promise batches within a day; --wait MINUTES waits longer"
+                    self._examined.left_open.append(f"{label}: its answers were not compared: {late}; {more}")
+                    return
+                problems.append(late)
         self._record(label, question, calls, problems)
 
     def _left_open_note(self, label: str, batch: Batch) -> str:

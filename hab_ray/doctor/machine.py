@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
@@ -13,7 +14,7 @@ from pathlib import Path
 from hab_ray.catalog.models import ModelEntry, Purpose
 from hab_ray.doctor.findings import Finding, ok, warn, wrong
 from hab_ray.errors import ConfigError, installing
-from hab_ray.local import LocalError, default_cache, embedding_weights, find
+from hab_ray.local import LocalError, default_cache, embedding_weights, locate
 from hab_ray.location import Location
 from hab_ray.storage.folder import reach
 from hab_ray.storage.lease.takeover import held_notice
@@ -69,7 +70,13 @@ def room(key: str, place: Location) -> Finding:
 
 def free_store(store: Location, run: Location) -> Iterator[Finding]:
     """Yield a warning if a process on this machine holds the store now, so that no other can run with it."""
-    if held := held_notice(store, run):
+    try:
+        held = held_notice(store, run)
+    except OSError as error:
+        seen = f"{error.filename}: cannot be read: {error.strerror}"
+        yield wrong("store in use", seen, "make it readable for this user")
+        return
+    if held:
         cause, _, remedy = held.partition(": ")
         yield warn("store in use", cause, remedy)
 
@@ -83,8 +90,8 @@ def _bucket(key: str, place: Location) -> Finding:
 
 
 def _nearest(path: Path) -> Path:
-    """Return the folder itself or its nearest existing parent."""
-    return next((each for each in (path, *path.parents) if each.is_dir()), Path("/"))
+    """Return the folder itself or its nearest parent that this user can see."""
+    return next((each for each in (path, *path.parents) if os.path.isdir(each)), Path("/"))
 
 
 def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
@@ -106,15 +113,33 @@ def clock(now: datetime, vendors: Sequence[tuple[str, datetime]]) -> Finding:
 def weights(models: Sequence[tuple[str, ModelEntry]]) -> Iterator[Finding]:
     """Check whether the weights of models to serve on this machine are present; download nothing."""
     for name, entry in models:
-        subject, source = f"weights of {name}", entry.weights or entry.wire
-        is_embedding = entry.purpose is Purpose.EMBEDDING
-        try:
-            path = embedding_weights(entry.wire) if is_embedding else find(source, default_cache())
-        except LocalError as error:
-            cause, _, _ = str(error).partition(". ")
-            if is_embedding:
-                yield wrong(subject, cause, f"{installing('local')}, and use its model wordllama")
-            else:
-                yield warn(subject, cause, f"`hab run` downloads them, and so does `hab local pull {source}`")
+        subject = f"weights of {name}"
+        if entry.purpose is Purpose.EMBEDDING:
+            yield _embedding_weights(subject, entry.wire)
         else:
-            yield ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")
+            yield _chat_weights(subject, entry.weights or entry.wire)
+
+
+def _embedding_weights(subject: str, name: str) -> Finding:
+    try:
+        return _present(subject, embedding_weights(name))
+    except LocalError as error:
+        return wrong(subject, str(error).partition(". ")[0], f"{installing('local')}, and use its model wordllama")
+
+
+def _chat_weights(subject: str, name_or_path: str) -> Finding:
+    try:
+        wanted = locate(name_or_path, default_cache())
+    except LocalError as error:
+        cause, _, remedy = str(error).partition(". ")
+        return wrong(subject, cause, remedy or "correct the name")
+    if wanted.path.is_file():
+        return _present(subject, wanted.path)
+    if wanted.source is None:
+        return wrong(subject, f"{wanted.path}: there is no such file", "correct the path of the .gguf file")
+    remedy = f"`hab run` downloads them, and so does `hab local pull {name_or_path}`"
+    return warn(subject, f"no weights at {wanted.path}", remedy)
+
+
+def _present(subject: str, path: Path) -> Finding:
+    return ok(subject, f"{path} ({path.stat().st_size / (1 << 20):,.0f} MB)")

@@ -90,7 +90,7 @@ class Tap:
         url, is_other_host = self._target(tapped, below)
         withheld = {name.lower() for name in tapped.endpoint.headers} if is_other_host else set()
         sent = {name: value for name, value in request.headers.items() if name.lower() not in _UNSENT | withheld}
-        content = await request.read()
+        content = await request.content.read()  # `read()` refuses more than 1 MiB
         started = time.monotonic()
         try:
             async with asyncio.timeout(tapped.endpoint.timeout_s):

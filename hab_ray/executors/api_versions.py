@@ -50,11 +50,11 @@ def stated(entry: ProviderEntry) -> str | None:
 
 
 def remembered(folder: Folder, provider: str, entry: ProviderEntry) -> str | None:
-    """Return the version kept in the store for an endpoint; None if there is none for its current URL."""
+    """Return the version kept in the store for an endpoint; None if none can be read for its current URL."""
     try:
         kept = json.loads(folder.get(_file(provider)))
         version = str(kept["version"]) if kept["url"] == entry.url else None
-    except (FileNotFoundError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
     return version if version in VERSIONS else None
 

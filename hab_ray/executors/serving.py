@@ -41,12 +41,10 @@ class Endpoints:
         served = [m for m in self._work.models.values() if providers[m.entry.provider].serve]
         chat = {m.entry.wire: weights_of(m.name, m.entry) for m in served if m.entry.purpose is Purpose.CHAT}
         embeddings = [m.entry.wire for m in served if m.entry.purpose is Purpose.EMBEDDING]
-        log = _log_folder(self._work.run_path)
-        slots = max((m.entry.limits.concurrent for m in served if m.entry.limits), default=4)
+        log = _log_folder(self._work.run_path) / "local-server.log"
+        slots = max(m.entry.limits.concurrent for m in served if m.entry.limits)
         try:
-            server = LocalServer.start(
-                chat, embeddings, log=log / "local-server.log", pid_file=log / "local-server.pid", slots=slots
-            )
+            server = LocalServer.start(chat, embeddings, log=log, slots=slots)
         except LocalError as error:
             raise ConfigError(str(error)) from None
         return self._stack.enter_context(server)

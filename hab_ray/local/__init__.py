@@ -9,17 +9,17 @@ from hab_ray.local.errors import LocalError
 from hab_ray.local.fetch import pull
 from hab_ray.local.room import free_disk, free_memory
 from hab_ray.local.server import LocalServer
-from hab_ray.local.weights import default_cache, embedding_weights, find, known_weights, sha256_of
+from hab_ray.local.weights import default_cache, embedding_weights, known_weights, locate, sha256_of
 
 __all__ = [
     "LocalError",
     "LocalServer",
     "default_cache",
     "embedding_weights",
-    "find",
     "free_disk",
     "free_memory",
     "known_weights",
+    "locate",
     "pull",
     "sha256_of",
 ]

@@ -19,7 +19,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--slots", type=int, required=True)
     parser.add_argument("--listener", type=int, required=True, help="file descriptor of a listening socket")
     parser.add_argument("--parent", type=int, required=True, help="exit when this process ends")
-    parser.add_argument("--mark", required=True, help="a text that identifies this process in a process list")
     return parser.parse_args()
 
 

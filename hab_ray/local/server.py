@@ -18,7 +18,6 @@ from types import TracebackType
 from typing import Self
 
 from hab_ray.local.errors import LocalError
-from hab_ray.local.pidfile import PidFile, end_stale
 
 TOKEN = "HAB_LOCAL_TOKEN"
 MAX_RESTARTS = 5
@@ -41,12 +40,12 @@ class LocalServer:
     After `MAX_RESTARTS` restarts, or one that fails, connections are refused.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, pid_file: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self.url = ""
-        self._mark, self._token = secrets.token_hex(8), secrets.token_urlsafe(16)
+        self._token = secrets.token_urlsafe(16)
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
-        options = (f"--listener={self._listener.fileno()}", f"--parent={os.getpid()}", f"--mark={self._mark}")
-        self._command, self._log, self._pid_file = [*command, *options], log, pid_file
+        options = (f"--listener={self._listener.fileno()}", f"--parent={os.getpid()}")
+        self._command, self._log = [*command, *options], log
         self._lock = threading.Lock()
         self._process: Process | None = None
         self._is_stopped = False
@@ -58,23 +57,19 @@ class LocalServer:
         embeddings: Sequence[str],
         *,
         log: Path,
-        pid_file: Path,
         slots: int = 4,
         timeout_s: float = 60.0,
     ) -> Self:
         """Start a server and wait until it answers.
 
         `chat` maps model names to .gguf files, `embeddings` lists embedding models (`wordllama`), and each chat model
-        generates `slots` answers at a time. An unused server named by `pid_file` is killed first.
+        generates `slots` answers at a time.
 
         Raises:
-            LocalError: `pid_file` names a server in use, or this one died or is not ready within `timeout_s`; then the
-                message ends with the tail of its log.
+            LocalError: the server died or is not ready within `timeout_s`; the message ends with the tail of its log.
         """
-        end_stale(pid_file)
-        for path in (log, pid_file):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        server = cls(_command(chat, embeddings, slots), log, pid_file)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        server = cls(_command(chat, embeddings, slots), log)
         started: Future[str] = Future()
         threading.Thread(target=server._keep, args=(started, timeout_s), name="local-server", daemon=True).start()
         try:
@@ -97,7 +92,6 @@ class LocalServer:
         if self._process is not None:
             _end(self._process)
         self._listener.close()
-        self._pid_file.unlink(missing_ok=True)
 
     def __enter__(self) -> Self:
         return self
@@ -146,9 +140,6 @@ class LocalServer:
                 raise LocalError("the local model server was stopped")
             process = self._process = _spawn(self._command, self._log, self._listener.fileno(), self._token)
         try:
-            with self._lock:
-                if not self._is_stopped:
-                    PidFile(pid=process.pid, parent=os.getpid(), mark=self._mark).write(self._pid_file)
             return process, _await_ready(process, self._log, timeout_s)
         except BaseException:
             _end(process)

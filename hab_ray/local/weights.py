@@ -142,19 +142,6 @@ def locate(name_or_path: str, cache: Path) -> WeightsFile:
     return WeightsFile(cache / weights.file, weights.source, weights.sha256, weights.bytes)
 
 
-def find(name_or_path: str, cache: Path) -> Path:
-    """Return the path of weights that were pulled before.
-
-    Raises:
-        LocalError: they are missing; the message names the command that pulls them.
-    """
-    path = locate(name_or_path, cache).path
-    if not path.is_file():
-        command = f"hab local pull {name_or_path}"
-        raise LocalError(f"{name_or_path}: no weights at {path}. Get them with: {command}")
-    return path
-
-
 def embedding_weights(name: str) -> Path:
     """Return the weights file of an embedding model, which is part of the model's Python package.
 

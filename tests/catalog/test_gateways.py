@@ -52,7 +52,7 @@ def test_batches_are_had_where_it_is_said_or_at_the_vendors_own_address() -> Non
     theirs = vendors()
     assert found(batch=True).batch == theirs.batch
     assert found(batch=False).batch is found().batch is None
-    assert found(url=OPENAI.url).batch == found(url=None).batch == theirs.batch
+    assert found(url=OPENAI.url).batch == found(url=f"{OPENAI.url}/").batch == found(url=None).batch == theirs.batch
     assert found(url=OPENAI.url, batch=False).batch is None
     own = found(batch={"discount": 0.25}, price={"input": 8})
     assert rate(own, Mode.BATCH).input == rate(own, Mode.ONLINE).input * 0.75
@@ -81,9 +81,10 @@ def test_what_is_said_goes_before_the_vendors() -> None:
 def test_the_vendors_key_goes_to_the_vendor_alone() -> None:
     assert catalog().providers["gateway"].key_env is None
     assert catalog(key_env="GATEWAY_KEY").providers["gateway"].key_env == "GATEWAY_KEY"
-    for url in (None, OPENAI.url):
+    for url in (None, OPENAI.url, f"{OPENAI.url}/"):
         at_the_vendor = catalog(url=url).providers["gateway"]
-        assert (at_the_vendor.url, at_the_vendor.key_env) == (OPENAI.url, OPENAI.key_env)
+        assert (at_the_vendor.url, at_the_vendor.key_env) == (url or OPENAI.url, OPENAI.key_env)
+    assert catalog(url=f"{OPENAI.url}2").providers["gateway"].key_env is None
     assert catalog(url=None, key_env="SECOND_KEY").providers["gateway"].key_env == "SECOND_KEY"
 
 

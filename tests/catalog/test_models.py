@@ -56,6 +56,17 @@ def test_the_shipped_catalogue_holds_together() -> None:
     assert all(p.serve or (p.url and p.key_env) for p in catalog.providers.values())
 
 
+@pytest.mark.parametrize(
+    ("limits", "concurrent"), [(None, 4), ({}, 4), ({"patience_s": 5}, 4), ({"concurrent": 9}, 9), (Limits(), 4)]
+)
+def test_a_provider_that_hab_serves_gets_few_calls_at_a_time(limits: Any, concurrent: int) -> None:
+    said = {"kind": "openai", "serve": True} | ({} if limits is None else {"limits": limits})
+    mine = ProviderEntry.model_validate(said)
+    found = load_catalog().extended({"mine": mine}).find("mine/tiny.gguf")
+    assert found.limits and found.limits.concurrent == concurrent
+    assert ProviderEntry.model_validate(mine.model_dump(mode="json")) == mine
+
+
 FREE = UsdPrice(input=0)
 FOUND: dict[str, dict[str, Any]] = {
     "smollm2-135m": {"provider": "local", "wire": "smollm2-135m", "purpose": Purpose.CHAT, "price": FREE},

@@ -18,8 +18,8 @@ from hab_ray.doctor.recording import Exchange, write_exchanges
 from hab_ray.engine.ledger import Ledger, Phase
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.spending import online_spending
-from hab_simulator import SimulatorClient, load_recording, replaying
-from tests.doctor.conftest import Doctor
+from hab_simulator import Profile, SimulatorClient, load_recording, replaying, simulator
+from tests.doctor.conftest import PROFILE, Doctor
 from tests.doctor.divergent import Divergence, diverging, drawn, in_json, page, place_of, refusing, without_header
 from tests.doctor.recorded import Recorded, exchanges
 
@@ -110,6 +110,26 @@ async def test_vendors_that_answer_as_the_simulator_differ_in_nothing(
     by_batch = sum(batch.harvested.nanousd for batch in batches if batch.harvested)
     epochs = [int(Path(name).stem) for name in store.list("runs") if name.endswith(".json")]
     assert online_spending(store, epochs, 0).spent + by_batch == meter.charged == found.cost_nanousd
+
+
+async def test_a_batch_that_takes_longer_than_the_doctor_waits_is_no_difference(doctor: Doctor, tmp_path: Path) -> None:
+    slow = {"batch": {"turnaround": {"kind": "fixed", "value_s": 600}}, "folder": tmp_path}
+    async with simulator(Profile.model_validate(PROFILE | slow)) as url:
+        found = await doctor.visit(url, tmp_path / "slow", wait_s=1.5)
+    assert [str(one) for one in doctor.compare(found).differences] == []
+    assert len(found.asked) == 4
+    late = [note for note in found.left_open if "has not ended after 0.025 minutes" in note]
+    assert len(late) == 4 and all("not compared" in note for note in late)
+
+
+async def test_a_batch_that_the_vendor_does_not_take_in_time_is_a_difference(
+    doctor: Doctor, vendor: str, tmp_path: Path
+) -> None:
+    busy = Divergence("openai batch", "POST .*/files$", refusing(503, {"error": {"message": "busy"}}), "HTTP 503")
+    async with diverging(vendor, [busy]) as url:
+        found = await doctor.visit(url, tmp_path / "busy", wait_s=1.5)
+    serious = [str(one) for one in doctor.compare(found).serious]
+    assert any("unanswered: " in one and "has not ended after" in one for one in serious), serious
 
 
 async def test_ten_planted_divergences_are_named_and_named_again_from_the_file(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -13,9 +17,11 @@ from aiohttp import web
 
 from hab_ray.catalog.models import ModelEntry, ProviderEntry, Purpose
 from hab_ray.doctor import endpoints, machine
-from hab_ray.doctor.findings import Level
+from hab_ray.doctor.findings import Finding, Level
 from hab_ray.errors import ConfigError
+from hab_ray.executors import api_versions
 from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
 from hab_simulator.sending import serving
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
@@ -52,6 +58,22 @@ def test_a_folder_that_does_not_exist_yet_is_looked_at_where_it_will_be(tmp_path
     assert found.level is Level.WRONG and "/proc/1" in found.remedy
 
 
+def _seen_of(store: Location, gemini: ProviderEntry) -> list[Finding]:
+    assert api_versions.remembered(open_folder(store), "lab", gemini) is None
+    return [machine.room("store", store), *machine.free_store(store, store)]
+
+
+def test_a_folder_below_one_closed_to_the_user_is_wrong(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    is_root = os.geteuid() == 0  # whom no mode shuts out
+    become_nobody = partial(os.setuid, 65534) if is_root else None
+    with ProcessPoolExecutor(1, get_context("fork"), become_nobody) as pool:
+        store, gemini = Location.of(tmp_path / "closed" / "deep" / "store"), ProviderEntry(kind="google")
+        found = pool.submit(_seen_of, store, gemini).result()
+    assert [each.level for each in found] == [Level.WRONG, Level.WRONG]
+    assert all("Permission denied" in each.seen for each in found)
+
+
 def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HAB_CACHE", str(tmp_path))
     entry = ModelEntry(provider="local", wire="smollm2-135m-instruct")
@@ -59,6 +81,26 @@ def test_weights_that_are_not_here_are_named_and_not_fetched(tmp_path: Path, mon
     assert found.level is Level.WARN and "no weights at" in found.seen
     assert found.remedy.endswith("`hab local pull smollm2-135m-instruct`")
     assert list(tmp_path.rglob("*.gguf")) == []
+
+
+@pytest.mark.parametrize(
+    ("wire", "seen", "remedy"),
+    [
+        ("/no/such.gguf", "/no/such.gguf: there is no such file", "correct the path"),
+        ("typo-model", "typo-model: unknown weights", "Name one of smollm2-135m-instruct"),
+        ("hf:a.gguf", "hf:a.gguf: write hf:<owner>/<repo>/<file>.gguf", "correct the name"),
+    ],
+)
+def test_weights_that_no_run_can_fetch_are_wrong(wire: str, seen: str, remedy: str) -> None:
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire=wire))])
+    assert (found.level, found.seen) == (Level.WRONG, seen) and found.remedy.startswith(remedy)
+
+
+def test_weights_on_this_machine_are_ok(tmp_path: Path) -> None:
+    own = tmp_path / "own.gguf"
+    own.write_bytes(b"GGUF")
+    (found,) = machine.weights([("mine", ModelEntry(provider="local", wire=str(own)))])
+    assert found.level is Level.OK and str(own) in found.seen
 
 
 def test_an_embedding_model_that_no_run_can_fetch_is_wrong() -> None:
@@ -102,7 +144,8 @@ async def test_endpoints_are_asked_at_once_and_within_bounds() -> None:
         (b'{"data": [{"id": "alpha"}, {"id": "beta:latest"}]}', "gamma"),
         (b'{"data": [{"id": "gamma"}, {"id": "beta-2026-01-01"}]}', "alpha"),
         (b'{"data": [{"id": "gamma"}, {"id": "alpha"}, {"id": "beta"}]}', ""),
-        (b'{"data": []}', ""),
+        (b'{"data": []}', "alpha, beta, gamma"),
+        (b'{"data": null}', "alpha, beta, gamma"),
         (b'{"data": [7]}', ""),
         (b"<html>", ""),
     ],
@@ -134,6 +177,18 @@ async def test_an_endpoint_that_lists_its_models_slowly_is_reachable() -> None:
         entry = ProviderEntry(kind="openai", url=f"{url}/v1")
         (answered,) = await endpoints.ask_all({"slow": entry}, within_s=0.5)
     assert endpoints.reachable(answered, entry).level is Level.OK
+
+
+@pytest.mark.parametrize(("status", "remedy"), [(404, "lack /v1"), (502, "does the server run")])
+async def test_an_address_that_answers_with_an_error_is_warned_of(status: int, remedy: str) -> None:
+    async def answer(request: web.BaseRequest) -> web.Response:
+        return web.Response(status=status)
+
+    async with serving(answer) as url:
+        entry = ProviderEntry(kind="openai", url=url)
+        (answered,) = await endpoints.ask_all({"lab": entry})
+    found = endpoints.reachable(answered, entry)
+    assert found.level is Level.WARN and remedy in found.remedy
 
 
 @pytest.mark.parametrize("kind", ["openai", "google"], ids=["asked for its models", "asked at its address"])

@@ -20,9 +20,7 @@ def weights() -> Path:
 @pytest.fixture(scope="session")
 def server(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
     folder = tmp_path_factory.mktemp("local-server")
-    with LocalServer.start(
-        {CHAT: weights}, ["wordllama"], log=folder / "log", pid_file=folder / "pid", slots=2
-    ) as running:
+    with LocalServer.start({CHAT: weights}, ["wordllama"], log=folder / "log", slots=2) as running:
         yield running
 
 

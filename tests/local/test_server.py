@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 import psutil
@@ -22,15 +23,13 @@ import pytest
 from hab_ray.local import LocalError, LocalServer
 from hab_ray.local import server as local_server
 from hab_ray.local.chat import import_remedy
-from hab_ray.local.pidfile import PidFile, end_stale
 
 _PARENT = """
 import sys, time
 from pathlib import Path
-from urllib.parse import urlsplit
 from hab_ray.local import LocalServer
 folder = Path(sys.argv[1])
-server = LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
+server = LocalServer.start({}, ["wordllama"], log=folder / "log")
 print(server.pid, flush=True)
 time.sleep(60)
 """
@@ -52,7 +51,7 @@ time.sleep(60)
 
 
 def _start(folder: Path) -> LocalServer:
-    return LocalServer.start({}, ["wordllama"], log=folder / "log", pid_file=folder / "pid")
+    return LocalServer.start({}, ["wordllama"], log=folder / "log")
 
 
 def _gone(pid: int, within_s: float) -> bool:
@@ -96,12 +95,7 @@ def running(folder: Path) -> Iterator[LocalServer]:
         yield server
 
 
-def test_a_server_outlives_the_thread_that_started_it_and_is_left_alone_by_others(
-    running: LocalServer, folder: Path
-) -> None:
-    assert PidFile.model_validate_json((folder / "pid").read_bytes()).pid == running.pid
-    with pytest.raises(LocalError, match=f"process {os.getpid()} is using .* {running.pid}"):
-        _start(folder)
+def test_a_server_outlives_the_thread_that_started_it(running: LocalServer) -> None:
     assert urllib.request.urlopen(f"{running.url}/models").status == 200
 
 
@@ -121,7 +115,7 @@ def test_a_server_that_is_stopped_is_gone_and_not_started_again(tmp_path: Path) 
     before = set(threading.enumerate())
     with _start(tmp_path) as server:
         (keeper,) = set(threading.enumerate()) - before
-    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
+    assert not psutil.pid_exists(server.pid)
     server.stop()
     keeper.join(60)
     assert not keeper.is_alive() and not psutil.pid_exists(server.pid)
@@ -130,7 +124,6 @@ def test_a_server_that_is_stopped_is_gone_and_not_started_again(tmp_path: Path) 
 def test_server_dies_with_a_killed_parent_and_the_next_start_works(tmp_path: Path) -> None:
     child = _kill_parent_of(_PARENT, str(tmp_path))
     assert _gone(child, within_s=5)
-    assert (tmp_path / "pid").exists()
     with _start(tmp_path) as server:
         assert server.pid != child
 
@@ -145,12 +138,11 @@ def test_a_killed_server_is_started_again_at_the_same_address_and_requests_wait_
             os.kill(before, signal.SIGKILL)
             assert urllib.request.urlopen(f"{server.url}/models", timeout=120).status == 200
             assert server.pid != before
-            assert PidFile.model_validate_json((tmp_path / "pid").read_bytes()).pid == server.pid
         os.kill(server.pid, signal.SIGKILL)
         with pytest.raises(OSError, match=r"refused|reset"):
             urllib.request.urlopen(f"{server.url}/models", timeout=120)
     assert f"process {before} ended with status -9" in (tmp_path / "log").read_text()
-    assert not psutil.pid_exists(server.pid) and not (tmp_path / "pid").exists()
+    assert not psutil.pid_exists(server.pid)
 
 
 def test_without_the_kernels_help_the_watch_ends_it() -> None:
@@ -158,64 +150,27 @@ def test_without_the_kernels_help_the_watch_ends_it() -> None:
 
 
 def test_a_parent_dead_before_the_tie_is_noticed() -> None:
-    options = ["--embeddings=wordllama", "--slots=1", "--listener=0", "--parent=999999999", "--mark=none"]
+    options = ["--embeddings=wordllama", "--slots=1", "--listener=0", "--parent=999999999"]
     command = [sys.executable, "-m", "hab_ray.local", *options]
     assert subprocess.run(command, timeout=120, check=False).returncode == 0
-
-
-def _sleeper(mark: str) -> subprocess.Popen[bytes]:
-    """A process that has said a line: right after its start its command in /proc may still be empty."""
-    command = [sys.executable, "-c", "import time; print(flush=True); time.sleep(60)", mark]
-    sleeper = subprocess.Popen(command, stdout=subprocess.PIPE)
-    assert sleeper.stdout is not None
-    with sleeper.stdout:
-        sleeper.stdout.readline()
-    return sleeper
-
-
-def test_stale_server_is_ended(tmp_path: Path) -> None:
-    stale = _sleeper("--mark=of-ours")
-    PidFile(pid=stale.pid, parent=999999999, mark="of-ours").write(tmp_path / "pid")
-    end_stale(tmp_path / "pid")
-    assert stale.wait(120) == -signal.SIGKILL
-    assert not (tmp_path / "pid").exists()
-
-
-def test_stranger_with_a_reused_pid_is_left_alone(tmp_path: Path) -> None:
-    stranger = _sleeper("--mark=of-theirs")
-    try:
-        PidFile(pid=stranger.pid, parent=999999999, mark="of-ours").write(tmp_path / "pid")
-        end_stale(tmp_path / "pid")
-        assert stranger.poll() is None
-        assert not (tmp_path / "pid").exists()
-    finally:
-        stranger.kill()
-        stranger.wait(120)
-
-
-@pytest.mark.parametrize("content", ["", "{}", "4711"])
-def test_damaged_pid_file_is_dropped(tmp_path: Path, content: str) -> None:
-    (tmp_path / "pid").write_text(content)
-    end_stale(tmp_path / "pid")
-    assert not (tmp_path / "pid").exists()
 
 
 def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF, but not really")
     with pytest.raises(LocalError, match=r"died at its start(?s:.*)llama\.cpp cannot load .*broken\.gguf"):
-        LocalServer.start({"m": broken}, [], log=tmp_path / "log", pid_file=tmp_path / "pid")
-    assert not (tmp_path / "pid").exists()
+        LocalServer.start({"m": broken}, [], log=tmp_path / "log")
 
 
 def test_a_slow_start_is_given_up_also_while_over_1024_files_are_open(tmp_path: Path) -> None:
+    before = psutil.Process().children()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with ExitStack() as files, pytest.raises(LocalError, match=r"not ready after 0\.01 s"):
         for _ in range(1024):
             files.enter_context(open(os.devnull))
-        LocalServer.start({}, ["wordllama"], log=tmp_path / "log", pid_file=tmp_path / "pid", timeout_s=0.01)
-    assert not (tmp_path / "pid").exists()
+        LocalServer.start({}, ["wordllama"], log=tmp_path / "log", timeout_s=0.01)
+    assert psutil.Process().children() == before
 
 
 def test_missing_libraries_name_their_packages() -> None:
@@ -224,55 +179,17 @@ def test_missing_libraries_name_their_packages() -> None:
     assert "pip install '.[local]'" in import_remedy(ModuleNotFoundError("No module named 'xllamacpp'"))
 
 
-def test_a_stale_server_that_ends_by_itself_meanwhile_is_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark = "0123456789abcdef"
-    stale = _sleeper(mark)
-    PidFile(pid=stale.pid, parent=os.getpid() + 1, mark=mark).write(tmp_path / "pid")
+def test_a_restart_that_fails_leaves_no_server_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run goes on without the server."""
 
-    kill = os.kill
+    def fails() -> NoReturn:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    def too_late(pid: int, number: int) -> None:
-        kill(pid, number)
-        stale.wait(60)
-        kill(pid, number)
-
-    monkeypatch.setattr("hab_ray.local.pidfile.os.kill", too_late)
-    end_stale(tmp_path / "pid")
-    assert not (tmp_path / "pid").exists()
-
-
-def test_another_users_hidden_process_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A /proc mounted with hidepid=1 refuses to show other users' command lines."""
-    PidFile(pid=os.getpid(), parent=1, mark="0123456789abcdef").write(tmp_path / "pid")
-    read_text = Path.read_text
-
-    def refused(path: Path, *arguments: Any, **named: Any) -> str:
-        if path.name == "cmdline":
-            raise PermissionError(path)
-        return read_text(path, *arguments, **named)
-
-    monkeypatch.setattr(Path, "read_text", refused)
-    end_stale(tmp_path / "pid")
-    assert not (tmp_path / "pid").exists()
-
-
-def test_no_server_is_left_running_whose_pid_file_cannot_be_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """At a restart the run goes on without the server."""
-    server, launched = _start(tmp_path), []
-
-    def full(file: PidFile, _: Path) -> None:
-        launched.append(file.pid)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(PidFile, "write", full)
-    os.kill(server.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while not launched:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert _gone(launched[0], 10)
-    server.stop()
+    with _start(tmp_path) as server:
+        monkeypatch.setattr(select, "poll", fails)
+        os.kill(server.pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while "not restarted: [Errno 12]" not in (tmp_path / "log").read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert not psutil.pid_exists(server.pid)

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.local import LocalError, default_cache, embedding_weights, find, known_weights, sha256_of
-from hab_ray.local.weights import locate
+from hab_ray.local import LocalError, default_cache, embedding_weights, known_weights, locate, sha256_of
 from tests.loading import modules_after
 
 
@@ -23,17 +22,6 @@ def test_every_known_weight_has_its_own_file() -> None:
 def test_cache_folder_is_named_by_the_environment() -> None:
     assert default_cache({"HAB_CACHE": "/somewhere"}) == Path("/somewhere/weights")
     assert default_cache({}).parts[-2:] == ("hab_ray", "weights")
-
-
-def test_weights_not_pulled_name_the_command(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"hab local pull smollm2-135m-instruct"):
-        find("smollm2-135m-instruct", tmp_path)
-
-
-def test_find_takes_a_file_where_it_lies(tmp_path: Path) -> None:
-    own = tmp_path / "own.gguf"
-    own.write_bytes(b"GGUF")
-    assert find(str(own), tmp_path / "cache") == own
 
 
 @pytest.mark.parametrize(

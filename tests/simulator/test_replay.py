@@ -26,6 +26,12 @@ async def asked(url: str, method: str, path: str, body: object = None) -> tuple[
         return response.status, await response.json()
 
 
+async def test_a_large_request_has_its_answer() -> None:
+    body = {"text": "x" * (2 << 20)}
+    async with replaying([recorded("POST", "chat", body, {"said": "one"})]) as url:
+        assert await asked(url, "POST", "/x/lab/chat", body) == (200, {"said": "one"})
+
+
 async def test_the_answer_is_that_of_the_same_body() -> None:
     calls = [recorded("POST", "chat", {"a": 1, "b": text}, {"said": text}) for text in ("one", "two", "three")]
     async with replaying(calls) as url:
