@@ -25,16 +25,17 @@ _SHOWN_HEADERS = re.compile(
     re.I,
 )
 _SHOWN_QUERIES = {"alt", "limit", "order", "pagesize", "purpose", "after", "after_id", "before_id", "beta"}
+# Every pattern takes time in proportion to the text, however hostile it is.
 _SECRET_NAME = (
     r"(?:[\w-]*(?:api[_-]?key|secret|password|passwd|authorization|cookie|credential|signature|private[_-]?key|bearer)"
-    r"[\w-]*|(?:[\w-]*[_-])?(?:token|sid|session(?:[_-]?id)?|upload[_-]?id|key)|(?:access|refresh|id|auth|session)Token"
-    r"|nextPageToken|apikey|sig|jwt)"
+    r"[\w-]*+|(?:[\w-]*[_-])?(?:token|sid|session(?:[_-]?id)?|upload[_-]?id|key)"
+    r"|(?:[\w-]*-)?(?:(?:access|refresh|id|auth|session)Token|nextPageToken|apikey|sig|jwt))"
 )
 # Fields of batches and results that hold ids, which are needed to read a recording.
 _HARMLESS_NAMES = {"key", "custom_id"}
-_IN_JSON = re.compile(rf'(\\*)"({_SECRET_NAME})\1"(\s*:\s*)\1"((?:[^"\\]|\\\\*[^"])+?)\1"', re.I)
+_IN_JSON = re.compile(rf'(\\{{0,31}})"({_SECRET_NAME})\1"(\s*:\s*)\1"([^"]+?)(?<!(?<!\\)\\)\1"', re.I)
 _IN_TEXT = re.compile(
-    rf"\b({_SECRET_NAME})(\s*(?:=|:|%3D|%253D)\s*)(?:(?:Bearer|Basic)\s+)?([^\s&;,\"'<>\\]{{6,}})", re.I
+    rf"(?<![\w-])({_SECRET_NAME})(\s*(?:=|:|%3D|%253D)\s*)(?:(?:Bearer|Basic)\s+)?([^\s&;,\"'<>\\]{{6,}})", re.I
 )
 _LOOKS_SECRET = re.compile(
     r"\b(?:Bearer|Basic|Token)(?:\s|%20|\+)+[A-Za-z0-9._~+/=-]{8,}"
@@ -44,7 +45,7 @@ _LOOKS_SECRET = re.compile(
     r"|-----BEGIN [A-Z ]+-----(?:(?!-----END).)*(?:-----END [A-Z ]+-----)?",
     re.S,
 )
-_USER_IN_URL = re.compile(r"(\w+(?::|%3A)(?:\\*/|%2F){2})(?:(?!@|%40)[^\s/\"']){3,200}(?:@|%40)", re.I)
+_USER_IN_URL = re.compile(r"(?<!\w)(\w+(?::|%3A)(?:\\*/|%2F){2})(?:(?!@|%40)[^\s/\"']){3,200}(?:@|%40)", re.I)
 # A limit, a time or a version; headers with other values are redacted.
 _SHORT_VALUE = re.compile(r"[\w.:+-]{1,40}")
 _TEXT_HEADERS = {"content-type", "date", "server", "user-agent", "x-goog-upload-command"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from time import process_time
 from urllib.parse import quote
 
 import pytest
@@ -76,3 +77,10 @@ def test_headers_and_addresses_show_what_is_known_to_be_harmless() -> None:
     assert redactor.path(f"https://h/v1/files?upload_id=u123&limit=2&key={quote(KEY)}") == (
         f"/v1/files?upload_id={MASK}&limit=2&key={MASK}"
     )
+
+
+@pytest.mark.parametrize("text", ["x" * 20_000, "x-" * 10_000, "secret" * 3_000, "\\" * 20_000, '"key":"' + "\\" * 40])
+def test_long_and_hostile_texts_are_read_at_once(text: str) -> None:
+    started = process_time()
+    assert Redactor([]).text(text) == text
+    assert process_time() - started < 0.5
