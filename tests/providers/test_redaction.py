@@ -79,7 +79,11 @@ def test_headers_and_addresses_show_what_is_known_to_be_harmless() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["x" * 20_000, "x-" * 10_000, "secret" * 3_000, "\\" * 20_000, '"key":"' + "\\" * 40])
+@pytest.mark.parametrize(
+    "text",
+    ["x" * 20_000, "x-" * 10_000, "secret" * 3_000, "\\" * 20_000, '"key":"' + "\\" * 40],
+    ids=["word", "dashes", "names", "backslashes", "an open value"],
+)
 def test_long_and_hostile_texts_are_read_at_once(text: str) -> None:
     started = process_time()
     assert Redactor([]).text(text) == text
