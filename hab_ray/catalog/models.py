@@ -176,12 +176,26 @@ class Capabilities(Strict):
     cutoff: Cutoff | None = None
 
 
+class LaterPrice(Strict):
+    """What a model costs from the day `start` on, online and by batch."""
+
+    start: date
+    price: UsdPrice
+    batch: BatchTerms | None
+
+
 class ModelEntry(Capabilities):
-    """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider."""
+    """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider.
+
+    If the price is that of the price list on the day `priced_on`, `later` has the prices listed from later days on,
+    the earliest first.
+    """
 
     provider: str
     wire: str
     priced_as: str | None = None
+    priced_on: date | None = Field(default=None, exclude=True)
+    later: tuple[LaterPrice, ...] = Field(default=(), exclude=True)
 
     def wire_on(self, day: date) -> str:
         """Return the wire name of the model that answers requests for this one on a day."""

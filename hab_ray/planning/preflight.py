@@ -26,7 +26,7 @@ from hab_ray.catalog.models import (
     accepted,
     unheeded,
 )
-from hab_ray.catalog.prices import no_price
+from hab_ray.catalog.prices import AHEAD, no_price
 from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
@@ -159,7 +159,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_left_out(work),
     ]
     for model in work.models.values():
-        found += [*_lifecycle(work.sweep, model, today), *_price(model)]
+        found += [*_lifecycle(work.sweep, model, today), *_price(model), *_rise(work.sweep, model, today)]
     return found
 
 
@@ -459,3 +459,20 @@ def _price(model: Model) -> Iterator[Problem]:
     if model.entry.price is None:
         cause, _, remedy = no_price(model.entry).partition("; ")
         yield Problem(Severity.ERROR, (model.name,), cause, remedy)
+
+
+def _rise(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
+    """Find a model that soon costs more by the price list."""
+    now = model.entry.price
+    for then in model.entry.later:
+        if now is None or then.start - today > NOTICE:
+            return
+        if then.price.input > now.input or then.price.output > now.output:
+            old, new = (f"${price.input:g} and ${price.output:g}" for price in (now, then.price))
+            cause = (
+                f"{_where(sweep, model.name)}: {model.name} costs {old} per million tokens of input and output, and "
+                f"{new} from {then.start} on, in {(then.start - today).days} days"
+            )
+            remedy = f"finish before that day, or give a budget for it: calls reserve that from {then.start - AHEAD} on"
+            yield Problem(Severity.WARNING, (model.name,), cause, remedy)
+            return

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role, Usage
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, load_catalog
-from hab_ray.catalog.prices import Mode, Price, input_bytes, priced, rate
+from hab_ray.catalog.prices import Mode, Price, input_bytes, priced, rate, rates, reserved_rate
 from hab_ray.errors import ConfigError
 
 TODAY = date(2026, 11, 21)
@@ -115,6 +115,32 @@ def test_a_name_costs_what_the_model_costs_that_answers_to_it(
     entry = load_catalog().find(name)
     prices = [priced(entry, on).price for on in (day - timedelta(days=1), day)]
     assert [price and price.input for price in prices] == [before, after]
+
+
+@pytest.mark.parametrize(("mode", "before", "after"), [(Mode.ONLINE, 2, 4), (Mode.BATCH, 1, 2)])
+def test_a_listed_rise_is_booked_from_its_day_on_and_reserved_three_days_before(
+    mode: Mode, before: int, after: int
+) -> None:
+    rise = date(2026, 12, 1)
+    entry = priced(load_catalog().find("gemini-4-argon"), TODAY)
+    prices, days = rates(entry, mode), [rise - timedelta(days=ahead) for ahead in (4, 3, 1, 0)]
+    assert [prices.on(day).input // 10**9 for day in days] == [before, before, before, after]
+    assert [prices.reserved(day).input // 10**9 for day in days] == [before, after, after, after]
+    assert rate(entry, mode).input == before * 10**9 == reserved_rate(entry, mode).input
+    assert reserved_rate(priced(load_catalog().find("gemini-4-argon"), days[1]), mode).input == after * 10**9
+
+
+def test_a_fall_in_price_is_neither_reserved_nor_booked_before_its_day() -> None:
+    entry, fall = priced(load_catalog().find("gemini-2.5-pro"), TODAY), date(2026, 12, 1)
+    days = (fall - timedelta(days=1), fall)
+    prices = rates(entry, Mode.ONLINE)
+    both = ([price(day).output // 10**7 for day in days] for price in (prices.on, prices.reserved))
+    assert list(both) == [[1000, 375], [1000, 375]]  # from then on gemini-3.8-flash answers
+
+
+def test_the_sweeps_own_price_never_changes() -> None:
+    own = load_catalog().find("gemini-4-argon").model_copy(update={"price": UsdPrice(input=3, output=3)})
+    assert not priced(own, TODAY).later
 
 
 def test_where_hours_differ_the_dearest_counts() -> None:

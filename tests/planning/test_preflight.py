@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -92,6 +92,21 @@ def test_a_model_that_ends_soon_is_a_warning_until_it_has_ended(tmp_path: Path) 
     assert "gemini-2.5-pro" in errors(preflight(work, KEYS, date(2026, 12, 1)))
     assert "gpt-4.1" not in str(preflight(work, KEYS, date(2026, 12, 14)))
     assert "gpt-4.1 ends on 2027-01-14, in 30 days" in " ".join(map(str, preflight(work, KEYS, date(2026, 12, 15))))
+
+
+def test_a_model_that_soon_costs_more_is_a_warning_before_that_day(tmp_path: Path) -> None:
+    def rise_of(name: str, now: datetime) -> list[str]:
+        work = resolve(small(tmp_path, subjects=[name]), now)
+        return [str(p) for p in preflight(work, KEYS, now.date()) if " costs " in p.cause]
+
+    (said,) = rise_of("gemini-4-argon", NOW)
+    assert said == (
+        "warning: subjects.0.model: gemini-4-argon costs $2 and $10 per million tokens of input and output, and $4 and "
+        "$20 from 2026-12-01 on, in 10 days; finish before that day, or give a budget for it: calls reserve that from "
+        "2026-11-28 on"
+    )
+    assert not rise_of("gemini-4-argon", NOW + timedelta(days=10)) and not rise_of("gemini-3.8-flash", NOW)
+    assert not rise_of("gemini-2.5-flash", NOW)
 
 
 def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
