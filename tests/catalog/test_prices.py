@@ -286,12 +286,23 @@ def test_an_unlisted_name_gets_no_price_by_likeness() -> None:
         ("gpt-4o", "gpt-4o-2024-11-20", True),
         ("gpt-4o", "gpt-4o-mini", False),
         ("o3-2025-04-16", "o3-2025-04-16", True),
+        ("mistral-small-2603", "mistral-small-latest", True),
+        ("mistral-small-2603", "mistral-small-2609", False),
+        ("mistral-medium-3.5", "mistral-medium-2604", True),
+        ("mistral-medium-3.5", "mistral-medium-2508", False),
+        ("mistral-large-4", "mistral-large-2512", False),
         ("text-embedding-3-small", "text-embedding-3-small", True),
         ("gemini-embedding-001", "", True),
     ],
 )
 def test_a_model_is_known_by_the_names_it_may_report(name: str, reported: str, itself: bool) -> None:
     assert Model(name, load_catalog().find(name)).is_itself(reported) is itself
+
+
+def test_only_what_follows_a_models_whole_name_is_left_open() -> None:
+    models = load_catalog().models
+    patterns = [(entry.wire, pattern) for entry in models.values() for pattern in entry.reports or () if "*" in pattern]
+    assert len(patterns) > 20 and [pattern for wire, pattern in patterns if not pattern.startswith(wire)] == []
 
 
 def test_a_wrong_price_is_told_once_and_steps_are_sorted() -> None:
