@@ -414,6 +414,10 @@ def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, 
     if sent.effort is not None and not entry.takes_effort(sent.effort):
         levels = ", ".join(entry.efforts or ())
         yield "effort", f"{name} has no effort level {sent.effort!r}", f"give one of {levels}, or leave it out"
+    elif sent.effort and sent.effort.isdecimal() and int(sent.effort) > entry.thinking_reserve:
+        key = f"providers.{entry.provider}.models.{entry.wire}.thinking_reserve"
+        cause = f"{sent.effort} tokens of thinking are more than the {entry.thinking_reserve} reserved for it on {name}"
+        yield "effort", cause, f"give at most {entry.thinking_reserve}, or set {key}: {sent.effort}"
     limit = entry.output_limit(sent.max_tokens)
     if entry.most_output is not None and limit > entry.most_output:
         reserve = limit - sent.max_tokens

@@ -245,6 +245,11 @@ def refused(tmp_path: Path, **changes: object) -> list[str]:
             "gpt-6.1-sol has no effort level 'none'; give one of low, medium, high, xhigh, max, or leave it out",
         ),
         (
+            {"model": "gemini-2.5-flash", "params": {"effort": "24576"}},
+            "subjects.0.params.effort: 24576 tokens of thinking are more than the 8192 reserved for it on gemini-2.5-"
+            "flash; give at most 8192, or set providers.google.models.gemini-2.5-flash.thinking_reserve: 24576",
+        ),
+        (
             {"model": "gpt-4.1", "params": {"max_tokens": 40000}},
             "subjects.0.params.max_tokens: 40000 is more than gpt-4.1 writes (32768 tokens); give at most 32768",
         ),
