@@ -43,7 +43,7 @@ from hab_ray.bounds import (
 )
 from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
-from hab_ray.catalog.base import Strict, UsdPrice
+from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
@@ -176,14 +176,6 @@ class Capabilities(Strict):
     cutoff: Cutoff | None = None
 
 
-class LaterPrice(Strict):
-    """What a model costs from the day `start` on, online and by batch."""
-
-    start: date
-    price: UsdPrice
-    batch: BatchTerms | None
-
-
 class ModelEntry(Capabilities):
     """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider.
 
@@ -235,9 +227,10 @@ class ProviderEntry(Strict):
     environment variable that holds the key; `headers_env` maps further header names to variables. `serve: true` makes
     `hab` start the local model server for it. `price`, `limits` and `batch` are defaults for its models. `batch: true`
     means the batch terms of the `like` vendor, `false` none; left out, the vendor's terms apply at the vendor's own
-    address only. `models` overrides the catalogue's entries, by wire name. `api_version` is the vendor's API version;
-    a model's own takes precedence. `priced_as` is the provider's name in the price list of genai-prices; without it a
-    model needs a `price`. `lanes` is the number of Ray actors that call it; by default as many as its limits need.
+    address only. `models` overrides the catalogue's entries, by wire name or, with `like`, the catalogue's name.
+    `api_version` is the vendor's API version; a model's own takes precedence. `priced_as` is the provider's name in the
+    price list of genai-prices; without it a model needs a `price`. `lanes` is the number of Ray actors that call it; by
+    default as many as its limits need.
     """
 
     like: str | None = None
@@ -308,6 +301,7 @@ class Catalog(Strict):
         models have no batch API unless it declares one.
         """
         changed = dict(self.models)
+        providers = {provider: self._by_wire_names(own) for provider, own in providers.items()}
         for provider, own in providers.items():
             vendor = self.gateway_to(own.like)
             for name, model in self.models.items():
@@ -318,6 +312,15 @@ class Catalog(Strict):
                     changed |= {f"{provider}/{known_as}": here for known_as in (name, model.wire)}
         filled = {name: _with_vendor_defaults(own, self.gateway_to(own.like)) for name, own in providers.items()}
         return Catalog(providers={**self.providers, **filled}, models=changed)
+
+    def _by_wire_names(self, own: ProviderEntry) -> ProviderEntry:
+        """Return a `like` endpoint with wire names for the catalogue names in `models`, unless it gives both."""
+        wires = {name: model.wire for name, model in self.models.items() if model.provider == own.like}
+        given = own.models.keys()
+        named = {name: wire for name, wire in wires.items() if name in given and wire not in given}
+        if not named:
+            return own
+        return own.model_copy(update={"models": {named.get(key, key): each for key, each in own.models.items()}})
 
     def gateway_to(self, like: str | None) -> ProviderEntry | None:
         """Return the vendor that an endpoint is `like`, or None if the catalogue does not have it."""

@@ -21,8 +21,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
-from hab_ray.catalog.base import Dollars, PriceStep, UsdPrice
-from hab_ray.catalog.models import SURELY_LIKE, Catalog, LaterPrice, ModelEntry, load_catalog
+from hab_ray.catalog.base import Dollars, LaterPrice, PriceStep, UsdPrice
+from hab_ray.catalog.models import SURELY_LIKE, Catalog, ModelEntry, load_catalog
 from hab_ray.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -131,7 +131,11 @@ def priced(entry: ModelEntry, on: date) -> ModelEntry:
     if entry.price or now.price is None:
         return now
     after = ((day, _priced(entry, day)) for day in sorted(_changes(entry)) if day > on)
-    later = tuple(LaterPrice(start=day, price=then.price, batch=then.batch) for day, then in after if then.price)
+    later = tuple(
+        LaterPrice(start=day, price=then.price, batch=then.batch and then.batch.price)
+        for day, then in after
+        if then.price
+    )
     return now.model_copy(update={"priced_on": on, "later": later})
 
 
@@ -155,7 +159,7 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     price = entry.batch.price if entry.batch and mode is Mode.BATCH else entry.price
     if price is None:
         raise ConfigError(no_price(entry))
-    return replace(_exact(price), steps=tuple((step.above, _exact(step)) for step in price.steps))
+    return _with_steps(price)
 
 
 @dataclass(frozen=True)
@@ -181,8 +185,8 @@ def rates(entry: ModelEntry, mode: Mode) -> DatedPrices:
     Raises:
         ConfigError: no price is known.
     """
-    later = ((one.start, entry.model_copy(update={"price": one.price, "batch": one.batch})) for one in entry.later)
-    return DatedPrices(rate(entry, mode), tuple((start, rate(then, mode)) for start, then in later))
+    later = ((one.start, (one.batch if mode is Mode.BATCH else None) or one.price) for one in entry.later)
+    return DatedPrices(rate(entry, mode), tuple((start, _with_steps(price)) for start, price in later))
 
 
 def reserved_rate(entry: ModelEntry, mode: Mode) -> Price:
@@ -192,6 +196,10 @@ def reserved_rate(entry: ModelEntry, mode: Mode) -> Price:
         ConfigError: no price is known.
     """
     return rates(entry, mode).reserved(entry.priced_on or date.min)
+
+
+def _with_steps(price: UsdPrice) -> Price:
+    return replace(_exact(price), steps=tuple((step.above, _exact(step)) for step in price.steps))
 
 
 def _exact(price: Dollars) -> Price:

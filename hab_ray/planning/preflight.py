@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from difflib import get_close_matches
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -150,6 +151,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_places(work.sweep),
         *_vendors(work),
         *_weights(work),
+        *_overrides(work),
         *_limits(work),
         *_keys(work, environ),
         *_settings(work),
@@ -303,6 +305,22 @@ def _weights(work: Work) -> Iterator[Problem]:
             names = tuple(model.name for model in models)
             cause = f"{' and '.join(names)}: the local server would know both by the name {wire}"
             yield Problem(Severity.ERROR, names, cause, "keep one of them, or rename one of the files")
+
+
+def _overrides(work: Work) -> Iterator[Problem]:
+    """Find overrides for models that are not there. A provider of the sweep's own may have more models than it uses."""
+    for name in work.sweep.providers:
+        given = work.catalog.providers[name].models.keys()
+        shipped = {known: entry.wire for known, entry in work.catalog.models.items() if entry.provider == name}
+        models = [model for model in work.models.values() if model.entry.provider == name]
+        asked = {wire: wire for model in models for wire in (model.entry.wire, model.name.partition("/")[2])}
+        likely = {known.lower(): wire for known, wire in {**shipped, **asked}.items() if wire not in given}
+        for key in sorted(given - {*shipped.values(), *asked}):
+            near = get_close_matches(key.lower(), likely, 1, SURELY_LIKE)
+            if near or shipped:
+                cause = f"providers.{name}.models.{key}: {name} has no model of this wire name, so this has no effect"
+                remedy = f"write {likely[near[0]]}" if near else "write a model's wire name, as `provider/model` has it"
+                yield Problem(Severity.WARNING, (), cause, remedy)
 
 
 def _limits(work: Work) -> Iterator[Problem]:
@@ -469,9 +487,7 @@ def _rise(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
     """Find a model that soon costs more by the price list."""
     now = model.entry.price
     for then in model.entry.later:
-        if now is None or then.start - today > NOTICE:
-            return
-        if then.price.input > now.input or then.price.output > now.output:
+        if now and then.start - today <= NOTICE and (then.price.input > now.input or then.price.output > now.output):
             old, new = (f"${price.input:g} and ${price.output:g}" for price in (now, then.price))
             cause = (
                 f"{_where(sweep, model.name)}: {model.name} costs {old} per million tokens of input and output, and "

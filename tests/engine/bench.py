@@ -15,8 +15,8 @@ from typing import Any
 from aiohttp import web
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
-from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import LaterPrice, Limits, ModelEntry, Purpose
+from hab_ray.catalog.base import LaterPrice, UsdPrice
+from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
 from hab_ray.engine.clock import utc_now

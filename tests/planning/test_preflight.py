@@ -109,6 +109,31 @@ def test_a_model_that_soon_costs_more_is_a_warning_before_that_day(tmp_path: Pat
     assert not rise_of("gemini-2.5-flash", NOW)
 
 
+@pytest.mark.parametrize(
+    ("provider", "key", "remedy"),
+    [
+        ({"openai": {"like": "openai"}}, "gpt-5.5", None),
+        ({"openai": {"like": "openai"}}, "gpt-5.5-2026-04-23", None),
+        ({"openai": {"like": "openai"}}, "no-such", "write a model's wire name, as `provider/model` has it"),
+        ({"openai": {"like": "openai"}}, "gpt-6-lunar", "write gpt-6-luna"),
+        ({"openai": {"kind": "openai", "url": "http://x/v1"}}, "gpt-5.5", "write gpt-5.5-2026-04-23"),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "vicuna", None),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "another-of-ours", None),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "Vicuna", "write vicuna"),
+    ],
+)
+def test_an_override_of_no_model_is_a_warning_with_the_name_to_write(
+    tmp_path: Path, provider: dict[str, dict[str, object]], key: str, remedy: str | None
+) -> None:
+    ((name, entry),) = provider.items()
+    house = {"house": {"kind": "openai", "url": "http://x/v1"}}
+    providers = house | {name: {**entry, "models": {key: {"price": {"input": 1}}}}}
+    sweep = small(tmp_path, providers=providers, subjects=["gpt-5.5", "gpt-6-luna", "house/vicuna"])
+    found = [p for p in preflight(resolve(sweep, NOW), KEYS, NOW.date()) if "wire name" in p.cause]
+    said = f"providers.{name}.models.{key}: {name} has no model of this wire name, so this has no effect"
+    assert [(p.severity, p.cause, p.remedy) for p in found] == ([(Severity.WARNING, said, remedy)] if remedy else [])
+
+
 def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
     work = shipped("quick.yaml", tmp_path)
     assert preflight(work, {"OPENAI_API_KEY": "set"}, NOW.date()) == []

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import BatchPolicy, LaterPrice
+from hab_ray.catalog.base import LaterPrice, UsdPrice
+from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
@@ -77,7 +77,7 @@ async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path)
 
 
 async def test_a_batch_reserves_the_price_of_a_coming_rise_and_is_booked_at_that_of_its_day(tmp_path: Path) -> None:
-    rise = LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=2), batch=None)
+    rise = LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=2))
     entry, clock = ENTRY.model_copy(update={"later": (rise,)}), [datetime(2026, 11, 27, tzinfo=UTC)]
     context, seen = replace(context_of(), today=lambda: clock[0]), []
     async with engine_of(tmp_path, Vendor(), context, entry=entry) as engine:

@@ -13,8 +13,8 @@ from threading import get_ident
 import pytest
 
 from hab_ray.calls import Params
-from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import BatchPolicy, LaterPrice, ModelEntry
+from hab_ray.catalog.base import LaterPrice, UsdPrice
+from hab_ray.catalog.models import BatchPolicy, ModelEntry
 from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.engine.batch.cells import Cell, Progress, WavesOfCell
 from hab_ray.engine.batch.counters import BatchCounters
@@ -154,7 +154,7 @@ async def test_a_price_that_rises_ends_the_waves(tmp_path: Path) -> None:
     def today() -> datetime:
         return START + timedelta(days=10 * any(tmp_path.rglob("*harvested*")))
 
-    rise = LaterPrice(start=START.date() + timedelta(days=10), price=UsdPrice(input=2, output=40), batch=None)
+    rise = LaterPrice(start=START.date() + timedelta(days=10), price=UsdPrice(input=2, output=40))
     entry = ENTRY.model_copy(update={"later": (rise,)})
     sent = await send(tmp_path, budget_of(10 * 10**9), 1e-6, shuffled_jobs(FEW), entry=entry, today=today)
     first, *later = [batch.intent for batch in sent.batches]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
-from hab_ray.catalog.base import UsdPrice
-from hab_ray.catalog.models import LaterPrice, Limits, ModelEntry
+from hab_ray.catalog.base import LaterPrice, UsdPrice
+from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
 from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
@@ -45,7 +45,7 @@ async def test_a_rising_price_is_booked_from_its_day_on(tmp_path: Path) -> None:
     def at(hour: int) -> Callable[[], datetime]:
         return lambda: datetime(2026, 11, 27, 23, tzinfo=UTC) + timedelta(hours=hour)
 
-    later = (LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=4), batch=None),)
+    later = (LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=4)),)
     costs, is_open = [], []
     async with simulator(Profile.model_validate({"accounts": PRICED})) as url:
         for number, hour in enumerate((0, 24, 97)):
