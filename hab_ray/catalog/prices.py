@@ -132,7 +132,7 @@ def priced(entry: ModelEntry, on: date) -> ModelEntry:
         return now
     after = ((day, _priced(entry, day)) for day in sorted(_changes(entry)) if day > on)
     later = tuple(
-        LaterPrice(start=day, price=then.price, batch=then.batch and then.batch.price)
+        LaterPrice(start=day, price=then.price, batch=then.batch.price if then.batch else None)
         for day, then in after
         if then.price
     )

@@ -130,23 +130,17 @@ def test_which_listed_names_are_a_models(name: str, same: bool) -> None:
     assert ModelEntry(provider="p", wire="w", reports=("named",)).covers(name) is same
 
 
-def test_an_override_by_catalogue_name_is_one_of_the_model_unless_its_wire_name_has_its_own() -> None:
-    def reserve(name: str, like: str | None = "openai", **models: int) -> int:
-        given = {wire: {"thinking_reserve": tokens} for wire, tokens in models.items()}
-        own = ProviderEntry.model_validate(
-            {"like": like, "kind": "openai", "url": "https://x.example/v1", "models": given}
-        )
-        return (
-            load_catalog()
-            .extended({name.partition("/")[0] if "/" in name else "openai": own})
-            .find(name)
-            .thinking_reserve
-        )
+def test_an_override_by_catalogue_name_is_the_models_unless_its_wire_name_has_one_too() -> None:
+    def reserve(name: str, models: dict[str, int], like: str | None = "openai") -> int:
+        given = {key: {"thinking_reserve": tokens} for key, tokens in models.items()}
+        fields = {"like": like, "kind": "openai", "url": "https://x.example/v1", "models": given}
+        provider = name.partition("/")[0] if "/" in name else "openai"
+        return load_catalog().extended({provider: ProviderEntry.model_validate(fields)}).find(name).thinking_reserve
 
-    by_name, by_wire = {"gpt-5.5": 32000}, {"gpt-5.5-2026-04-23": 16000}
-    assert reserve("gpt-5.5", **by_name) == reserve("gw/gpt-5.5", **by_name) == 32000
-    assert reserve("gpt-5.5", **by_name, **by_wire) == 16000
-    assert reserve("gpt-5.5", like=None, **by_name) == 8192 and reserve("openai/gpt-5.5", like=None, **by_name) == 32000
+    by_name = {"gpt-5.5": 32000}
+    assert reserve("gpt-5.5", by_name) == reserve("gw/gpt-5.5", by_name) == 32000
+    assert reserve("gpt-5.5", {**by_name, "gpt-5.5-2026-04-23": 16000}) == 16000
+    assert reserve("gpt-5.5", by_name, like=None) == 8192 and reserve("openai/gpt-5.5", by_name, like=None) == 32000
 
 
 def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:
