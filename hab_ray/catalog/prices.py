@@ -13,7 +13,7 @@ For the same reason, a call is reserved at the highest price from today until `A
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -78,13 +78,7 @@ class Price:
         """Return the highest price, part by part and without steps, of requests with at most this many input tokens."""
         if not self.steps:
             return self
-        reached = [self, *(price for above, price in self.steps if input_tokens > above)]
-        return Price(
-            input=max(price.input for price in reached),
-            output=max(price.output for price in reached),
-            cached=max(price.cached for price in reached),
-            cache_written=max(price.cache_written for price in reached),
-        )
+        return _dearest([self, *(price for above, price in self.steps if input_tokens > above)])
 
     def cost(self, usage: Usage) -> int:
         """Return the cost of one call in nano-dollars, rounded half up.
@@ -106,6 +100,16 @@ class Price:
         price = self.up_to(input_bytes)
         total = input_bytes * max(price.input, price.cached, price.cache_written) + output_tokens * price.output
         return -(-total // PER_MILLION)
+
+
+def _dearest(prices: Sequence[Price]) -> Price:
+    """Return the highest of some prices, part by part and without steps."""
+    return Price(
+        input=max(price.input for price in prices),
+        output=max(price.output for price in prices),
+        cached=max(price.cached for price in prices),
+        cache_written=max(price.cache_written for price in prices),
+    )
 
 
 def input_bytes(call: Call) -> int:
@@ -174,9 +178,11 @@ class DatedPrices:
         return [self.first, *(price for start, price in self.later if start <= day)][-1]
 
     def reserved(self, day: date) -> Price:
-        """Return the price at which to reserve a call on a day: the highest until `AHEAD` later."""
-        coming = [price for start, price in self.later if day < start <= day + AHEAD]
-        return max([self.on(day), *coming], key=lambda price: (price.input, price.output))
+        """Return the price at which to reserve a call on a day: part by part the highest until `AHEAD` later."""
+        prices = [self.on(day), *(price for start, price in self.later if day < start <= day + AHEAD)]
+        starts = sorted({above for price in prices for above, _ in price.steps})
+        steps = tuple((above, _dearest([price.at(above + 1) for price in prices])) for above in starts)
+        return replace(_dearest([price.at(0) for price in prices]), steps=steps)
 
 
 def rates(entry: ModelEntry, mode: Mode) -> DatedPrices:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role, Usage
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, load_catalog
-from hab_ray.catalog.prices import Mode, Price, input_bytes, priced, rate, rates, reserved_rate
+from hab_ray.catalog.prices import DatedPrices, Mode, Price, input_bytes, priced, rate, rates, reserved_rate
 from hab_ray.errors import ConfigError
 
 TODAY = date(2026, 11, 21)
@@ -136,6 +136,13 @@ def test_a_fall_in_price_is_neither_reserved_nor_booked_before_its_day() -> None
     prices = rates(entry, Mode.ONLINE)
     both = ([price(day).output // 10**7 for day in days] for price in (prices.on, prices.reserved))
     assert list(both) == [[1000, 375], [1000, 375]]  # from then on gemini-3.8-flash answers
+
+
+def test_of_a_price_that_rises_in_part_each_part_is_reserved_at_its_highest() -> None:
+    long = replace(Price.usd(4, 8), steps=((1000, Price.usd(8, 9)),))
+    prices, day = DatedPrices(Price.usd(5, 7), ((TODAY, long),)), TODAY - timedelta(days=1)
+    assert prices.reserved(day) == replace(Price.usd(5, 8), steps=((1000, Price.usd(8, 9)),))
+    assert (prices.on(day), prices.reserved(TODAY)) == (Price.usd(5, 7), long)
 
 
 def test_the_sweeps_own_price_never_changes() -> None:
