@@ -104,6 +104,11 @@ class Params:
     top_p: float | None = None
     effort: str | None = None
 
+    @property
+    def sent_effort(self) -> str | None:
+        """The effort in lower case, as vendors spell it; a call's key has it as written."""
+        return self.effort and self.effort.lower()
+
     def canonical(self) -> list[str | None]:
         """Return the fields in a fixed order with numbers as decimal strings, for the key and for display."""
         numbers = (self.max_tokens, self.temperature, self.top_p)

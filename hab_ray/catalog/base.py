@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from itertools import pairwise
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -47,3 +48,11 @@ class UsdPrice(Dollars):
         """Whether every price is zero."""
         prices = (self, *self.steps)
         return not any(each.input or each.output or each.cached or each.cache_written for each in prices)
+
+
+class LaterPrice(Strict):
+    """What a model costs from the day `start` on, online and by batch; None if it has no batch terms."""
+
+    start: date
+    price: UsdPrice
+    batch: UsdPrice | None = None

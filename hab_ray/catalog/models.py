@@ -43,9 +43,8 @@ from hab_ray.bounds import (
     Tokens,
     WaitSeconds,
 )
-from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
-from hab_ray.catalog.base import Strict, UsdPrice
+from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
 
@@ -180,11 +179,17 @@ class Capabilities(Strict):
 
 
 class ModelEntry(Capabilities):
-    """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider."""
+    """One model at one provider. `wire` is the name sent to the vendor; `priced_as` comes from the provider.
+
+    If the price is that of the price list on the day `priced_on`, `later` has the prices listed from later days on,
+    the earliest first.
+    """
 
     provider: str
     wire: str
     priced_as: str | None = None
+    priced_on: date | None = Field(default=None, exclude=True)
+    later: tuple[LaterPrice, ...] = Field(default=(), exclude=True)
 
     def wire_on(self, day: date) -> str:
         """Return the wire name of the model that answers requests for this one on a day."""
@@ -224,9 +229,10 @@ class ProviderEntry(Strict):
     environment variable that holds the key; `headers_env` maps further header names to variables. `serve: true` makes
     `hab` start the local model server for it. `price`, `limits` and `batch` are defaults for its models. `batch: true`
     means the batch terms of the `like` vendor, `false` none; left out, the vendor's terms apply at the vendor's own
-    address only. `models` overrides the catalogue's entries, by wire name. `api_version` is the vendor's API version;
-    a model's own takes precedence. `priced_as` is the provider's name in the price list of genai-prices; without it a
-    model needs a `price`. `lanes` is the number of Ray actors that call it; by default as many as its limits need.
+    address only. `models` overrides the catalogue's entries, by wire name or, with `like`, the catalogue's name.
+    `api_version` is the vendor's API version; a model's own takes precedence. `priced_as` is the provider's name in the
+    price list of genai-prices; without it a model needs a `price`. `lanes` is the number of Ray actors that call it; by
+    default as many as its limits need.
     """
 
     like: str | None = None
@@ -306,6 +312,7 @@ class Catalog(Strict):
         models have no batch API unless it declares one.
         """
         changed = dict(self.models)
+        providers = {provider: self._by_wire_names(own) for provider, own in providers.items()}
         for provider, own in providers.items():
             vendor = self.gateway_to(own.like)
             for name, model in self.models.items():
@@ -316,6 +323,15 @@ class Catalog(Strict):
                     changed |= {f"{provider}/{known_as}": here for known_as in (name, model.wire)}
         filled = {name: _with_vendor_defaults(own, self.gateway_to(own.like)) for name, own in providers.items()}
         return Catalog(providers={**self.providers, **filled}, models=changed)
+
+    def _by_wire_names(self, own: ProviderEntry) -> ProviderEntry:
+        """Return a `like` endpoint with wire names for the catalogue names in `models`, unless it gives both."""
+        wires = {name: model.wire for name, model in self.models.items() if model.provider == own.like}
+        given = own.models.keys()
+        named = {name: wire for name, wire in wires.items() if name in given and wire not in given}
+        if not named:
+            return own
+        return own.model_copy(update={"models": {named.get(key, key): each for key, each in own.models.items()}})
 
     def gateway_to(self, like: str | None) -> ProviderEntry | None:
         """Return the vendor that an endpoint is `like`, or None if the catalogue does not have it."""
@@ -437,53 +453,6 @@ class Model:
         if self.entry.reports is None or reported == self.entry.wire:
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
-
-
-def accepted(entry: ModelEntry, wanted: Params) -> Params:
-    """Return the settings to send to this model: those that its vendor refuses are left out."""
-    temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
-    top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
-    effort = wanted.effort if entry.sends_effort else None
-    return Params(wanted.max_tokens, temperature, top_p, effort)
-
-
-@dataclass(frozen=True)
-class Unheeded:
-    """A requested setting without effect: its name and value, whether it is sent anyway, and why it has no effect."""
-
-    field: str
-    value: str
-    sent: bool
-    why: str
-
-    def __str__(self) -> str:
-        return f"{self.field} {self.value}"
-
-
-def unheeded(entry: ModelEntry, wanted: Params) -> tuple[Unheeded, ...]:
-    """Return the requested settings that are not sent to this model, or that it ignores."""
-    why = dict.fromkeys(("temperature", "top_p"), _SAMPLING_WHY[entry.sampling]) | {"effort": _effort_why(entry)}
-    pairs = zip(Params.__dataclass_fields__, wanted.canonical(), accepted(entry, wanted).canonical(), strict=True)
-    ignored = ("temperature", "top_p") if entry.sampling is Sampling.IGNORED else ()
-    return tuple(
-        Unheeded(field, asked, sent is not None, why[field])
-        for field, asked, sent in pairs
-        if asked is not None and (sent is None or field in ignored)
-    )
-
-
-_SAMPLING_WHY = {
-    Sampling.BOTH: "",
-    Sampling.TEMPERATURE: "the vendor takes a temperature or top_p, not both",
-    Sampling.FIXED: "the vendor does not let users set it",
-    Sampling.IGNORED: "the vendor ignores it",
-}
-
-
-def _effort_why(entry: ModelEntry) -> str:
-    if entry.efforts is None:
-        return "the catalogue says `thinking: none`"
-    return "this run sends the model none" if entry.thinking is Thinking.NONE else "the vendor refuses every level"
 
 
 def folder_name(name: str) -> str:

@@ -8,19 +8,20 @@ bound takes the highest price that its bytes can reach.
 
 A model's price comes from the sweep, else the catalogue, else the dated price list of the library genai-prices. Where
 that list has different prices within a day, the most expensive hour counts, so that a reservation is an upper bound.
+For the same reason, a call is reserved at the highest price from today until `AHEAD` later: it may be sent only then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from hab_ray.calls import Call, EmbedCall, Usage, clean_text
-from hab_ray.catalog.base import Dollars, PriceStep, UsdPrice
+from hab_ray.catalog.base import Dollars, LaterPrice, PriceStep, UsdPrice
 from hab_ray.catalog.models import SURELY_LIKE, Catalog, ModelEntry, load_catalog
 from hab_ray.errors import ConfigError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 PER_MILLION = 1_000_000
 NANO = 1_000_000_000
 BYTES_PER_TOKEN = 4  # an estimate, for texts of which no tokens were counted yet
+AHEAD = timedelta(days=3)  # a packed batch waits for the account's open ones, each of which ends within 30 hours
 TOKENS_PER_REQUEST = 10  # roles and separators around the texts
 _BATCH = {"processing": "batch"}
 
@@ -76,13 +78,7 @@ class Price:
         """Return the highest price, part by part and without steps, of requests with at most this many input tokens."""
         if not self.steps:
             return self
-        reached = [self, *(price for above, price in self.steps if input_tokens > above)]
-        return Price(
-            input=max(price.input for price in reached),
-            output=max(price.output for price in reached),
-            cached=max(price.cached for price in reached),
-            cache_written=max(price.cache_written for price in reached),
-        )
+        return _dearest([self, *(price for above, price in self.steps if input_tokens > above)])
 
     def cost(self, usage: Usage) -> int:
         """Return the cost of one call in nano-dollars, rounded half up.
@@ -106,6 +102,16 @@ class Price:
         return -(-total // PER_MILLION)
 
 
+def _dearest(prices: Sequence[Price]) -> Price:
+    """Return the highest of some prices, part by part and without steps."""
+    return Price(
+        input=max(price.input for price in prices),
+        output=max(price.output for price in prices),
+        cached=max(price.cached for price in prices),
+        cache_written=max(price.cache_written for price in prices),
+    )
+
+
 def input_bytes(call: Call) -> int:
     """Return the UTF-8 bytes of a call's texts and schema: the upper bound of its input tokens."""
     if isinstance(call, EmbedCall):
@@ -121,7 +127,23 @@ def estimated_input_tokens(input_bytes: int) -> int:
 
 
 def priced(entry: ModelEntry, on: date) -> ModelEntry:
-    """Return the entry with the online and batch prices of a day filled in; unchanged if no price is known."""
+    """Return the entry with the online and batch prices of a day, and the listed later ones, filled in.
+
+    It is unchanged if no price is known.
+    """
+    now = _priced(entry, on)
+    if entry.price or now.price is None:
+        return now
+    after = ((day, _priced(entry, day)) for day in sorted(_changes(entry)) if day > on)
+    later = tuple(
+        LaterPrice(start=day, price=then.price, batch=then.batch.price if then.batch else None)
+        for day, then in after
+        if then.price
+    )
+    return now.model_copy(update={"priced_on": on, "later": later})
+
+
+def _priced(entry: ModelEntry, on: date) -> ModelEntry:
     online = entry.price or _listed(entry, on, Mode.ONLINE)
     if online is None:
         return entry
@@ -141,6 +163,48 @@ def rate(entry: ModelEntry, mode: Mode) -> Price:
     price = entry.batch.price if entry.batch and mode is Mode.BATCH else entry.price
     if price is None:
         raise ConfigError(no_price(entry))
+    return _with_steps(price)
+
+
+@dataclass(frozen=True)
+class DatedPrices:
+    """A model's prices in one mode: the one it has been priced at, and later ones by their first day, ascending."""
+
+    first: Price
+    later: tuple[tuple[date, Price], ...] = ()
+
+    def on(self, day: date) -> Price:
+        """Return the price of a day."""
+        return [self.first, *(price for start, price in self.later if start <= day)][-1]
+
+    def reserved(self, day: date) -> Price:
+        """Return the price at which to reserve a call on a day: part by part the highest until `AHEAD` later."""
+        prices = [self.on(day), *(price for start, price in self.later if day < start <= day + AHEAD)]
+        starts = sorted({above for price in prices for above, _ in price.steps})
+        steps = tuple((above, _dearest([price.at(above + 1) for price in prices])) for above in starts)
+        return replace(_dearest([price.at(0) for price in prices]), steps=steps)
+
+
+def rates(entry: ModelEntry, mode: Mode) -> DatedPrices:
+    """Return the prices of an entry from `priced`, by day.
+
+    Raises:
+        ConfigError: no price is known.
+    """
+    later = ((one.start, (one.batch if mode is Mode.BATCH else None) or one.price) for one in entry.later)
+    return DatedPrices(rate(entry, mode), tuple((start, _with_steps(price)) for start, price in later))
+
+
+def reserved_rate(entry: ModelEntry, mode: Mode) -> Price:
+    """Return the price at which a call is reserved on the day for which the entry was priced.
+
+    Raises:
+        ConfigError: no price is known.
+    """
+    return rates(entry, mode).reserved(entry.priced_on or date.min)
+
+
+def _with_steps(price: UsdPrice) -> Price:
     return replace(_exact(price), steps=tuple((step.above, _exact(step)) for step in price.steps))
 
 
@@ -204,6 +268,21 @@ def _in_price_list(entry: ModelEntry, wire: str) -> ModelInfo | None:
     except LookupError:
         return None
     return model
+
+
+def _changes(entry: ModelEntry) -> set[date]:
+    """Return the days from which the price list has another price for the model, or another model answers for it."""
+    from genai_prices.types import StartDateConstraint
+
+    end, wires, changes = entry.lifecycle, {entry.wire}, set[date]()
+    if end and end.answered_by:
+        wires.add(end.answered_by)
+        changes.add(end.ends)
+    for model in filter(None, (_in_price_list(entry, wire) for wire in wires)):
+        prices = model.prices if isinstance(model.prices, list) else ()
+        constraints = (each.constraint for each in (*prices, *(model.price_variants or ())))
+        changes |= {each.start_date for each in constraints if isinstance(each, StartDateConstraint)}
+    return changes
 
 
 def _price_at(entry: ModelEntry, at: datetime, mode: Mode) -> UsdPrice | None:

@@ -29,7 +29,7 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.executors.api_versions import under
 from hab_ray.executors.serving import Endpoints
 from hab_ray.location import Location
-from hab_ray.planning.preflight import refuse_errors
+from hab_ray.planning.problems import refuse_errors
 from hab_ray.providers import load_vendor
 from hab_ray.providers.google import DEFAULT_VERSION
 from hab_ray.rehearse.staging import account

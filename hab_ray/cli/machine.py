@@ -21,7 +21,7 @@ from hab_ray.doctor.findings import Finding, Level, ok, warn, wrong
 from hab_ray.errors import Exit
 from hab_ray.executors import api_versions
 from hab_ray.location import Location
-from hab_ray.planning.preflight import Severity
+from hab_ray.planning.problems import Severity
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.simulated import simulators_of

@@ -17,7 +17,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.given.rows import ROWS_READ
 from hab_ray.location import Location
 from hab_ray.planning import preflight
-from hab_ray.planning.preflight import Problem
+from hab_ray.planning.problems import Problem
 from hab_ray.storage.simulated import refuse_simulated
 from hab_ray.work import Work
 

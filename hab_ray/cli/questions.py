@@ -19,6 +19,7 @@ from hab_ray.drafting.answers import (
     OwnEndpoint,
     catalogue_models,
     dimensions_of,
+    models_at,
     models_behind,
     number_of_tests,
     price_of,
@@ -37,7 +38,7 @@ class InitOptions:
 
     model: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A model to measure, from `hab models` or at the endpoint. Repeatable."),
+        typer.Option(metavar="NAME", help="A model to measure: at the endpoint, else from `hab models`. Repeatable."),
     ] = None
     dimension: Annotated[list[str] | None, typer.Option(metavar="NAME", help="A dimension, or all. Repeatable.")] = None
     tests: Annotated[
@@ -101,11 +102,11 @@ def _models(options: InitOptions, examples: Examples) -> tuple[tuple[str, ...], 
         return catalogue_models(given), None
     endpoint = _endpoint(url, options)
     if options.model:
-        return models_behind(endpoint, options.model), endpoint
+        return models_at(endpoint, options.model), endpoint
     known = examples.models(endpoint.like)
     such = f", such as {', '.join(known)}" if endpoint.like else ", by its own names"
     question = f"Which models at this endpoint (separated by commas{such})"
-    return _ask(question, lambda text: models_behind(endpoint, _names(text, known[0]))), endpoint
+    return _ask(question, lambda text: models_at(endpoint, _names(text, known[0]))), endpoint
 
 
 def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from hab_ray.calls import ChatCall
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, reserved_rate
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.doctor.examination import ROWS_OF_A_BATCH, Examination, Examined, Visit
 from hab_ray.doctor.questions import Question
@@ -50,9 +50,9 @@ def _bound(question: Question, entry: ModelEntry, provider: Provider, by_batch: 
         size, output = provider.chat(call, entry).utf8_bytes, entry.output_limit(call.params.max_tokens)
     else:
         size, output = provider.embed([call], entry).utf8_bytes, 0
-    total = rate(entry, Mode.ONLINE).bound(size, output)
+    total = reserved_rate(entry, Mode.ONLINE).bound(size, output)
     if by_batch and entry.batch:
-        total += ROWS_OF_A_BATCH * rate(entry, Mode.BATCH).bound(size + _LINE_BYTES, output)
+        total += ROWS_OF_A_BATCH * reserved_rate(entry, Mode.BATCH).bound(size + _LINE_BYTES, output)
     return total
 
 

@@ -158,6 +158,20 @@ def models_behind(endpoint: OwnEndpoint, given: Iterable[str]) -> tuple[str, ...
     return names
 
 
+def models_at(endpoint: OwnEndpoint, given: Iterable[str]) -> tuple[str, ...]:
+    """Return distinct models that were named as an endpoint's; raise ConfigError as `models_behind` does.
+
+    Without a vendor behind it, the endpoint may call its models as it likes, so they get its prefix even if the
+    catalogue has such a name. Only a name that begins with a provider of the catalogue means that provider's model.
+    """
+    names = models_behind(endpoint, given)
+    if endpoint.like:
+        return names
+    known = (endpoint.name, *load_catalog().providers)
+    at = (name if name.partition("/")[0] in known else f"{endpoint.name}/{name}" for name in names)
+    return tuple(dict.fromkeys(at))
+
+
 def dimensions_of(given: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
     """Return distinct dimensions, () for `all`; raise ConfigError if one is not among the `known`.
 

@@ -17,7 +17,7 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from hab_ray.catalog.models import Model, folder_name
-from hab_ray.catalog.prices import Mode, Price, rate
+from hab_ray.catalog.prices import Mode, Price, reserved_rate
 from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.executors.protocol import Spool
 from hab_ray.storage.folder import Folder
@@ -67,8 +67,8 @@ class Cells:
 
     @property
     def price(self) -> Price:
-        """The model's current price by batch."""
-        return rate(self.model.entry, Mode.BATCH)
+        """The price at which the model's batches are reserved at the start of the process."""
+        return reserved_rate(self.model.entry, Mode.BATCH)
 
     @property
     def _prefix(self) -> str:
@@ -89,6 +89,7 @@ class Cells:
         return Cell(
             keys,
             cap=population.cap if population.price == new.price else 0,
+            price=new.price,
             line_bytes=population.line_bytes,
             risk=risk,
             share=new.progress.share,

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from hab_ray.calls import CallText, ChatCall, from_json, to_json
 from hab_ray.catalog.models import Model
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, reserved_rate
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.cells import Cells, ranks
 from hab_ray.executors.protocol import Spool
@@ -215,4 +215,4 @@ def _cap(model: Model, jobs: Sequence[Job], line_bytes: int) -> int:
     """Return the most that any of these calls can cost by batch: a token has at least one byte."""
     limits = {job.call.params.max_tokens for job in jobs if isinstance(job.call, ChatCall)}
     output = max(map(model.entry.output_limit, limits), default=0)
-    return rate(model.entry, Mode.BATCH).bound(line_bytes, output)
+    return reserved_rate(model.entry, Mode.BATCH).bound(line_bytes, output)

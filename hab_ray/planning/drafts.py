@@ -8,7 +8,7 @@ from typing import Any
 
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
 from hab_ray.catalog.models import Purpose, Thinking
-from hab_ray.catalog.prices import BYTES_PER_TOKEN, Mode, input_bytes, rate
+from hab_ray.catalog.prices import BYTES_PER_TOKEN, Mode, input_bytes, rate, reserved_rate
 from hab_ray.planning.figures import Figures, PlanLine
 from hab_ray.stages.base import CallStage
 from hab_ray.work import Shard, Work
@@ -89,7 +89,9 @@ class Draft:
     def line(self, measured: Measured) -> PlanLine:
         """Return the shard's line, with tokens as measured in its cell or else as assumed."""
         model = self.work.model(self.shard)
-        online, batch = rate(model.entry, Mode.ONLINE), rate(model.entry, Mode.BATCH)
+        modes = Mode.ONLINE, Mode.BATCH
+        online, batch = (rate(model.entry, mode) for mode in modes)
+        highest_online, highest_batch = (reserved_rate(model.entry, mode) for mode in modes)
         figures, dearest, largest = Figures(calls=self.reused, reused=self.reused), 0, 0
         for asked in self._asked:
             answer, most_answer = self._answers(asked.limit, measured)
@@ -98,11 +100,12 @@ class Draft:
                 input=min(round(asked.count * measured.input_tokens(asked.said)), most_input),
                 output=min(round(asked.count * answer), most_output),
             )
-            dearest = max(dearest, online.bound(round(asked.most_said), most_answer))
+            dearest = max(dearest, highest_online.bound(round(asked.most_said), most_answer))
             sent = BYTES_ESCAPED * round(asked.most_said * self._list_size(asked.count)) + WIRE_BYTES
-            largest = max(largest, online.bound(sent, most_answer))
+            largest = max(largest, highest_online.bound(sent, most_answer))
             each_online, each_batch = (price.at(usage.input // max(1, asked.count)) for price in (online, batch))
-            most_online, most_batch = (price.up_to(round(asked.most_said)) for price in (online, batch))
+            most_said = round(asked.most_said)
+            most_online, most_batch = (price.up_to(most_said) for price in (highest_online, highest_batch))
             figures += Figures(
                 calls=asked.count,
                 batchable=asked.count if model.entry.batch else 0,

@@ -6,14 +6,13 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
-from enum import StrEnum
+from dataclasses import replace
+from datetime import date, datetime
+from difflib import get_close_matches
 from functools import cache
 from itertools import chain, product
 from pathlib import Path
 
-from hab_ray.calls import Params
 from hab_ray.catalog.addresses import cluster_address
 from hab_ray.catalog.models import (
     OF_ACCOUNTS,
@@ -21,25 +20,19 @@ from hab_ray.catalog.models import (
     Capabilities,
     Limits,
     Model,
-    ModelEntry,
     ProviderEntry,
-    Unheeded,
-    accepted,
-    unheeded,
 )
-from hab_ray.catalog.prices import no_price
-from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, HabError
 from hab_ray.location import Location
 from hab_ray.planning.counting import models_to_call
+from hab_ray.planning.models import lifecycle, price, rise, settings, unlisted
+from hab_ray.planning.problems import LEAVE_OUT, Problem, Severity
 from hab_ray.providers import load_vendor
 from hab_ray.providers.access import has_secret, how_to_set
 from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.rubric import short_assessments
-from hab_ray.stages.method.judge import JUDGE_SETTINGS
-from hab_ray.stages.method.respond import PAPER_SETTINGS
 from hab_ray.stages.prompts.wording import unshown_values
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import reach
@@ -49,40 +42,7 @@ from hab_ray.storage.record import Record, read_record
 from hab_ray.storage.run import RunFolder
 from hab_ray.work import Work
 
-NOTICE = timedelta(days=30)
 _OF_RAY = "runtime_resources"  # Ray's folder for what it unpacks
-_LEAVE_OUT = "leave it out, or run with --available-only"
-
-
-class Severity(StrEnum):
-    """Whether a problem prevents a run from starting."""
-
-    ERROR = "error"
-    WARNING = "warning"
-
-
-@dataclass(frozen=True)
-class Problem:
-    """A problem of a sweep, with the affected models (by their names in the sweep), its cause and the remedy."""
-
-    severity: Severity
-    models: tuple[str, ...]
-    cause: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.cause}; {self.remedy}"
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """How a model is called: the sweep's key, the caller's name, the settings, and those that the sweep sets itself."""
-
-    key: str
-    asked: str
-    model: str
-    params: Params
-    named: Set[str]
 
 
 def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
@@ -158,18 +118,19 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
         *_places(work.sweep),
         *_vendors(work),
         *_weights(work),
+        *_overrides(work),
         *_limits(work),
         *_keys(work, environ, to_call),
-        *_settings(work),
+        *settings(work),
         *_batches(work),
-        *_unlisted(work),
+        *unlisted(work),
         *_analysis(work),
         *_own_texts(work),
         *_left_out(work),
     ]
     for model in work.models.values():
-        found += [_unless_answered(problem, to_call) for problem in _lifecycle(work.sweep, model, today)]
-        found += _price(model)
+        found += [_unless_answered(problem, to_call) for problem in lifecycle(work.sweep, model, today)]
+        found += [*price(model), *rise(work.sweep, model, today)]
     return found
 
 
@@ -242,17 +203,6 @@ def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
             yield f"dimension {dimension}"
 
 
-def refuse_errors(problems: Sequence[Problem]) -> None:
-    """Refuse to go on if there are errors.
-
-    Raises:
-        ConfigError: there are; the message has one line per error.
-    """
-    errors = [str(p) for p in problems if p.severity is Severity.ERROR]
-    if errors:
-        raise ConfigError("\n".join(errors))
-
-
 def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:
     """Return the sweep without the subjects and judges that have an error.
 
@@ -283,10 +233,6 @@ def left_out(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-def _where(sweep: Sweep, model: str) -> str:
-    return ", ".join(key for key, name in sweep.models_by_key() if name == model)
-
-
 def _models_of(work: Work) -> Mapping[str, list[str]]:
     users: dict[str, list[str]] = defaultdict(list)
     for model in work.models.values():
@@ -300,7 +246,7 @@ def _vendors(work: Work) -> Iterator[Problem]:
         try:
             vendor = load_vendor(work.catalog.providers[name].kind)
         except ConfigError as error:
-            yield Problem(Severity.ERROR, tuple(models), f"providers.{name}.kind: {error}", _LEAVE_OUT)
+            yield Problem(Severity.ERROR, tuple(models), f"providers.{name}.kind: {error}", LEAVE_OUT)
             continue
         by_batch = [model for model in models if work.models[model].entry.batch]
         if vendor.connect_batch is None and by_batch:
@@ -331,6 +277,22 @@ def _weights(work: Work) -> Iterator[Problem]:
             names = tuple(model.name for model in models)
             cause = f"{' and '.join(names)}: the local server would know both by the name {wire}"
             yield Problem(Severity.ERROR, names, cause, "keep one of them, or rename one of the files")
+
+
+def _overrides(work: Work) -> Iterator[Problem]:
+    """Find overrides for models that are not there. A provider of the sweep's own may have more models than it uses."""
+    for name in work.sweep.providers:
+        given = work.catalog.providers[name].models.keys()
+        shipped = {known: entry.wire for known, entry in work.catalog.models.items() if entry.provider == name}
+        models = [model for model in work.models.values() if model.entry.provider == name]
+        asked = {wire: wire for model in models for wire in (model.entry.wire, model.name.partition("/")[2])}
+        likely = {known.lower(): wire for known, wire in {**shipped, **asked}.items() if wire not in given}
+        for key in sorted(given - {*shipped.values(), *asked}):
+            near = get_close_matches(key.lower(), likely, 1, SURELY_LIKE)
+            if near or shipped:
+                cause = f"providers.{name}.models.{key}: {name} has no model of this wire name, so this has no effect"
+                remedy = f"write {likely[near[0]]}" if near else "write a model's wire name, as `provider/model` has it"
+                yield Problem(Severity.WARNING, (), cause, remedy)
 
 
 def _limits(work: Work) -> Iterator[Problem]:
@@ -375,95 +337,6 @@ def _unless_answered(problem: Problem, to_call: Callable[[], Set[str]]) -> Probl
     )
 
 
-def _lifecycle(sweep: Sweep, model: Model, today: date) -> Iterator[Problem]:
-    end = model.entry.lifecycle
-    if end is None or end.ends - today > NOTICE:
-        return
-    where, days = f"{_where(sweep, model.name)}: {model.name}", (end.ends - today).days
-    if end.answered_by:
-        yield _rerouted(sweep, model, end.answered_by, f"{where} is answered by {end.answered_by}", today)
-    elif end.ends <= today:
-        cause = f"{where} was retired on {end.ends} ({end.why})"
-        yield Problem(Severity.ERROR, (model.name,), cause, _LEAVE_OUT)
-    else:
-        cause = f"{where} ends on {end.ends}, in {days} days ({end.why})"
-        yield Problem(Severity.WARNING, (model.name,), cause, "finish before that day, or use another model")
-
-
-def _rerouted(sweep: Sweep, model: Model, other: str, cause: str, today: date) -> Problem:
-    """Report a model name that another model answers, now or soon: its replies cost money but are excluded."""
-    end = model.entry.lifecycle
-    assert end is not None
-    now = end.ends <= today
-    when = f"since {end.ends}" if now else f"from {end.ends} on, in {(end.ends - today).days} days"
-    if sweep.accept_substitutes:
-        taken = f"{cause} {when} ({end.why}), and its replies are taken for {model.name}'s (accept_substitutes: true)"
-        return Problem(Severity.WARNING, (model.name,), taken, f"name {other} itself")
-    lost = f"{cause} {when} ({end.why}): replies would be paid for and excluded as substituted"
-    severity = Severity.ERROR if now else Severity.WARNING
-    before = "" if now else "finish before that day, or "
-    return Problem(severity, (model.name,), lost, f"{before}name {other}, or set `accept_substitutes: true`")
-
-
-def unheeded_settings(work: Work) -> dict[Unheeded, list[str]]:
-    """Return settings that are not sent to a model or have no effect, with the callers they affect."""
-    found: dict[Unheeded, list[str]] = defaultdict(list)
-    for wanted in _wanted(work.sweep):
-        for setting in unheeded(work.models[wanted.model].entry, wanted.params):
-            found[setting].append(wanted.asked)
-    return found
-
-
-def _settings(work: Work) -> Iterator[Problem]:
-    """Find settings that the vendor refuses, which would fail every call, and settings that have no effect."""
-    for wanted in _wanted(work.sweep):
-        entry = work.models[wanted.model].entry
-        for field, cause, remedy in _refused(wanted.model, entry, accepted(entry, wanted.params)):
-            yield Problem(Severity.ERROR, (wanted.model,), f"{wanted.key}.{field}: {cause}", remedy)
-        for setting in unheeded(entry, wanted.params):
-            if setting.field in wanted.named:
-                what = "is sent and has no effect" if setting.sent else "is not sent"
-                cause = f"{wanted.key}.{setting.field}: {setting.value} {what} on {wanted.model} ({setting.why})"
-                remedy = "leave it out, or choose another model"
-                yield Problem(Severity.WARNING, (wanted.model,), cause, remedy)
-
-
-def _wanted(sweep: Sweep) -> Iterator[Wanted]:
-    if sweep.generate and not sweep.gives_tests:
-        made = sweep.generate
-        params = Params(made.max_tokens, made.temperature, made.top_p)
-        yield Wanted("generate", "generate", made.model, params, made.model_fields_set)
-        if isinstance(sweep.validation, Validate):
-            params = Params(sweep.validation.max_tokens, temperature=0.0)
-            yield Wanted("validate", "validate", sweep.validation.model, params, frozenset())
-    for number, subject in enumerate(sweep.subjects):
-        yield _wanted_of(f"subjects.{number}.params", subject.name, subject, PAPER_SETTINGS)
-    for number, judge in enumerate(sweep.judges):
-        yield _wanted_of(f"judges.{number}.params", f"judge {judge.name}", judge, JUDGE_SETTINGS)
-
-
-def _wanted_of(key: str, asked: str, entry: Subject | Judge, usual: Params) -> Wanted:
-    return Wanted(key, asked, entry.model, entry.params.over(usual), entry.params.model_fields_set)
-
-
-def _refused(name: str, entry: ModelEntry, sent: Params) -> Iterator[tuple[str, str, str]]:
-    """Yield each setting that the catalogue says is refused: its name, the cause and the remedy."""
-    highest = entry.highest_temperature
-    if sent.temperature is not None and sent.temperature > highest:
-        cause = f"{sent.temperature:g} is more than {name} accepts (0 to {highest:g})"
-        yield "temperature", cause, f"give at most {highest:g}, or choose another model"
-    if sent.effort is not None and not entry.takes_effort(sent.effort):
-        levels = ", ".join(entry.efforts or ())
-        yield "effort", f"{name} has no effort level {sent.effort!r}", f"give one of {levels}, or leave it out"
-    limit = entry.output_limit(sent.max_tokens)
-    if entry.most_output is not None and limit > entry.most_output:
-        reserve = limit - sent.max_tokens
-        thinking = f" and {reserve} for thinking" if reserve else ""
-        cause = f"{sent.max_tokens}{thinking} is more than {name} writes ({entry.most_output} tokens)"
-        room = entry.most_output - reserve
-        yield "max_tokens", cause, f"give at most {room}" if room > 0 else "correct `most_output` or `thinking_reserve`"
-
-
 def _batches(work: Work) -> Iterator[Problem]:
     """Find models with `mode: batch` whose vendor is not known to accept batches of them."""
     for key, name, mode in work.sweep.modes_by_key():
@@ -473,30 +346,3 @@ def _batches(work: Work) -> Iterator[Problem]:
             cause = f"{key}: it is not known whether {entry.provider} accepts batches for {name}"
             remedy = "if it refuses them the rows stay open; `mode: auto` would send them online"
             yield Problem(Severity.WARNING, (name,), cause, remedy)
-
-
-def _unlisted(work: Work) -> Iterator[Problem]:
-    """Find names of the form provider/model that the catalogue has under another or a similar name.
-
-    A misspelt name usually has no price; that error suggests names itself.
-    """
-    for model in work.models.values():
-        entry, where = model.entry, _where(work.sweep, model.name)
-        if model.name in work.catalog.models or entry.wire in work.catalog.providers[entry.provider].models:
-            continue
-        near = {name: work.catalog.find(name) for name in work.catalog.near(model.name, SURELY_LIKE)}
-        same = next((name for name, other in near.items() if other.wire == entry.wire), None)
-        if same:
-            cause = (
-                f"{where}: of {model.name} nothing is known but its price: not what it takes, reports or when it ends"
-            )
-            yield Problem(Severity.WARNING, (model.name,), cause, f"name {same}, under which the catalogue has it")
-        elif near and entry.price and not any(other.covers(entry.wire) for other in near.values()):
-            cause = f"{where}: {model.name} is not in the catalogue"
-            yield Problem(Severity.WARNING, (model.name,), cause, f"did you mean {' or '.join(near)}?")
-
-
-def _price(model: Model) -> Iterator[Problem]:
-    if model.entry.price is None:
-        cause, _, remedy = no_price(model.entry).partition("; ")
-        yield Problem(Severity.ERROR, (model.name,), cause, remedy)

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
 from hab_ray.errors import ConfigError, Exit, Interrupted, problem_of
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import prepare, refuse_errors, refuse_second_run
+from hab_ray.planning.preflight import prepare, refuse_second_run
+from hab_ray.planning.problems import refuse_errors
 from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
 from hab_ray.stopping import Stop

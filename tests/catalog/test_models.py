@@ -24,11 +24,10 @@ from hab_ray.catalog.models import (
     Purpose,
     Sampling,
     Thinking,
-    accepted,
     folder_name,
     load_catalog,
-    unheeded,
 )
+from hab_ray.catalog.settings import accepted, unheeded
 from hab_ray.errors import ConfigError
 
 
@@ -139,6 +138,19 @@ def test_a_name_like_nothing_is_told_of_no_model(catalog: Catalog) -> None:
 )
 def test_which_listed_names_are_a_models(name: str, same: bool) -> None:
     assert ModelEntry(provider="p", wire="w", reports=("named",)).covers(name) is same
+
+
+def test_an_override_by_catalogue_name_is_the_models_unless_its_wire_name_has_one_too() -> None:
+    def reserve(name: str, models: dict[str, int], like: str | None = "openai") -> int:
+        given = {key: {"thinking_reserve": tokens} for key, tokens in models.items()}
+        fields = {"like": like, "kind": "openai", "url": "https://x.example/v1", "models": given}
+        provider = name.partition("/")[0] if "/" in name else "openai"
+        return load_catalog().extended({provider: ProviderEntry.model_validate(fields)}).find(name).thinking_reserve
+
+    by_name = {"gpt-5.5": 32000}
+    assert reserve("gpt-5.5", by_name) == reserve("gw/gpt-5.5", by_name) == 32000
+    assert reserve("gpt-5.5", {**by_name, "gpt-5.5-2026-04-23": 16000}) == 16000
+    assert reserve("gpt-5.5", by_name, like=None) == 8192 and reserve("openai/gpt-5.5", by_name, like=None) == 32000
 
 
 def test_a_sweeps_provider_replaces_one_of_the_same_name() -> None:

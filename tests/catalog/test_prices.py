@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from hab_ray.calls import ChatCall, EmbedCall, Message, Params, Role, Usage
 from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import BatchTerms, Capabilities, Model, ModelEntry, ProviderEntry, load_catalog
-from hab_ray.catalog.prices import Mode, Price, input_bytes, priced, rate
+from hab_ray.catalog.prices import DatedPrices, Mode, Price, input_bytes, priced, rate, rates, reserved_rate
 from hab_ray.errors import ConfigError
 
 TODAY = date(2026, 11, 21)
@@ -115,6 +115,39 @@ def test_a_name_costs_what_the_model_costs_that_answers_to_it(
     entry = load_catalog().find(name)
     prices = [priced(entry, on).price for on in (day - timedelta(days=1), day)]
     assert [price and price.input for price in prices] == [before, after]
+
+
+@pytest.mark.parametrize(("mode", "before", "after"), [(Mode.ONLINE, 2, 4), (Mode.BATCH, 1, 2)])
+def test_a_listed_rise_is_booked_from_its_day_on_and_reserved_three_days_before(
+    mode: Mode, before: int, after: int
+) -> None:
+    rise = date(2026, 12, 1)
+    entry = priced(load_catalog().find("gemini-4-argon"), TODAY)
+    prices, days = rates(entry, mode), [rise - timedelta(days=ahead) for ahead in (4, 3, 1, 0)]
+    assert [prices.on(day).input // 10**9 for day in days] == [before, before, before, after]
+    assert [prices.reserved(day).input // 10**9 for day in days] == [before, after, after, after]
+    assert rate(entry, mode).input == before * 10**9 == reserved_rate(entry, mode).input
+    assert reserved_rate(priced(load_catalog().find("gemini-4-argon"), days[1]), mode).input == after * 10**9
+
+
+def test_a_fall_in_price_is_neither_reserved_nor_booked_before_its_day() -> None:
+    entry, fall = priced(load_catalog().find("gemini-2.5-pro"), TODAY), date(2026, 12, 1)
+    days = (fall - timedelta(days=1), fall)
+    prices = rates(entry, Mode.ONLINE)
+    both = ([price(day).output // 10**7 for day in days] for price in (prices.on, prices.reserved))
+    assert list(both) == [[1000, 375], [1000, 375]]  # from then on gemini-3.8-flash answers
+
+
+def test_of_a_price_that_rises_in_part_each_part_is_reserved_at_its_highest() -> None:
+    long = replace(Price.usd(4, 8), steps=((1000, Price.usd(8, 9)),))
+    prices, day = DatedPrices(Price.usd(5, 7), ((TODAY, long),)), TODAY - timedelta(days=1)
+    assert prices.reserved(day) == replace(Price.usd(5, 8), steps=((1000, Price.usd(8, 9)),))
+    assert (prices.on(day), prices.reserved(TODAY)) == (Price.usd(5, 7), long)
+
+
+def test_the_sweeps_own_price_never_changes() -> None:
+    own = load_catalog().find("gemini-4-argon").model_copy(update={"price": UsdPrice(input=3, output=3)})
+    assert not priced(own, TODAY).later
 
 
 def test_where_hours_differ_the_dearest_counts() -> None:
@@ -260,12 +293,23 @@ def test_an_unlisted_name_gets_no_price_by_likeness() -> None:
         ("gpt-4o", "gpt-4o-2024-11-20", True),
         ("gpt-4o", "gpt-4o-mini", False),
         ("o3-2025-04-16", "o3-2025-04-16", True),
+        ("mistral-small-2603", "mistral-small-latest", True),
+        ("mistral-small-2603", "mistral-small-2609", False),
+        ("mistral-medium-3.5", "mistral-medium-2604", True),
+        ("mistral-medium-3.5", "mistral-medium-2508", False),
+        ("mistral-large-4", "mistral-large-2512", False),
         ("text-embedding-3-small", "text-embedding-3-small", True),
         ("gemini-embedding-001", "", True),
     ],
 )
 def test_a_model_is_known_by_the_names_it_may_report(name: str, reported: str, itself: bool) -> None:
     assert Model(name, load_catalog().find(name)).is_itself(reported) is itself
+
+
+def test_only_what_follows_a_models_whole_name_is_left_open() -> None:
+    models = load_catalog().models
+    patterns = [(entry.wire, pattern) for entry in models.values() for pattern in entry.reports or () if "*" in pattern]
+    assert len(patterns) > 20 and [pattern for wire, pattern in patterns if not pattern.startswith(wire)] == []
 
 
 def test_a_wrong_price_is_told_once_and_steps_are_sorted() -> None:

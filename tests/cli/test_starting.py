@@ -166,6 +166,17 @@ def test_of_an_endpoint_that_is_given_no_question_asks_again(desk: Desk) -> None
     assert "URL" not in told and "by its own names" in told
 
 
+def test_what_is_not_called_at_the_endpoint_is_said(desk: Desk) -> None:
+    url, file = "http://127.0.0.1:9/v1", desk.folder / "own.yaml"
+    models = InitOptions(["gpt-4o", "openai/gpt-6-luna"], ["all"], "seeds", ["gpt-6.1-terra"], url, price="0/0")
+    told = printed(file, models)
+    assert [subject.model for subject in load_sweep(file).subjects] == ["endpoint/gpt-4o", "openai/gpt-6-luna"]
+    for name in ("openai/gpt-6-luna", "gpt-6.1-terra"):
+        assert f"{name} is called at openai, not at {url}; write endpoint/{name} for" in told
+    assert "gpt-4o is called" not in told
+    assert "is called at" not in printed(desk.folder / "gateway.yaml", replace(GATEWAY, judge=["gpt-6-luna"]))
+
+
 def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
     """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
     models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"

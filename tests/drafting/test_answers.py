@@ -11,6 +11,7 @@ from hab_ray.drafting.answers import (
     Answers,
     Examples,
     OwnEndpoint,
+    models_at,
     number_of_tests,
     price_of,
     variable,
@@ -44,6 +45,14 @@ def answers(endpoint: OwnEndpoint | None) -> Answers:
 def test_a_model_is_asked_where_it_is(endpoint: OwnEndpoint | None, model: str, called: str) -> None:
     """A gateway has its vendor's models, a server those that nobody else has."""
     assert answers(endpoint).name_in_sweep(model) == called
+
+
+def test_a_name_given_as_an_endpoints_is_its_own_unless_it_begins_with_another_provider() -> None:
+    names = ("gpt-4o", "Qwen/Qwen3-32B", "endpoint/gpt-4o", "openai/gpt-6-luna", "gpt-4o")
+    at_server = models_at(SERVER, names)
+    assert at_server == ("endpoint/gpt-4o", "endpoint/Qwen/Qwen3-32B", "openai/gpt-6-luna")
+    assert tuple(map(answers(SERVER).name_in_sweep, at_server)) == at_server
+    assert models_at(GATEWAY, ("gpt-6-luna", "claude-haiku-5-5")) == ("gpt-6-luna", "claude-haiku-5-5")
 
 
 def test_tests_are_made_where_a_key_is() -> None:

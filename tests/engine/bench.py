@@ -8,16 +8,18 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
 from hab_ray.calls import Call, ChatCall, Message, Params, Role
-from hab_ray.catalog.base import UsdPrice
+from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance, unlimited
+from hab_ray.engine.clock import utc_now
 from hab_ray.engine.jobs import Counters, Job
 from hab_ray.engine.jobs import stream as stream
 from hab_ray.engine.limits.shared import LocalLimiterClient
@@ -119,6 +121,8 @@ async def engine_at(
     list_size: int = 8,
     make_room: Callable[[], None] = lambda: None,
     on_durable: OnDurable | None = None,
+    later: tuple[LaterPrice, ...] = (),
+    today: Callable[[], datetime] = utc_now,
 ) -> AsyncIterator[Bench]:
     """An engine that calls a simulator."""
     limits = limits or Limits(concurrent=20, patience_s=5, timeout_s=10)
@@ -128,6 +132,7 @@ async def engine_at(
             wire=m,
             purpose=Purpose.EMBEDDING if m == "emb" else Purpose.CHAT,
             price=PRICE,
+            later=later,
             list_size=list_size,
         )
         for m in models
@@ -139,7 +144,7 @@ async def engine_at(
         entries,
         StoreWriter(LocalFolder(tmp_path), epoch, "test", Mode.ONLINE),
         known if known is not None else AnsweredKeys(),
-        SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), lease or HeldLease()),
+        SharedServices(limiter, LocalBudget(budget) if budget else unlimited(), lease or HeldLease(), today=today),
         limits.patience_s,
         make_room,
         on_durable,

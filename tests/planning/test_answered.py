@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from hab_ray.planning.preflight import Problem, Severity, available_only, preflight
+from hab_ray.planning.preflight import available_only, preflight
+from hab_ray.planning.problems import Problem, Severity
 from hab_ray.resolve import write_record
 from hab_ray.work import Work
 from tests.instant import MADE, NOW, Run, work_of

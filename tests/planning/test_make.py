@@ -14,8 +14,8 @@ import pytest
 from rich.console import Console
 
 from hab_ray.catalog.base import PriceStep, UsdPrice
-from hab_ray.catalog.models import Unheeded
 from hab_ray.catalog.prices import NANO
+from hab_ray.catalog.settings import Unheeded
 from hab_ray.cli.views.plan_view import print_plan, to_json
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.rounds import rounds_together

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,15 +15,9 @@ from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.config.sections import JudgeVariant, Variants
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.planning.preflight import (
-    Problem,
-    Severity,
-    available_only,
-    left_out,
-    preflight,
-    refuse_errors,
-    unheeded_settings,
-)
+from hab_ray.planning.models import unheeded_settings
+from hab_ray.planning.preflight import available_only, left_out, preflight
+from hab_ray.planning.problems import Problem, Severity, refuse_errors
 from hab_ray.resolve import resolve, write_record
 from hab_ray.resources import bundled
 from hab_ray.work import Work, given_tests, wants_batch
@@ -95,6 +89,46 @@ def test_a_model_that_ends_soon_is_a_warning_until_it_has_ended(tmp_path: Path) 
     assert "gemini-2.5-pro" in errors(preflight(work, KEYS, date(2026, 12, 1)))
     assert "gpt-4.1" not in str(preflight(work, KEYS, date(2026, 12, 14)))
     assert "gpt-4.1 ends on 2027-01-14, in 30 days" in " ".join(map(str, preflight(work, KEYS, date(2026, 12, 15))))
+
+
+def test_a_model_that_soon_costs_more_is_a_warning_before_that_day(tmp_path: Path) -> None:
+    def rise_of(name: str, now: datetime) -> list[str]:
+        work = resolve(small(tmp_path, subjects=[name]), now)
+        return [str(p) for p in preflight(work, KEYS, now.date()) if " costs " in p.cause]
+
+    (said,) = rise_of("gemini-4-argon", NOW)
+    assert said == (
+        "warning: subjects.0.model: gemini-4-argon costs $2 and $10 per million tokens of input and output, and $4 and "
+        "$20 from 2026-12-01 on, in 10 days; finish before that day, or give a budget for it: calls reserve that from "
+        "2026-11-28 on"
+    )
+    assert not rise_of("gemini-4-argon", NOW + timedelta(days=10)) and not rise_of("gemini-3.8-flash", NOW)
+    assert not rise_of("gemini-2.5-flash", NOW)
+
+
+@pytest.mark.parametrize(
+    ("provider", "key", "remedy"),
+    [
+        ({"openai": {"like": "openai"}}, "gpt-5.5", None),
+        ({"openai": {"like": "openai"}}, "gpt-5.5-2026-04-23", None),
+        ({"openai": {"like": "openai"}}, "no-such", "write a model's wire name, as `provider/model` has it"),
+        ({"openai": {"like": "openai"}}, "gpt-6-lunar", "write gpt-6-luna"),
+        ({"openai": {"kind": "openai", "url": "http://x/v1"}}, "gpt-5.5", "write gpt-5.5-2026-04-23"),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "vicuna", None),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "another-of-ours", None),
+        ({"house": {"kind": "openai", "url": "http://x/v1"}}, "Vicuna", "write vicuna"),
+    ],
+)
+def test_an_override_of_no_model_is_a_warning_with_the_name_to_write(
+    tmp_path: Path, provider: dict[str, dict[str, object]], key: str, remedy: str | None
+) -> None:
+    ((name, entry),) = provider.items()
+    house = {"house": {"kind": "openai", "url": "http://x/v1"}}
+    providers = house | {name: {**entry, "models": {key: {"price": {"input": 1}}}}}
+    sweep = small(tmp_path, providers=providers, subjects=["gpt-5.5", "gpt-6-luna", "house/vicuna"])
+    found = [p for p in preflight(resolve(sweep, NOW), KEYS, NOW.date()) if "wire name" in p.cause]
+    said = f"providers.{name}.models.{key}: {name} has no model of this wire name, so this has no effect"
+    assert [(p.severity, p.cause, p.remedy) for p in found] == ([(Severity.WARNING, said, remedy)] if remedy else [])
 
 
 def test_the_quick_sweep_needs_one_key_only(tmp_path: Path) -> None:
@@ -231,6 +265,11 @@ def refused(tmp_path: Path, **changes: object) -> list[str]:
         (
             {"model": "gpt-6.1-sol", "params": {"effort": "none"}},
             "gpt-6.1-sol has no effort level 'none'; give one of low, medium, high, xhigh, max, or leave it out",
+        ),
+        (
+            {"model": "gemini-2.5-flash", "params": {"effort": "24576"}},
+            "subjects.0.params.effort: 24576 tokens of thinking are more than the 8192 reserved for it on gemini-2.5-"
+            "flash; give at most 8192, or set providers.google.models.gemini-2.5-flash.thinking_reserve: 24576",
         ),
         (
             {"model": "gpt-4.1", "params": {"max_tokens": 40000}},

@@ -14,7 +14,8 @@ from hab_ray.catalog.models import load_catalog
 from hab_ray.catalog.vendors import VENDORS
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import ConfigError
-from hab_ray.planning.preflight import Severity, preflight
+from hab_ray.planning.preflight import preflight
+from hab_ray.planning.problems import Severity
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.anthropic.batch import AnthropicBatches
 from hab_ray.providers.anthropic.chat import AnthropicProvider

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 
 import pytest
@@ -32,6 +33,14 @@ async def test_the_body_is_built_sent_unchanged_and_taken(case: Case, simulate: 
     assert list(json.loads(sent)) == list(wire.body)
     if case.call.schema_json:
         assert list(json.loads(answer.text)) == ["zeal", "issues"]
+
+
+@pytest.mark.parametrize("name", ["openai thinking", "anthropic thinking", "google level"])
+def test_an_effort_is_sent_as_vendors_spell_it(name: str, provider_of: Connect) -> None:
+    case = CASES[name]
+    loud = replace(case.call, params=replace(case.call.params, effort=str(case.call.params.effort).title()))
+    assert provider_of(case.kind, "http://localhost:1").chat(loud, case.model).body == case.body
+    assert loud.key != case.call.key
 
 
 @pytest.mark.parametrize("kind", ["openai", "google"])

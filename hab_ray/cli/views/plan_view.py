@@ -11,13 +11,14 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-from hab_ray.catalog.models import Unheeded
+from hab_ray.catalog.settings import Unheeded
 from hab_ray.cli.views.budget_view import batch_time, budget_sentences, print_budgets
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.config.sweep import Sweep, spending_limit
 from hab_ray.location import Location
 from hab_ray.planning import Figures, Plan
-from hab_ray.planning.preflight import Problem, Severity, unheeded_settings
+from hab_ray.planning.models import unheeded_settings
+from hab_ray.planning.problems import Problem, Severity
 from hab_ray.visible import counted, duration, one_line, usd
 from hab_ray.work import Work
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch.packing import PackedRow
 from hab_ray.engine.budget.bound import FIRST_WAVE, LEAST_WAVE, CostSample, Wave
 from hab_ray.errors import FailureKind
@@ -64,7 +65,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Cell:
-    """Rows of a stage and model in random order: their keys, and the most that one row is expected to cost.
+    """Rows of a stage and model in random order: their keys, and the most that one row is expected to cost at a price.
 
     A line is expected to have at most `line_bytes`. `risk` is the run's; a population that starts now may take `share`
     of it. `keep` stores progress durably; `before` is the progress that an earlier process kept.
@@ -72,6 +73,7 @@ class Cell:
 
     keys: Sequence[str]
     cap: int
+    price: Price
     line_bytes: int
     risk: float
     share: float

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from itertools import islice
 from typing import Any, Self
 
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, rates
 from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components, EngineContext
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
-from hab_ray.engine.batch.packing import RowPacker
+from hab_ray.engine.batch.packing import PackedRow, RowPacker
 from hab_ray.engine.batch.poll import Poller
 from hab_ray.engine.batch.recover import Recovery
 from hab_ray.engine.batch.rows import RowsInFlight
@@ -53,7 +53,7 @@ class BatchEngine:
         context: EngineContext,
     ) -> None:
         self._provider, self._api, self._models, self._ledger = provider, api, models, ledger
-        self._prices = {name: rate(entry, Mode.BATCH) for name, entry in models.items()}
+        self._rates, self._today = {name: rates(entry, Mode.BATCH) for name, entry in models.items()}, context.today
         self._codes = FenceCodes(fence_secret(ledger.folder))
         self._counters, self._budget = BatchCounters(), BatchBudgetClient(context.budget, clock=context.clock)
         self._rows = RowsInFlight(self._counters)
@@ -64,7 +64,7 @@ class BatchEngine:
         creator = Creator(components, self._sender)
         self._recovery = Recovery(components, creator)
         self._submitter = Submitter(components, creator, collector)
-        self._poller = Poller(components, collector, self._prices)
+        self._poller = Poller(components, collector, self._rates)
         self._stopping = components.stopping
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -161,11 +161,15 @@ class BatchEngine:
             OSError: the store cannot be written.
         """
         if self.broken is None and not self._stopping.is_set():
-            packer = RowPacker(self._provider, self._api, self._models[model], self._prices[model], self._codes)
-            stream = self._submitter.submit(model, lambda: [packer.row(job) for job in islice(jobs, CHUNK)], cell)
+            stream = self._submitter.submit(model, lambda: self._packed(model, islice(jobs, CHUNK)), cell)
             await asyncio.wait({self._start(stream)})
         if self.broken:
             raise self.broken
+
+    def _packed(self, model: str, jobs: Iterable[Job]) -> list[PackedRow]:
+        price = self._rates[model].reserved(self._today().date())
+        packer = RowPacker(self._provider, self._api, self._models[model], price, self._codes)
+        return [packer.row(job) for job in jobs]
 
     def held(self, keys: Sequence[str]) -> set[str]:
         """Return those of these keys that are in a batch, open or being packed, or answered by one."""

@@ -13,7 +13,7 @@ from datetime import timedelta
 from functools import lru_cache, partial
 from math import inf
 
-from hab_ray.catalog.prices import Price
+from hab_ray.catalog.prices import DatedPrices
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
@@ -32,13 +32,13 @@ MIN_LOOK_EVERY_S, MAX_LOOK_EVERY_S = 0.02, 0.2
 
 
 class Poller:
-    """Polls the open batches of `components.rows` and collects their results. `prices` are today's batch prices."""
+    """Polls the open batches of `components.rows` and collects their results. `rates` are the batch prices."""
 
     states: tuple[type[Sent], ...] = AtVendor, Ended, Collected
 
-    def __init__(self, components: Components, collector: Collector, prices: Mapping[str, Price]) -> None:
+    def __init__(self, components: Components, collector: Collector, rates: Mapping[str, DatedPrices]) -> None:
         self._components, self._policy, self._collector = components, components.policy, collector
-        self._store_since, self._prices = lru_cache(maxsize=1)(partial(Store, components.ledger.folder)), prices
+        self._store_since, self._rates = lru_cache(maxsize=1)(partial(Store, components.ledger.folder)), rates
         self._rows, self._counters, self._context = components.rows, components.counters, components.context
 
     async def poll_regularly(self) -> None:
@@ -127,7 +127,7 @@ class Poller:
         context, ledger, intent = self._context, self._components.ledger, state.record.intent
         hashes = body_hashes(await asyncio.to_thread(ledger.rows, state.record))
         results = batch.results = await self._results(batch, state.record, hashes)
-        price = intent.price or self._prices[batch.model]
+        price = intent.price or self._rates[batch.model].on(context.today().date())
         try:
             try:
                 await self._collector.collect(results, state.record, price, hashes, status)

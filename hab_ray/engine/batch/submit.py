@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from math import inf
 
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, rates
 from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch.actions import Action, AwaitRoom, FitToBudget, GiveBack, Reserve
 from hab_ray.engine.batch.cells import Cell
@@ -203,10 +203,10 @@ class Submitter:
 
     def _request(self, batch: BatchInFlight) -> Request:
         context, pack, lines = self._components.context, batch.pack, batch.pack.lines()
-        first = pack.rows[0]
+        first, today = pack.rows[0], context.today()
         intent = Intent(
             epoch=context.epoch,
-            at=context.today(),
+            at=today,
             tag=context.new_tag(),
             run=context.run,
             model=batch.model,
@@ -223,7 +223,7 @@ class Submitter:
             owner="",
             newest=None,
             most_nanousd=pack.most if batch.wave else None,
-            price=rate(self._components.models[batch.model], Mode.BATCH),
+            price=rates(self._components.models[batch.model], Mode.BATCH).on(today.date()),
         )
         return Request(lines, intent)
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager
 
-from hab_ray.catalog.prices import estimated_input_tokens
+from hab_ray.catalog.prices import Mode, estimated_input_tokens, rates
 from hab_ray.engine.batch.cells import Cell, WavesOfCell
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.packing import PackedRow, Room
@@ -72,6 +72,7 @@ class WaveSender:
         waves = await self._waves_of(cell, self._room(model))
         if not waves.is_unfinished:
             await self._observe(model, waves)
+        self._check_price(model, cell, waves)
         while waves.is_open and (wave := await self._reserve(model, waves)):
             await asyncio.to_thread(waves.begin, wave)
             under_way = WaveUnderWay(wave.nanousd)
@@ -83,11 +84,17 @@ class WaveSender:
             if waves.is_last:
                 break
             await self._observe(model, waves)
+            self._check_price(model, cell, waves)
         if waves.broken and self._may_send(model):
             self._counters.notes.append(
                 f"{model}: the cost of earlier rows says nothing about the rest ({waves.broken}); the most that each "
                 "can cost is reserved, as with `reserve: hard`"
             )
+
+    def _check_price(self, model: str, cell: Cell, waves: WavesOfCell) -> None:
+        prices = rates(self._components.models[model], Mode.BATCH)
+        if waves.is_open and prices.reserved(self._components.context.today().date()) != cell.price:
+            waves.broken = "the model's price changes"
 
     async def _observe(self, model: str, waves: WavesOfCell) -> None:
         """Wait until the batches of the wave in progress, if any, are closed, and add their costs to the sample."""

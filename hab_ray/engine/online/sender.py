@@ -11,7 +11,7 @@ from time import monotonic
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.catalog.prices import Mode, Price, estimated_input_tokens, input_bytes, rate
+from hab_ray.catalog.prices import Mode, Price, estimated_input_tokens, input_bytes, rates
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.clock import utc_now
@@ -94,7 +94,8 @@ class Sender:
     ) -> None:
         self._provider, self._models, self._codes, self._counters = provider, models, codes, counters
         self._limits, self._budget, self._watch, self._clock = limits, budget, services.watch, services.clock
-        self._rates: dict[str, Price] = {name: rate(entry, Mode.ONLINE) for name, entry in models.items()}
+        self._rates = {name: rates(entry, Mode.ONLINE) for name, entry in models.items()}
+        self._today = services.today
 
     def request(self, model: str, calls: Sequence[Call]) -> Request:
         entry, first = self._models[model], calls[0]
@@ -110,7 +111,7 @@ class Sender:
             tokens=estimated_input_tokens(sum(map(input_bytes, calls))) + output,
             most_input=wire.utf8_bytes,
             most_output=output,
-            bound=self._rates[model].bound(wire.utf8_bytes, output),
+            bound=self._rates[model].reserved(self._today().date()).bound(wire.utf8_bytes, output),
         )
 
     def requests(self, model: str, calls: Sequence[Call]) -> list[Request]:
@@ -182,7 +183,7 @@ class Sender:
         traffic.sent += 1
         self._counters.in_flight[request.model] += 1
         exchange: Exchange | None = None
-        started = self._clock()
+        started, price = self._clock(), self._rates[request.model].on(self._today().date())
         write = None if self._watch.is_locked else WriteCheck(self._watch.check)
         try:
             with write.asked() if write else nullcontext():
@@ -204,7 +205,7 @@ class Sender:
         finally:
             self._counters.in_flight[request.model] -= 1
         self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
-        cost = self._cost(request, answer)
+        cost = self._cost(request, answer, price)
         self._budget.settle(request.bound, cost)
         traffic.cost_nanousd += cost
         traffic.input_tokens += answer.usage.input
@@ -218,11 +219,11 @@ class Sender:
             return self._provider.read_chat(exchange.body)
         return self._provider.read_embeddings(exchange.body, len(request.calls))
 
-    def _cost(self, request: Request, answer: Answer) -> int:
+    def _cost(self, request: Request, answer: Answer, price: Price) -> int:
         traffic = self._counters.traffic[request.model]
         if not answer.usage.fits(request.most_input, request.most_output):
             traffic.beyond += 1
-        return traffic.cost(answer, self._rates[request.model], request.bound)
+        return traffic.cost(answer, price, request.bound)
 
     def _book_failure(self, request: Request, exchange: Exchange | None, error: BaseException) -> None:
         if isinstance(error, BadUsage):

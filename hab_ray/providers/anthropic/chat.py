@@ -63,7 +63,7 @@ class AnthropicProvider:
         if call.system:
             body["system"] = clean_text(call.system)
         body |= given(temperature=call.params.temperature, top_p=call.params.top_p)
-        output = given(effort=call.params.effort)
+        output = given(effort=call.params.sent_effort)
         if call.schema_json is not None:
             output["format"] = {"type": "json_schema", "schema": json.loads(call.schema_json)}
         if output:

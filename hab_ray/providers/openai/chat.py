@@ -62,7 +62,7 @@ class OpenAIProvider:
             entry.output_limit_field: entry.output_limit(call.params.max_tokens),
         }
         wanted = call.params
-        body |= given(temperature=wanted.temperature, top_p=wanted.top_p, reasoning_effort=wanted.effort)
+        body |= given(temperature=wanted.temperature, top_p=wanted.top_p, reasoning_effort=wanted.sent_effort)
         if call.schema_json is not None:
             schema = {"name": "reply", "strict": True, "schema": json.loads(call.schema_json)}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}

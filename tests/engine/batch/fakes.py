@@ -187,14 +187,18 @@ def components_of(
 
 
 def engine_of(
-    folder: Path, vendor: Vendor, context: EngineContext | None = None, policy: BatchPolicy = QUICK
+    folder: Path,
+    vendor: Vendor,
+    context: EngineContext | None = None,
+    policy: BatchPolicy = QUICK,
+    entry: ModelEntry = ENTRY,
 ) -> BatchEngine:
     """An engine with one model `m` and its own store."""
     place = LocalFolder(folder)
     return BatchEngine(
         provider=connect(Endpoint("acme", "openai", "http://localhost:1", "a-key", 1.0)),
         api=vendor,
-        models={"m": ENTRY},
+        models={"m": entry},
         ledger=Ledger(place, "acme"),
         writer=StoreWriter(place, 2, "w", Mode.BATCH),
         policy=policy,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import Mode, rate
 from hab_ray.engine.batch.components import EngineContext
@@ -72,6 +74,21 @@ async def test_a_stream_ends_once_all_its_rows_are_at_the_vendor(tmp_path: Path)
         assert engine.held([chat("m", "question 3").key]) and not engine.held([chat("m", "another").key])
     record = Ledger(LocalFolder(tmp_path), "acme").read()[0]
     assert (record.intent.fingerprint, record.intent.price) == ("a1b2", rate(ENTRY, Mode.BATCH))
+
+
+async def test_a_batch_reserves_the_price_of_a_coming_rise_and_is_booked_at_that_of_its_day(tmp_path: Path) -> None:
+    rise = LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=2))
+    entry, clock = ENTRY.model_copy(update={"later": (rise,)}), [datetime(2026, 11, 27, tzinfo=UTC)]
+    context, seen = replace(context_of(), today=lambda: clock[0]), []
+    async with engine_of(tmp_path, Vendor(), context, entry=entry) as engine:
+        for number in range(3):
+            await engine.complete("m", rows(1, first=number))
+            clock[0] += timedelta(days=2)
+    for record in records(tmp_path):
+        assert record.intent.price
+        seen.append((record.intent.nanousd, record.intent.price.input // 10**9))
+    dear = seen[-1][0]
+    assert seen == [(dear // 2, 1), (dear, 1), (dear, 2)]
 
 
 async def test_two_rows_with_one_call_are_sent_once_and_both_finish(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from hab_ray.calls import Failure, Reply
 from hab_ray.catalog.models import BatchPolicy
-from hab_ray.catalog.prices import Mode, Price
+from hab_ray.catalog.prices import DatedPrices, Mode, Price
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS
@@ -144,7 +144,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         folder = LocalFolder(tmp_path)
         writer = StoreWriter(folder, 2, "w", Mode.BATCH)
         collector = Collector(provider, vendor, writer, today, components.counters.traffic)
-        poller = Poller(components, collector, {"m": Price(1, 1, 1, 1)})
+        poller = Poller(components, collector, {"m": DatedPrices(Price(1, 1, 1, 1))})
         return Scene(vendor, components, poller, batch, clock)
 
     return scene

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 from threading import get_ident
@@ -12,9 +13,9 @@ from threading import get_ident
 import pytest
 
 from hab_ray.calls import Params
-from hab_ray.catalog.base import UsdPrice
+from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import BatchPolicy, ModelEntry
-from hab_ray.catalog.prices import Mode, rate
+from hab_ray.catalog.prices import Mode, Price, rate
 from hab_ray.engine.batch.cells import Cell, Progress, WavesOfCell
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.engine import BatchEngine
@@ -29,7 +30,17 @@ from hab_ray.providers.base import Endpoint
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_simulator import Profile, simulator
-from tests.engine.batch.fakes import ENDED, HARVESTED, Vendor, context_of, engine_of, intent, submitted, write_events
+from tests.engine.batch.fakes import (
+    ENDED,
+    HARVESTED,
+    START,
+    Vendor,
+    context_of,
+    engine_of,
+    intent,
+    submitted,
+    write_events,
+)
 from tests.engine.bench import budget_of, chat
 
 ENTRY = ModelEntry(provider="sim", wire="m", price=UsdPrice(input=1.0, output=20.0))
@@ -66,6 +77,8 @@ async def send(
     cap: int = 0,
     keep: Callable[[Progress], None] = lambda _: None,
     before: Progress | None = None,
+    entry: ModelEntry = ENTRY,
+    today: Callable[[], datetime] | None = None,
 ) -> Sent:
     """Complete these calls at a new simulator, in waves if there is a `risk`."""
     settings = {"batch": {"turnaround": {"kind": "fixed", "value_s": 0.05}}, "seed": 3}
@@ -78,15 +91,15 @@ async def send(
         cell = None
         if risk:
             keys = [job.call.key for job in jobs]
-            cell = Cell(keys, cap or largest, longest, risk, 1.0, keep, before)
+            cell = Cell(keys, cap or largest, rate(ENTRY, Mode.BATCH), longest, risk, 1.0, keep, before)
         engine = BatchEngine(
             provider,
             api,
-            {"m": ENTRY},
+            {"m": entry},
             Ledger(place, "sim"),
             StoreWriter(place, 2, f"w{len(list(place.list()))}", Mode.BATCH),
             policy,
-            context_of(budget=LocalBudget(budget)),
+            context_of(budget=LocalBudget(budget), today=today),
         )
         notes, left_open = [], []
         async with asyncio.timeout(60), engine:
@@ -135,6 +148,19 @@ async def test_a_row_that_can_cost_more_than_was_expected_of_any_ends_the_waves(
     sent = await send(tmp_path, budget_of(5 * 10**9), 1e-6, jobs)
     assert sent.counters.finished[0] == FEW and any("expected of any" in note for note in sent.counters.notes)
     assert any(batch.intent.most_nanousd is None for batch in sent.batches)
+
+
+async def test_a_price_that_rises_ends_the_waves(tmp_path: Path) -> None:
+    def today() -> datetime:
+        return START + timedelta(days=10 * any(tmp_path.rglob("*harvested*")))
+
+    rise = LaterPrice(start=START.date() + timedelta(days=10), price=UsdPrice(input=2, output=40))
+    entry = ENTRY.model_copy(update={"later": (rise,)})
+    sent = await send(tmp_path, budget_of(10 * 10**9), 1e-6, shuffled_jobs(FEW), entry=entry, today=today)
+    first, *later = [batch.intent for batch in sent.batches]
+    assert first.rows == 200 and first.most_nanousd is not None and later
+    assert all(one.most_nanousd is None and one.price == Price.usd(2, 40) for one in later)
+    assert sent.counters.finished[0] == FEW and any("the model's price changes" in note for note in sent.counters.notes)
 
 
 async def test_less_than_the_first_rows_need_is_sent_as_with_a_hard_budget(tmp_path: Path) -> None:

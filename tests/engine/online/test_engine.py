@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from hab_ray.calls import EmbedCall, Failure, Reply
+from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
@@ -34,6 +37,27 @@ async def test_completes_calls(tmp_path: Path) -> None:
     assert all(isinstance(r, Reply) and r.text for r in stored.values())
     assert (meter["billed"], meter["billed_more_than_once"]["bodies"]) == (150, 0)
     assert meter["nanousd"] == sum(r.cost_nanousd for r in stored.values()) == counters.cost_nanousd > 0
+
+
+async def test_a_rising_price_is_booked_from_its_day_on(tmp_path: Path) -> None:
+    """The hard budget holds a call back that it could not pay for at the price of one of the next days."""
+
+    def at(hour: int) -> Callable[[], datetime]:
+        return lambda: datetime(2026, 11, 27, 23, tzinfo=UTC) + timedelta(hours=hour)
+
+    later = (LaterPrice(start=date(2026, 12, 1), price=UsdPrice(input=2, output=4)),)
+    costs, is_open = [], []
+    async with simulator(Profile.model_validate({"accounts": PRICED})) as url:
+        for number, hour in enumerate((0, 24, 97)):
+            call, folder = chat("a", f"question {number}"), tmp_path / str(number)
+            async with engine_at(url, folder, "a", later=later, today=at(hour)) as b:
+                await b.complete([call])
+                answer = b.stored("a")[call.key]
+            costs.append(answer.cost_nanousd / (answer.usage.input * 1000 + answer.usage.output * 2000))
+            budget = budget_of(700_000)
+            async with engine_at(url, folder / "poor", "a", later=later, today=at(hour), budget=budget) as b:
+                is_open.append(bool((await b.complete([chat("a", f"other {number}")])).open))
+    assert costs == [1, 1, 2] and is_open == [False, True, True]
 
 
 async def test_known_reply(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -16,12 +17,13 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.answers import Examples
+from hab_ray.drafting.answers import Answers, Examples
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
 from hab_ray.planning import Plan, make_plan
-from hab_ray.planning.preflight import preflight, refuse_errors
+from hab_ray.planning.preflight import preflight
+from hab_ray.planning.problems import refuse_errors
 from hab_ray.providers.access import has_secret, variables_of
 from hab_ray.resolve import resolve
 from hab_ray.rubric import load_rubrics
@@ -58,6 +60,8 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     say(f"{path}: written; planned at {usd(cost.as_sent)}{online}; nothing was sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
+    for remark in _elsewhere(answers, work):
+        say(remark, "yellow")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
     say(f"next: hab rehearse {file}, hab plan {file}, hab run {file}")
@@ -71,6 +75,16 @@ def _work(text: str, path: Path, now: datetime) -> Work:
     wanted = (variable for name in providers for variable in variables_of(work.catalog.providers[name]))
     refuse_errors(preflight(work, dict(os.environ) | dict.fromkeys(wanted, "set"), now.date()))
     return work
+
+
+def _elsewhere(answers: Answers, work: Work) -> Iterator[str]:
+    """Say which subjects and judges are not called at the endpoint that was given."""
+    if endpoint := answers.endpoint:
+        for model in dict.fromkeys((*answers.models, *answers.judges)):
+            provider = work.models[answers.name_in_sweep(model)].entry.provider
+            if provider != endpoint.name:
+                own = f"write {endpoint.name}/{model} for the endpoint's own model of that name"
+                yield f"{model} is called at {provider}, not at {endpoint.url}; {own}"
 
 
 def _cost(plan: Plan) -> Cost:

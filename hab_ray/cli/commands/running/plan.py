@@ -21,7 +21,8 @@ from hab_ray.executors.choice import choose_executor, online_calls
 from hab_ray.given.sample import describe_sample
 from hab_ray.planning import make_plan
 from hab_ray.planning.make import Latencies
-from hab_ray.planning.preflight import Severity, refuse_errors, unheeded_settings
+from hab_ray.planning.models import unheeded_settings
+from hab_ray.planning.problems import Severity, refuse_errors
 from hab_ray.stages.wiring import sentinels_each
 from hab_ray.storage.lease.takeover import held_notice
 from hab_ray.work import Work, drawn_tests, given_tests

@@ -18,7 +18,8 @@ from hab_ray.cli.views.view import View
 from hab_ray.config.sweep import load_sweep
 from hab_ray.errors import Exit
 from hab_ray.location import Location
-from hab_ray.planning.preflight import preflight, refuse_errors
+from hab_ray.planning.preflight import preflight
+from hab_ray.planning.problems import refuse_errors
 from hab_ray.rehearse.perform import Rehearsal, perform
 from hab_ray.rehearse.profile import Play
 from hab_ray.rehearse.staging import staged

@@ -28,7 +28,7 @@ from hab_ray.engine.budget.client import BUDGET_REACHED
 from hab_ray.engine.memory import freeze_gc
 from hab_ray.errors import Exit
 from hab_ray.planning import make_plan
-from hab_ray.planning.preflight import Problem, Severity, refuse_errors
+from hab_ray.planning.problems import Problem, Severity, refuse_errors
 from hab_ray.progress import RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
 from hab_ray.storage.folder import open_folder
