@@ -44,7 +44,6 @@ class Counts:
     lost_nanousd: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
-    cache_written_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     nanousd: int = 0
@@ -64,7 +63,6 @@ class Counts:
         self.billed += 1
         self.input_tokens += bill.usage.input
         self.cached_tokens += bill.usage.cached
-        self.cache_written_tokens += bill.usage.written
         self.output_tokens += bill.usage.output
         self.reasoning_tokens += bill.usage.reasoning
         self.nanousd += bill.nanousd

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch, Service
-from hab_simulator.asks import Refused, WireAnswer, compact
+from hab_simulator.asks import Refused, WireAnswer
 from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.dialect import BadInput
 from hab_simulator.batch.jobs import BatchState, Job, Order
@@ -30,7 +28,6 @@ from hab_simulator.truth.draws import unit
 from hab_simulator.vendor import Route
 
 _TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
-_MAX_INLINE_BYTES = 20 * 1024**2
 _LINES = GoogleLines()
 _LIMIT = 50
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
@@ -48,25 +45,13 @@ _STATE = {
 _METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
 
 
-class _Inline(Body):
-    request: dict[str, Any]
-    metadata: dict[str, Any] | None = None
-
-
-class _Inlines(Body):
-    requests: list[_Inline]
-
-
 class _Input(Body):
-    file_name: str | None = None
-    requests: _Inlines | None = None
+    file_name: str
 
 
 class _Batch(Body):
     display_name: str | None = None
     input_config: _Input
-    model: str | None = None
-    priority: str | None = None
 
 
 class _CreateBatch(Body):
@@ -116,20 +101,17 @@ async def _create(
     service: BatchService, place: Route, request: web.BaseRequest, name: str, method: str
 ) -> web.StreamResponse:
     raw = await request.content.read()
-    _, source = service.files.fresh()
     try:
         model = find_model(service.account(place.account), name, _service(method))
         if model.by_batch is ByBatch.REFUSED:
             message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
             raise Refused(error(404, message), name)
-        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw)
         await _check_lines(service, order)
         order = await _check_room(service, place, order)
         return await create(service, request, order, _LINES, _view)
     except Refused as refusal:
         return response(refusal.answer)
-    finally:
-        source.unlink(missing_ok=True)
 
 
 async def _check_lines(service: BatchService, order: Order) -> None:
@@ -148,35 +130,25 @@ def _service(method: str) -> Service:
     return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
 
 
-def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
-    """The create request, its lines written to `source`. Raises Refused."""
+def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes) -> Order:
+    """The create request. Raises Refused."""
     try:
         wanted = _CreateBatch.model_validate_json(raw).batch
     except ValidationError as failure:
         where, message, _ = first_problem(failure)
         raise _refused(f"Invalid value at '{where}': {message}") from None
-    given = wanted.input_config
-    if (given.file_name is None) == (given.requests is None):
-        raise _refused("Exactly one of fileName and requests must be given.")
-    if given.requests is not None:
-        if len(raw) > _MAX_INLINE_BYTES:
-            raise _refused("Request payload size exceeds the limit: 20971520 bytes.")
-        lines = (compact(one.model_dump(exclude_none=True)) + b"\n" for one in given.requests.requests)
-        source.write_bytes(b"".join(lines))
-    else:
-        file = service.files.find(place.account, str(given.file_name).removeprefix(batch_files.PREFIX))
-        if file is None:
-            raise _refused(f"The file {given.file_name} does not exist.")
-        os.link(file.path, source)
-    rows = len(Lines(source))
-    inline = given.requests is not None or rows <= service.settings(place.account).inline_rows
+    given = wanted.input_config.file_name
+    file = service.files.find(place.account, given.removeprefix(batch_files.PREFIX))
+    if file is None:
+        raise _refused(f"The file {given} does not exist.")
+    rows = len(Lines(file.path))
     return Order(
         account=place.account,
-        source=source,
+        source=file.path,
         path=path,
         model=name,
         tag=wanted.display_name,
-        details={"inline": inline, "file": given.file_name},
+        details={"inline": rows <= service.settings(place.account).inline_rows, "file": given},
         rows=rows,
     )
 
@@ -216,9 +188,8 @@ def _view(job: Job) -> dict[str, Any]:
         "batchStats": _stats(job),
         "state": _ODD_STATE if job.shows_odd_state else f"BATCH_STATE_{_STATE[job.state]}",
         "name": f"batches/{job.id}",
+        "inputConfig": {"fileName": job.order.details["file"]},
     }
-    if job.order.details["file"]:
-        metadata["inputConfig"] = {"fileName": job.order.details["file"]}
     view: dict[str, Any] = {"name": metadata["name"], "metadata": metadata}
     if not job.state.ended:
         return view

@@ -83,7 +83,6 @@ BAD_INPUTS: list[tuple[bytes, str, int | None]] = [
     (jsonl([{"custom_id": "a", "method": "POST", "url": CHAT}]), "missing_required_parameter", 1),
     (jsonl([openai_line(1) | {"priority": 1}]), "invalid_request", 1),
     (jsonl([openai_line(1) | {"custom_id": 1}]), "invalid_request", 1),
-    (jsonl([openai_line(1), openai_line(2, chat(2) | {"stream": True})]), "streaming_unsupported", 2),
     (jsonl(openai_line(n, {"model": "m", "input": ["a"] * 25_001}, CHAT) for n in range(2)), "too_many_tasks", None),
 ]
 
