@@ -14,7 +14,7 @@ from hab_simulator.asks import Refused, WireAnswer
 from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.dialect import BadInput
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, ok, poll
+from hab_simulator.batch.replies import create, ok, page, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.batch.work import count_tokens
@@ -29,7 +29,7 @@ from hab_simulator.vendor import Route
 
 _TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
 _LINES = GoogleLines()
-_LIMIT = 50
+_LIMIT, _MOST = 50, 100
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
 _STATE = {
@@ -70,7 +70,7 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
             name, _, method = call.rpartition(":")
             return await _create(service, place, request, name, method)
         case "GET", ["batches"]:
-            return batch_files.listed(request, "operations", service.listed(place.account), _view, _LIMIT)
+            return _list(service, place, request)
         case method, ["batches", call]:
             name, _, verb = call.partition(":")
             job = service.find(place.account, name)
@@ -79,6 +79,16 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
             return _about(service, job, method, verb)
         case _:
             return response(error(404, f"Requested entity {request.path} was not found."))
+
+
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Newest first, `_LIMIT` batches a page where the request names no size."""
+    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
+    if not (start.isdecimal() and size.isdecimal()):
+        return response(error(400, "Request contains an invalid argument."))
+    some, more = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
+    token = {"nextPageToken": str(int(start) + len(some))} if more else {}
+    return ok({"operations": [_view(one) for one in some], **token})
 
 
 def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:

@@ -126,8 +126,7 @@ async def test_spend_limit_and_overload(start: Start) -> None:
         await AnthropicClient(line).messages.create(**body("m"))
     assert caught.value.error_code == "enforced_spend_limit_reached"
     assert "retry-after" not in caught.value.response.headers
-    await line.control("/_quota", {"anthropic": None})
-    await line.control("/_faults", [{"kind": "status", "status": 529, "probability": 1}])
+    line = await start(faults=[{"kind": "status", "status": 529, "probability": 1}])
     with pytest.raises(anthropic.InternalServerError, match="Overloaded") as overloaded:
         await AnthropicClient(line).messages.create(**body("m"))
     assert overloaded.value.status_code == 529

@@ -178,7 +178,7 @@ async def test_limits_a_minute_and_a_day(start: Start) -> None:
     found = _details(reply)
     assert "PerMinute" in found["QuotaFailure"]["violations"][0]["quotaId"]
     assert 50 < float(found["RetryInfo"]["retryDelay"].removesuffix("s")) <= 60
-    await line.control("/_quota", {"google": 1})
+    line = await start(accounts={"google": {"quota_calls": 0}})
     status, _, reply = await line.post(GENERATE, body())
     assert status == 429
     assert "PerDay" in _details(reply)["QuotaFailure"]["violations"][0]["quotaId"]
