@@ -81,18 +81,16 @@ class Service(StrEnum):
 
 
 class SimulatedPrice(Settings):
-    """Dollars per million tokens; a cached or cache-written input token costs as a fresh one if not given."""
+    """Dollars per million tokens; a cached input token costs as a fresh one if not given."""
 
     input: Decimal = Field(default=Decimal(0), ge=0)
     output: Decimal = Field(default=Decimal(0), ge=0)
     cached: Decimal | None = Field(default=None, ge=0)
-    cache_written: Decimal | None = Field(default=None, ge=0)
 
-    def nanousd(self, fresh: int, cached: int, written: int, output: int) -> int:
+    def nanousd(self, fresh: int, cached: int, output: int) -> int:
         """The cost of one call in nano-dollars, rounded half up once."""
         cached_price = self.input if self.cached is None else self.cached
-        written_price = self.input if self.cache_written is None else self.cache_written
-        micro = fresh * self.input + cached * cached_price + written * written_price + output * self.output
+        micro = fresh * self.input + cached * cached_price + output * self.output
         return int(micro * _NANO_PER_MILLIONTH + _HALF)
 
     def times(self, share: Decimal) -> SimulatedPrice:

@@ -17,14 +17,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _CHARACTERS_PER_TOKEN = 4
 
 
-class Caching(StrEnum):
-    """Who decides that a prompt's prefix is cached."""
-
-    NEVER = "never"
-    BY_VENDOR = "by_vendor"
-    BY_REQUEST = "by_request"
-
-
 class VectorForm(StrEnum):
     """How vectors are written: lists of numbers, base64 of little-endian float32, or one list alone."""
 
@@ -43,11 +35,10 @@ class Finish(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one reply: `cached` and `written` are parts of `input`, `reasoning` is part of `output`."""
+    """Tokens of one reply: `cached` is a part of `input`, `reasoning` of `output`."""
 
     input: int = 0
     cached: int = 0
-    written: int = 0
     output: int = 0
     reasoning: int = 0
 
@@ -129,7 +120,8 @@ class Refused(Exception):
 class ChatAsk:
     """A request for one chat reply; `effort` is a level in lower case, or a number of tokens.
 
-    `identity` stands for model and content in every seeded draw.
+    `caches` says whether its vendor caches prompts unasked. `identity` stands for model and content in every seeded
+    draw.
     """
 
     name: str
@@ -144,7 +136,7 @@ class ChatAsk:
     top_p: float | None
     effort: str | None
     thinks: bool
-    caching: Caching
+    caches: bool
     identity: bytes
 
     @property

@@ -1,11 +1,10 @@
-"""The simulator's own URLs: reading the meter and the truth, and changing faults and quotas while it runs.
+"""The simulator's own URLs: reading the meter and the truth, and changing faults while it runs.
 
 GET /_meter, /_calls?after=N, /_requests?after=N (each HTTP request of whatever kind, polls and uploads too, with the
 wall time at which it began to arrive), /_truth (means), /_truth/answers, /_truth/verdicts, /_truth/missing (what judges
 were not shown), /_truth/checks and /_truth/queries (of validators and authors of queries), /_truth/manners (what
-requests shared beside their messages), /_batches; POST /_reset, /_faults (a list of faults), /_batch_faults, /_quota
-({account: calls or null}), /_prompts and /_contexts ({sha256 of a prompt: dimension, or context}, added to what is
-known).
+requests shared beside their messages), /_batches; POST /_faults (a list of faults), /_batch_faults, /_prompts and
+/_contexts ({sha256 of a prompt: dimension, or context}, added to what is known).
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from hab_simulator.state import SimulatorState
 
 _CALLS_SHOWN = 10_000
 _NUMBER = TypeAdapter(int)
-_QUOTAS = TypeAdapter(dict[str, int | None])
 _TEXTS = TypeAdapter(dict[str, str])
 
 
@@ -69,14 +67,10 @@ def _get(state: SimulatorState, request: web.BaseRequest) -> web.Response:
 
 def _post(state: SimulatorState, path: str, raw: bytes) -> web.Response:
     match path:
-        case "/_reset":
-            state.reset()
         case "/_faults":
             state.plan.rules = FAULTS.validate_json(raw)
         case "/_batch_faults":
             state.batches.rules = BATCH_FAULTS.validate_json(raw)
-        case "/_quota":
-            state.quota.update(_QUOTAS.validate_json(raw))
         case "/_prompts":
             prompts = _TEXTS.validate_json(raw)
             unknown = sorted(set(prompts.values()) - set(state.profile.planted.dimensions))

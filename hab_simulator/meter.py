@@ -6,8 +6,7 @@ so that a body charged twice shows wherever it was charged.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable
+from collections import Counter, defaultdict
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from itertools import islice
@@ -16,7 +15,6 @@ from typing import Any
 from hab_simulator.asks import Bill
 
 _DOUBLES_SHOWN = 20
-_SECONDS_SHOWN = 30
 _IDENTITY_BYTES = 16
 
 
@@ -44,7 +42,6 @@ class Counts:
     lost_nanousd: int = 0
     input_tokens: int = 0
     cached_tokens: int = 0
-    cache_written_tokens: int = 0
     output_tokens: int = 0
     reasoning_tokens: int = 0
     nanousd: int = 0
@@ -64,7 +61,6 @@ class Counts:
         self.billed += 1
         self.input_tokens += bill.usage.input
         self.cached_tokens += bill.usage.cached
-        self.cache_written_tokens += bill.usage.written
         self.output_tokens += bill.usage.output
         self.reasoning_tokens += bill.usage.reasoning
         self.nanousd += bill.nanousd
@@ -143,12 +139,11 @@ def call_label(account: str, path: str, body: bytes) -> bytes:
 
 @dataclass(slots=True)
 class Meter:
-    """All counters of one simulator; `clock` gives monotonic seconds.
+    """All counters of one simulator.
 
     `_doubles` are the bodies that were charged more than once: account and path that the second went to.
     """
 
-    clock: Callable[[], float]
     in_flight: int = 0
     in_flight_max: int = 0
     unread: int = 0
@@ -159,16 +154,10 @@ class Meter:
     _doubles: dict[bytes, tuple[str, str]] = field(default_factory=dict)
     _batches: defaultdict[str, BatchCounts] = field(default_factory=lambda: defaultdict(BatchCounts))
     _batch_models: defaultdict[tuple[str, str], Counts] = field(default_factory=lambda: defaultdict(Counts))
-    _seconds: deque[list[int]] = field(default_factory=lambda: deque(maxlen=_SECONDS_SHOWN))
 
     def enter(self) -> None:
         self.in_flight += 1
         self.in_flight_max = max(self.in_flight_max, self.in_flight)
-        second = int(self.clock())
-        if self._seconds and self._seconds[-1][0] == second:
-            self._seconds[-1][1] += 1
-        else:
-            self._seconds.append([second, 1])
 
     def leave(self) -> None:
         self.in_flight -= 1
@@ -204,15 +193,11 @@ class Meter:
         total: Counter[str] = Counter(asdict(Counts()))
         for counts in self._models.values():
             total.update(asdict(counts))
-        now = int(self.clock())
         return {
             **total,
             "in_flight": self.in_flight,
             "in_flight_max": self.in_flight_max,
             "unread": self.unread,
-            "requests_per_second": [
-                {"seconds_ago": now - second, "requests": count} for second, count in self._seconds
-            ],
             "billed_more_than_once": {
                 "bodies": len(self._doubles),
                 "first": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,3 +20,8 @@ def first_problem(failure: ValidationError) -> tuple[str, str, str]:
     """The first thing wrong in a body: its place, dots between the steps, what is wrong, and pydantic's type of it."""
     first = failure.errors(include_url=False, include_context=False)[0]
     return ".".join(map(str, first["loc"])), first["msg"], first["type"]
+
+
+def without(body: Any, names: frozenset[str]) -> Any:
+    """A body without the fields of these names; one that is no object as it is."""
+    return {name: value for name, value in body.items() if name not in names} if isinstance(body, dict) else body

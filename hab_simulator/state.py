@@ -26,15 +26,19 @@ class SimulatorState:
 
     def __init__(self, profile: Profile, clock: Callable[[], float]) -> None:
         self.profile = profile
-        self._clock = clock
         self._folder = TemporaryDirectory(prefix="hab-simulator-", dir=profile.folder)
-        self._vendor_clock = VendorClock.start(datetime.now(UTC).timestamp(), profile.speed, clock)
-        self._begin()
-
-    def reset(self) -> None:
-        """Forget everything and go back to the profile; the vendor's clock goes on."""
-        self.batches.close()
-        self._begin()
+        seed = profile.seed
+        self.meter = Meter()
+        self.plan = FaultPlan(seed, profile.faults)
+        self.mind = Mind(seed, Truth.of(seed, profile.planted))
+        self.answered = AnsweredPrompts()
+        self.limiter = RateLimits(clock, lambda: datetime.now(UTC))
+        self._billed: Counter[str] = Counter()
+        vendor_clock = VendorClock.start(datetime.now(UTC).timestamp(), profile.speed, clock)
+        folder = Path(self._folder.name) / "batches"
+        self.batches = BatchService(
+            profile, self.mind, vendor_clock, folder, self.meter, self._charge_line, self.exhausted
+        )
 
     def close(self) -> None:
         """End the batches and delete what is on disk."""
@@ -47,7 +51,7 @@ class SimulatorState:
 
     def exhausted(self, account: str) -> bool:
         """Whether an account has used up its quota."""
-        quota = self.quota.get(account)
+        quota = self.profile.account(account).quota_calls
         return quota is not None and self._billed[account] >= quota
 
     def hear(self, exchange: MeantReply | None) -> None:
@@ -55,20 +59,6 @@ class SimulatorState:
             self.mind.truth.heard.add(exchange)
             if exchange.sighting is not None:
                 self.answered.add(exchange.sighting)
-
-    def _begin(self) -> None:
-        seed = self.profile.seed
-        self.meter = Meter(self._clock)
-        self.plan = FaultPlan(seed, self.profile.faults)
-        self.mind = Mind(seed, Truth.of(seed, self.profile.planted))
-        self.answered = AnsweredPrompts()
-        self.quota = {name: account.quota_calls for name, account in self.profile.accounts.items()}
-        self.limiter = RateLimits(self._clock, lambda: datetime.now(UTC))
-        self._billed: Counter[str] = Counter()
-        folder = Path(self._folder.name) / "batches"
-        self.batches = BatchService(
-            self.profile, self.mind, self._vendor_clock, folder, self.meter, self._charge_line, self.exhausted
-        )
 
     def _charge_line(self, job: Job, entry: Entry) -> None:
         """Count a line of a batch that was done, charged and delivered."""

@@ -96,9 +96,9 @@ def test_prices_are_the_catalogues_to_the_nano_dollar(tmp_path: Path) -> None:
     accounts = profile_of(work, Play()).accounts
     models = {wire: model for account in accounts.values() for wire, model in account.models.items()}
     assert len(models) == len(work.models)
-    usage = Usage(input=12_347, cached=1_024, cache_written=640, output=7_919)
+    usage = Usage(input=12_347, cached=1_024, output=7_919)
     for model in work.models.values():
-        theirs = models[model.entry.wire].price.nanousd(12_347 - 1_024 - 640, 1_024, 640, 7_919)
+        theirs = models[model.entry.wire].price.nanousd(12_347 - 1_024, 1_024, 7_919)
         assert theirs == rate(model.entry, Mode.ONLINE).cost(usage) > 0
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from pydantic import ValidationError
 
 from hab_ray.calls import clean_text
-from hab_ray.catalog.base import Dollars, UsdPrice
+from hab_ray.catalog.base import UsdPrice
 from hab_ray.catalog.models import ModelEntry, Purpose, Thinking
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import Subject
@@ -360,5 +360,5 @@ def _thinking(entry: ModelEntry, protocol: WireProtocol) -> SimulatedThinking:
 
 def _price(price: UsdPrice) -> SimulatedPrice:
     """Convert a price to the simulator's decimals, exact to the nano-dollar; the simulator has one for any length."""
-    parts = price.model_dump(include=set(Dollars.model_fields), exclude_none=True)
+    parts = price.model_dump(include=set(SimulatedPrice.model_fields), exclude_none=True)
     return SimulatedPrice(**{name: Decimal(round(part * NANO)) / NANO for name, part in parts.items()})

@@ -25,14 +25,14 @@ _MAX_ROWS = 100_000
 _MAX_BYTES = 256 * 1024**2
 _ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _ODD_STATE = "paused"
-_HEADERS = ("anthropic-version", "anthropic-beta")
+_VERSION = "anthropic-version"
 _ITEM = {"custom_id", "params"}
 _OWNER = {"anthropic-organization-id": "org-simulated", "anthropic-workspace-id": "wrkspc-simulated"}
 
 
 async def handle(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     """Answer a request about batches."""
-    if request.headers.get("anthropic-version") not in VERSIONS:
+    if request.headers.get(_VERSION) not in VERSIONS:
         return response(_invalid("anthropic-version: header is required"))
     match request.method, place.path.split("/")[2:]:
         case "POST", []:
@@ -84,7 +84,7 @@ async def _create(service: BatchService, place: Route, request: web.BaseRequest)
             source=source,
             path="messages",
             model=model,
-            headers={name: request.headers[name] for name in _HEADERS if name in request.headers},
+            headers={_VERSION: request.headers[_VERSION]},
             rows=rows,
         )
         return await create(service, request, order, _LINES, lambda job: _view(job, request))
@@ -151,18 +151,12 @@ def _check_queue(service: BatchService, place: Route, rows: int) -> None:
 def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
     jobs = service.listed(place.account)
     ids = [_name(job) for job in jobs]
-    after, before = request.query.get("after_id"), request.query.get("before_id")
-    limit = request.query.get("limit", str(_LIMIT))
-    for name in (after, before):
-        if name is not None and name not in ids:
-            return response(_invalid(f"{name} is not the id of a batch"))
+    after, limit = request.query.get("after_id"), request.query.get("limit", str(_LIMIT))
+    if after is not None and after not in ids:
+        return response(_invalid(f"{after} is not the id of a batch"))
     if not limit.isdecimal() or not 1 <= int(limit) <= _MOST:
         return response(_invalid(f"limit: must be between 1 and {_MOST}"))
-    count = int(limit)
-    items, more = page_after(jobs, ids, after, count)
-    if before is not None:
-        end = ids.index(before)
-        items, more = jobs[max(0, end - count) : end], end > count
+    items, more = page_after(jobs, ids, after, int(limit))
     answer = ok(listing([_view(job, request) for job in items], more))
     answer.headers.update(_OWNER)
     return answer

@@ -1,27 +1,24 @@
 """Anthropic's request bodies: what is accepted and how the rest is refused.
 
-Rules follow the vendor's documentation and the types of its SDK (anthropic 2.x, API versions 2023-06-01 and
-2026-10-21).
+Rules follow the vendor's documentation (API versions 2023-06-01 and 2026-10-21).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from hab_simulator import schemas
 from hab_simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
-from hab_simulator.anthropic.requests import Messages, Text
-from hab_simulator.asks import Caching, ChatAsk, Refused, WireAnswer, compact, identity
-from hab_simulator.settings import first_problem
+from hab_simulator.anthropic.requests import HARMLESS, Messages
+from hab_simulator.asks import ChatAsk, Refused, WireAnswer, compact, identity
+from hab_simulator.settings import first_problem, without
 
 WITHOUT_SAMPLING = "2026-10-21"
 VERSIONS = ("2023-06-01", WITHOUT_SAMPLING)
 REQUEST_ID = "req_simulated"
-_BLOCK_BINDING = "thinking-binding-controls-2026-08-01"
-_LEAST_BUDGET = 1024
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -54,16 +51,13 @@ def read_messages(account: SimulatedAccount, headers: Mapping[str, str], body: A
         problem = "header is required" if version is None else f"{version!r} is not a valid version"
         raise _refuse(f"anthropic-version: {problem}", name)
     try:
-        request = Messages.model_validate(body)
+        request = Messages.model_validate(without(body, HARMLESS))
     except ValidationError as failure:
         raise _refuse(_first_problem(failure), name) from None
     model = _find(account, name)
-    _check_betas(request, headers.get("anthropic-beta", ""))
-    _check_unplayed(request)
-    _check_tools(request, model)
     _check_sampling(request, model, version)
     _check_effort(request, model)
-    _check_thinking(request, model)
+    _check_prefill(request, model)
     ask = _ask(request, model, body)
     if request.max_tokens > model.output_tokens:
         raise _refuse(
@@ -90,41 +84,6 @@ def _find(account: SimulatedAccount, name: str) -> SimulatedModel:
     return model
 
 
-def _check_betas(request: Messages, betas: str) -> None:
-    """A field of a beta is unknown without the beta's header."""
-    if request.thinking and request.thinking.block_binding and _BLOCK_BINDING not in betas:
-        raise _refuse(f"thinking.{request.thinking.type}.block_binding: Extra inputs are not permitted", request.model)
-
-
-def _check_unplayed(request: Messages) -> None:
-    """What this simulator cannot play, refused as the vendor refuses it of models that lack it."""
-    if request.messages[0].role == "system":
-        message = (
-            'messages: Unexpected role "system". The Messages API accepts a top-level `system` parameter, not "system" '
-            "as an input message role."
-        )
-        raise _refuse(message, request.model)
-    if request.container is not None:
-        raise _refuse("container: skills can only be used when a code execution tool is enabled", request.model)
-    for param, plain in (("speed", "standard"), ("inference_geo", "global")):
-        value = getattr(request, param)
-        if value not in (None, plain):
-            raise _refuse(f"{param}: '{value}' is not supported by this model", request.model)
-
-
-def _check_tools(request: Messages, model: SimulatedModel) -> None:
-    """Tools may be offered, and are never called: a model that must call one is beyond this simulator."""
-    if request.tool_choice is None:
-        return
-    kind = request.tool_choice.type
-    if not request.tools:
-        raise _refuse("tool_choice may only be specified while providing tools", request.model)
-    if kind in ("any", "tool") and model.thinking is SimulatedThinking.ALWAYS:
-        raise _refuse("Thinking may not be enabled when tool_choice forces tool use.", request.model)
-    if kind in ("any", "tool"):
-        raise _refuse(f"tool_choice.type: '{kind}' is not supported by this model", request.model)
-
-
 def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> None:
     given = [param for param in _SAMPLING if getattr(request, param) is not None]
     if not given:
@@ -139,62 +98,39 @@ def _check_sampling(request: Messages, model: SimulatedModel, version: str) -> N
 
 
 def _check_effort(request: Messages, model: SimulatedModel) -> None:
-    effort = request.output_config.effort if request.output_config else None
+    effort = request.output_config.effort
     if not model.takes_effort(effort):
         what = f"effort level '{effort}'" if model.efforts else "the effort parameter"
         raise _refuse(f"This model does not support {what}.", request.model)
 
 
-def _check_thinking(request: Messages, model: SimulatedModel) -> None:
+def _check_prefill(request: Messages, model: SimulatedModel) -> None:
     if model.thinking is SimulatedThinking.ALWAYS and request.messages[-1].role == "assistant":
         message = "This model does not support assistant message prefill; end with a user message."
         raise _refuse(message, request.model)
-    if request.thinking is None:
-        return
-    kind, budget = request.thinking.type, request.thinking.budget_tokens
-    if model.thinking is SimulatedThinking.ALWAYS and kind != "adaptive":
-        raise _refuse(f"thinking.type: '{kind}' is not supported by this model", request.model)
-    if model.thinking is SimulatedThinking.NONE and kind != "disabled":
-        raise _refuse("thinking: this model does not support thinking", request.model)
-    if kind == "enabled" and (budget is None or not _LEAST_BUDGET <= budget < request.max_tokens):
-        message = f"thinking.budget_tokens: must be at least {_LEAST_BUDGET} and less than `max_tokens`"
-        raise _refuse(message, request.model)
-    if kind != "enabled" and budget is not None:
-        raise _refuse("thinking.budget_tokens: Extra inputs are not permitted", request.model)
-    if kind != "disabled" and request.temperature not in (None, 1):
-        raise _refuse("`temperature` may only be set to 1 when thinking is enabled.", request.model)
 
 
 def _ask(request: Messages, model: SimulatedModel, body: Any) -> ChatAsk:
-    texts = [(message.role, _text(message.texts)) for message in request.messages]
-    system = "\n\n".join(filter(None, [_text(request.system), *(text for role, text in texts if role == "system")]))
-    thinking = model.thinking is SimulatedThinking.ALWAYS or (
-        request.thinking is not None and request.thinking.type != "disabled"
-    )
     return ChatAsk(
         name=request.model,
         model=model,
-        system=system,
-        prompt=next((text for role, text in reversed(texts) if role == "user"), ""),
-        transcript="\n".join([system, *(text for role, text in texts if role != "system")]),
-        messages=len(texts),
+        system=request.system,
+        prompt=next((message.content for message in reversed(request.messages) if message.role == "user"), ""),
+        transcript="\n".join([request.system, *(message.content for message in request.messages)]),
+        messages=len(request.messages),
         schema=_schema(request),
         limit=request.max_tokens,
         temperature=request.temperature,
         top_p=request.top_p,
-        effort=request.output_config.effort if request.output_config else None,
-        thinks=thinking,
-        caching=Caching.BY_REQUEST if request.marks_a_cache else Caching.NEVER,
+        effort=request.output_config.effort,
+        thinks=model.thinking is SimulatedThinking.ALWAYS,
+        caches=False,
         identity=identity(request.model, body),
     )
 
 
-def _text(blocks: Sequence[Text]) -> str:
-    return "".join(block.text for block in blocks)
-
-
 def _schema(request: Messages) -> dict[str, Any] | None:
-    if request.output_config is None or request.output_config.format is None:
+    if request.output_config.format is None:
         return None
     schema = request.output_config.format.schema_
     try:

@@ -99,13 +99,10 @@ def reply(mind: Mind, ask: Ask) -> WireAnswer:
         "stop_details": refusal if blocked else None,
         "container": None,
         "usage": {
-            "input_tokens": usage.input - usage.cached - usage.written,
-            "cache_creation_input_tokens": usage.written,
-            "cache_read_input_tokens": usage.cached,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": usage.written,
-                "ephemeral_1h_input_tokens": 0,
-            },
+            "input_tokens": usage.input,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 0},
             "output_tokens": usage.output,
             "output_tokens_details": {"thinking_tokens": usage.reasoning},
             "server_tool_use": None,

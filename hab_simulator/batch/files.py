@@ -52,7 +52,3 @@ class FileStore:
         if file is not None:
             file.path.unlink(missing_ok=True)
         return file
-
-    def of(self, account: str) -> list[StoredFile]:
-        """The account's files, newest first."""
-        return [file for (owner, _), file in reversed(self._files.items()) if owner == account]

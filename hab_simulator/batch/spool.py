@@ -33,7 +33,7 @@ class Entry(NamedTuple):
         charge = None
         if bill is not None:
             used = bill.usage
-            charge = (used.input, used.cached, used.written, used.output, used.reasoning), bill.nanousd
+            charge = (used.input, used.cached, used.output, used.reasoning), bill.nanousd
         meant = None
         if exchange is not None:
             plain = exchange._replace(sighting=None, verdict=None)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from pydantic import ValidationError
 
 from hab_simulator.accounts import ByBatch, Service
-from hab_simulator.asks import Refused, WireAnswer, compact
+from hab_simulator.asks import Refused, WireAnswer
 from hab_simulator.batch.clock import Pacer, rfc3339
 from hab_simulator.batch.dialect import BadInput
 from hab_simulator.batch.jobs import BatchState, Job, Order
-from hab_simulator.batch.replies import create, ok, poll
+from hab_simulator.batch.replies import create, ok, page, poll
 from hab_simulator.batch.service import BatchService
 from hab_simulator.batch.spool import Lines
 from hab_simulator.batch.work import count_tokens
@@ -30,9 +28,8 @@ from hab_simulator.truth.draws import unit
 from hab_simulator.vendor import Route
 
 _TYPES = "type.googleapis.com/google.ai.generativelanguage.v1main."
-_MAX_INLINE_BYTES = 20 * 1024**2
 _LINES = GoogleLines()
-_LIMIT = 50
+_LIMIT, _MOST = 50, 100
 _INVALID_ARGUMENT, _CANCELLED = 3, 1
 _ODD_STATE = "BATCH_STATE_UNDER_REVIEW"
 _STATE = {
@@ -48,25 +45,13 @@ _STATE = {
 _METHODS = {"batchGenerateContent": "generateContent", "asyncBatchEmbedContent": "embedContent"}
 
 
-class _Inline(Body):
-    request: dict[str, Any]
-    metadata: dict[str, Any] | None = None
-
-
-class _Inlines(Body):
-    requests: list[_Inline]
-
-
 class _Input(Body):
-    file_name: str | None = None
-    requests: _Inlines | None = None
+    file_name: str
 
 
 class _Batch(Body):
     display_name: str | None = None
     input_config: _Input
-    model: str | None = None
-    priority: str | None = None
 
 
 class _CreateBatch(Body):
@@ -85,7 +70,7 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
             name, _, method = call.rpartition(":")
             return await _create(service, place, request, name, method)
         case "GET", ["batches"]:
-            return batch_files.listed(request, "operations", service.listed(place.account), _view, _LIMIT)
+            return _list(service, place, request)
         case method, ["batches", call]:
             name, _, verb = call.partition(":")
             job = service.find(place.account, name)
@@ -94,6 +79,16 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest) 
             return _about(service, job, method, verb)
         case _:
             return response(error(404, f"Requested entity {request.path} was not found."))
+
+
+def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
+    """Newest first, `_LIMIT` batches a page where the request names no size."""
+    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(_LIMIT))
+    if not (start.isdecimal() and size.isdecimal()):
+        return response(error(400, "Request contains an invalid argument."))
+    some, more = page(service.listed(place.account), int(start), min(int(size) or _LIMIT, _MOST))
+    token = {"nextPageToken": str(int(start) + len(some))} if more else {}
+    return ok({"operations": [_view(one) for one in some], **token})
 
 
 def _about(service: BatchService, job: Job, method: str, verb: str) -> web.StreamResponse:
@@ -116,20 +111,17 @@ async def _create(
     service: BatchService, place: Route, request: web.BaseRequest, name: str, method: str
 ) -> web.StreamResponse:
     raw = await request.content.read()
-    _, source = service.files.fresh()
     try:
         model = find_model(service.account(place.account), name, _service(method))
         if model.by_batch is ByBatch.REFUSED:
             message = f"models/{name} is not found for API version v1beta, or is not supported for {method}."
             raise Refused(error(404, message), name)
-        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw, source)
+        order = _order(service, place, f"models/{name}:{_METHODS[method]}", name, raw)
         await _check_lines(service, order)
         order = await _check_room(service, place, order)
         return await create(service, request, order, _LINES, _view)
     except Refused as refusal:
         return response(refusal.answer)
-    finally:
-        source.unlink(missing_ok=True)
 
 
 async def _check_lines(service: BatchService, order: Order) -> None:
@@ -148,35 +140,25 @@ def _service(method: str) -> Service:
     return Service.CHAT if method == "batchGenerateContent" else Service.EMBEDDINGS
 
 
-def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes, source: Path) -> Order:
-    """The create request, its lines written to `source`. Raises Refused."""
+def _order(service: BatchService, place: Route, path: str, name: str, raw: bytes) -> Order:
+    """The create request. Raises Refused."""
     try:
         wanted = _CreateBatch.model_validate_json(raw).batch
     except ValidationError as failure:
         where, message, _ = first_problem(failure)
         raise _refused(f"Invalid value at '{where}': {message}") from None
-    given = wanted.input_config
-    if (given.file_name is None) == (given.requests is None):
-        raise _refused("Exactly one of fileName and requests must be given.")
-    if given.requests is not None:
-        if len(raw) > _MAX_INLINE_BYTES:
-            raise _refused("Request payload size exceeds the limit: 20971520 bytes.")
-        lines = (compact(one.model_dump(exclude_none=True)) + b"\n" for one in given.requests.requests)
-        source.write_bytes(b"".join(lines))
-    else:
-        file = service.files.find(place.account, str(given.file_name).removeprefix(batch_files.PREFIX))
-        if file is None:
-            raise _refused(f"The file {given.file_name} does not exist.")
-        os.link(file.path, source)
-    rows = len(Lines(source))
-    inline = given.requests is not None or rows <= service.settings(place.account).inline_rows
+    given = wanted.input_config.file_name
+    file = service.files.find(place.account, given.removeprefix(batch_files.PREFIX))
+    if file is None:
+        raise _refused(f"The file {given} does not exist.")
+    rows = len(Lines(file.path))
     return Order(
         account=place.account,
-        source=source,
+        source=file.path,
         path=path,
         model=name,
         tag=wanted.display_name,
-        details={"inline": inline, "file": given.file_name},
+        details={"inline": rows <= service.settings(place.account).inline_rows, "file": given},
         rows=rows,
     )
 
@@ -216,9 +198,8 @@ def _view(job: Job) -> dict[str, Any]:
         "batchStats": _stats(job),
         "state": _ODD_STATE if job.shows_odd_state else f"BATCH_STATE_{_STATE[job.state]}",
         "name": f"batches/{job.id}",
+        "inputConfig": {"fileName": job.order.details["file"]},
     }
-    if job.order.details["file"]:
-        metadata["inputConfig"] = {"fileName": job.order.details["file"]}
     view: dict[str, Any] = {"name": metadata["name"], "metadata": metadata}
     if not job.state.ended:
         return view

@@ -1,9 +1,8 @@
-"""Gemini's files: resumable upload, list, get, download, delete."""
+"""Gemini's files: resumable upload, download, delete."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -11,7 +10,7 @@ from aiohttp import web
 from hab_simulator.asks import WireAnswer, compact
 from hab_simulator.batch.clock import rfc3339
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import Item, download, ok, page
+from hab_simulator.batch.replies import download, ok
 from hab_simulator.batch.service import BatchService
 from hab_simulator.google.bodies import error
 from hab_simulator.sending import response
@@ -20,7 +19,6 @@ from hab_simulator.vendor import Route
 PREFIX = "files/"
 _KEPT_S = 48 * 3600
 _MAX_BYTES = 2 * 1024**3
-_LIMIT, _MOST = 10, 100
 _CONTENT = "application/octet-stream"
 _STATUS = "X-Goog-Upload-Status"
 
@@ -66,10 +64,7 @@ async def _start(service: BatchService, place: Route, request: web.BaseRequest) 
 
 
 async def handle(service: BatchService, place: Route, request: web.BaseRequest, call: str) -> web.StreamResponse:
-    """Answer a request about uploaded files and files of results; `call` is empty for the list."""
-    if not call and request.method == "GET":
-        files = service.files.of(place.account)
-        return listed(request, "files", files, lambda file: _view(file, request), _LIMIT)
+    """Answer a request about uploaded files and files of results."""
     name, _, verb = call.partition(":")
     file = service.files.find(place.account, name)
     if file is None:
@@ -79,25 +74,11 @@ async def handle(service: BatchService, place: Route, request: web.BaseRequest, 
         case "GET", "download" if request.query.get("alt") == "media":
             job = service.find(place.account, file.made_by) if file.made_by else None
             return await download(request, file.path, job, _CONTENT)
-        case "GET", "":
-            return ok(_view(file, request))
         case "DELETE", "":
             service.files.delete(place.account, name)
             return ok({})
         case _:
             return response(error(404, f"Requested entity {request.path} was not found."))
-
-
-def listed(
-    request: web.BaseRequest, name: str, items: Sequence[Item], view: Callable[[Item], Any], limit: int
-) -> web.StreamResponse:
-    """A page of a list that stands under a name, of `limit` items where the request names no size."""
-    start, size = request.query.get("pageToken", "0"), request.query.get("pageSize", str(limit))
-    if not (start.isdecimal() and size.isdecimal()):
-        return response(error(400, "Request contains an invalid argument."))
-    some, more = page(items, int(start), min(int(size) or limit, _MOST))
-    token = {"nextPageToken": str(int(start) + len(some))} if more else {}
-    return ok({name: [view(one) for one in some], **token})
 
 
 def _view(file: StoredFile, request: web.BaseRequest) -> dict[str, Any]:

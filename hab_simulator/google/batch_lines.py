@@ -1,4 +1,4 @@
-"""Gemini's batch lines: {"key", "request"} in a file, {"request", "metadata"} inline; the same back with a response.
+"""Gemini's batch lines: {"key", "request"} in; the same back with a response, inline with the key in its metadata.
 
 An error stands in a line as a google.rpc.Status, whose code is gRPC's and not HTTP's.
 """
@@ -53,11 +53,7 @@ class GoogleLines:
 
     def read(self, order: Order, line: bytes) -> LineAsk:
         value = json.loads(line.decode())
-        if "metadata" in value:
-            handle = b'"metadata":' + compact(value["metadata"])
-        else:
-            handle = _handle(order, value.get("key", ""))
-        return LineAsk(handle, order.path, value["request"])
+        return LineAsk(_handle(order, value.get("key", "")), order.path, value["request"])
 
     def result(self, handle: bytes, answer: WireAnswer) -> bytes:
         if answer.status == _OK:

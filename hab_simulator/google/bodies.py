@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
-from pydantic.alias_generators import to_camel
 
 from hab_simulator import schemas
 from hab_simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
 from hab_simulator.asks import (
-    Caching,
     ChatAsk,
     EmbedAsk,
     Refused,
@@ -21,8 +19,8 @@ from hab_simulator.asks import (
     identity,
     tokens,
 )
-from hab_simulator.google.requests import Body, Content, Embed, EmbedMany, Generate, Generation
-from hab_simulator.settings import first_problem
+from hab_simulator.google.requests import HARMLESS, Body, Embed, EmbedMany, Generate, Generation
+from hab_simulator.settings import first_problem, without
 
 _STATUS = {
     400: "INVALID_ARGUMENT",
@@ -41,30 +39,6 @@ _MAX_EMBEDDINGS = 100
 _LEAST_DIMENSIONS = 128
 _LEAST_BUDGET = 128
 _MAX_BUDGET = 32_768
-_SCHEMA_KEYWORDS = {
-    "min_items": "minItems",
-    "max_items": "maxItems",
-    "any_of": "anyOf",
-    "min_length": "minLength",
-    "max_length": "maxLength",
-    "property_ordering": "propertyOrdering",
-}
-_MEDIA = frozenset({"inline_data", "file_data", "audio_transcription"})
-_CALLS = frozenset(
-    {"function_call", "function_response", "executable_code", "code_execution_result", "tool_call", "tool_response"}
-)
-_UNPLAYED = (
-    "response_format",
-    "speech_config",
-    "image_config",
-    "audio_transcription_config",
-    "translation_config",
-    "enable_affective_dialog",
-    "continuation_token",
-)
-_COUNTS = ("minItems", "maxItems", "minLength", "maxLength")
-_DROPPED = ("nullable", "format", "propertyOrdering", "example")
-
 
 Request = TypeVar("Request", bound=Body)
 
@@ -88,8 +62,6 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
     model = find_model(account, name, Service.CHAT)
     request = _validate(Generate, body, name)
     config = request.generation_config
-    _check_tools(request, name)
-    _check_unplayed(request, name)
     _check(config, model, name)
     system = request.system_instruction.text if request.system_instruction else ""
     users = [content.text for content in request.contents if content.role != "model"]
@@ -106,7 +78,7 @@ def read_generate(account: SimulatedAccount, name: str, body: Any) -> ChatAsk:
         top_p=config.top_p,
         effort=_effort(config),
         thinks=_thinks(config, model),
-        caching=Caching.BY_VENDOR,
+        caches=True,
         identity=identity(name, body),
     )
     _check_length(ask.input_tokens, model, name)
@@ -164,7 +136,7 @@ def find_model(account: SimulatedAccount, name: str, service: Service) -> Simula
 
 def _validate(kind: type[Request], body: Any, name: str) -> Request:
     try:
-        return kind.model_validate(body)
+        return kind.model_validate(without(body, HARMLESS))
     except ValidationError as failure:
         path, message, sort = first_problem(failure)
     if sort != "extra_forbidden":
@@ -172,56 +144,6 @@ def _validate(kind: type[Request], body: Any, name: str) -> Request:
     place, _, field = path.rpartition(".")
     where = f" at '{place}'" if place else ""
     raise _refuse(f'Invalid JSON payload received. Unknown name "{field}"{where}: Cannot find field.', name)
-
-
-def _check_tools(request: Generate, name: str) -> None:
-    """Functions may be offered, and are never called: a model that must call one is beyond this simulator."""
-    built_in = (tool for each in request.tools for tool in each.model_fields_set - {"function_declarations"})
-    for tool in sorted(built_in):
-        raise _refuse(f"{tool} as a tool is not enabled for models/{name}", name)
-    calling = request.tool_config.function_calling_config if request.tool_config else None
-    if calling is None:
-        return
-    if not any(tool.function_declarations for tool in request.tools):
-        raise _refuse("Function calling config is set without function_declarations.", name)
-    if calling.mode in ("ANY", "VALIDATED"):
-        raise _refuse(f"Function calling with mode {calling.mode} is unsupported by the model.", name)
-
-
-def _check_unplayed(request: Generate, name: str) -> None:
-    """What this simulator cannot play, refused as the vendor refuses it of models that lack it."""
-    contents = {f"contents[{index}]": content for index, content in enumerate(request.contents)}
-    if request.system_instruction:
-        contents["system_instruction"] = request.system_instruction
-    for where, content in contents.items():
-        _check_parts(where, content, name)
-    if request.cached_content is not None:
-        raise Refused(error(403, "CachedContent not found (or permission denied)"), name)
-    config = request.generation_config
-    if config.candidate_count not in (None, 1):
-        raise _refuse("Multiple candidates is not enabled for this model", name)
-    if config.response_logprobs or config.logprobs is not None:
-        raise _refuse(f"Logprobs is not enabled for models/{name}", name)
-    odd = [each for each in config.response_modalities or () if each.upper() != "TEXT"]
-    if odd:
-        accepted = f"models/{name} accepts the following combination of response modalities:\n* TEXT\n"
-        message = f"The requested combination of response modalities ({', '.join(odd)}) is not supported by the model."
-        raise _refuse(f"{message} {accepted}", name)
-    for field in _UNPLAYED:
-        if getattr(config, field):
-            raise _refuse(f"{to_camel(field)} is not supported for this model.", name)
-
-
-def _check_parts(where: str, content: Content, name: str) -> None:
-    for index, part in enumerate(content.parts):
-        given = {field for field in part.model_fields_set if getattr(part, field) is not None}
-        if given & _MEDIA:
-            raise _refuse(f"Image input modality is not enabled for models/{name}", name)
-        if given & _CALLS:
-            raise _refuse("Tool use with function calling is unsupported by the model.", name)
-        if part.text is None:
-            path = f"GenerateContentRequest.{where}.parts[{index}].data"
-            raise _refuse(f"* {path}: required oneof field 'data' must have one initialized field", name)
 
 
 def _check(config: Generation, model: SimulatedModel, name: str) -> None:
@@ -259,40 +181,13 @@ def _thinks(config: Generation, model: SimulatedModel) -> bool:
 
 
 def _schema(config: Generation, name: str) -> dict[str, Any] | None:
-    if config.response_schema is None and config.response_json_schema is None:
+    schema = config.response_json_schema
+    if schema is None:
         return {"type": "object"} if config.response_mime_type == _JSON else None
     if config.response_mime_type != _JSON:
         raise _refuse(f"A response schema is only allowed with responseMimeType {_JSON}.", name)
-    if config.response_schema is not None and config.response_json_schema is not None:
-        raise _refuse("Only one of responseSchema and responseJsonSchema can be set.", name)
-    schema = config.response_json_schema
     try:
-        if schema is None:
-            schema = _as_json_schema(config.response_schema or {})
         schemas.check(schema, schemas.LENIENT)
     except schemas.SchemaError as refusal:
         raise _refuse(f"generation_config.response_schema: {refusal}", name) from None
     return schema
-
-
-def _as_json_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The vendor's schema (OpenAPI subset: upper-case types, nullable, numbers as strings) as JSON Schema."""
-    if "additionalProperties" in schema or "additional_properties" in schema:
-        raise schemas.SchemaError('Unknown name "additionalProperties": Cannot find field.')
-    given = {_SCHEMA_KEYWORDS.get(name, name): value for name, value in schema.items()}
-    found = {name: value for name, value in given.items() if name not in _DROPPED}
-    if "type" in found:
-        kind = str(found["type"]).lower()
-        found["type"] = [kind, "null"] if given.get("nullable") else kind
-    if given.get("nullable") and "enum" in found:
-        found["enum"] = [*found["enum"], None]
-    for name in _COUNTS:
-        if name in found:
-            found[name] = int(found[name])
-    if "properties" in found:
-        found["properties"] = {key: _as_json_schema(child) for key, child in found["properties"].items()}
-    if "items" in found:
-        found["items"] = _as_json_schema(found["items"])
-    if "anyOf" in found:
-        found["anyOf"] = [_as_json_schema(child) for child in found["anyOf"]]
-    return found

@@ -37,11 +37,6 @@ _STAMPS = {
 _ENDPOINTS = Literal["/v1/chat/completions", "/v1/embeddings"]
 
 
-class _Keeping(Body):
-    anchor: Literal["created_at"]
-    seconds: int = Field(ge=3600, le=2_592_000)
-
-
 class _Create(Body):
     completion_window: Literal["24h"]
     endpoint: _ENDPOINTS
@@ -49,7 +44,6 @@ class _Create(Body):
     metadata: dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]] | None = Field(
         default=None, max_length=16
     )
-    output_expires_after: _Keeping | None = None
 
 
 async def handle(lines: Dialect, service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""OpenAI's files: POST and GET /v1/files, GET and DELETE /v1/files/{id}, GET /v1/files/{id}/content."""
+"""OpenAI's files: POST /v1/files, GET /v1/files/{id}/content, DELETE /v1/files/{id}."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aiohttp import BodyPartReader, web
 
 from hab_simulator.asks import WireAnswer
 from hab_simulator.batch.files import StoredFile
-from hab_simulator.batch.replies import download, listing, ok, page_after
+from hab_simulator.batch.replies import download, ok
 from hab_simulator.batch.service import BatchService
 from hab_simulator.openai.bodies import error
 from hab_simulator.sending import response
@@ -19,7 +19,6 @@ from hab_simulator.vendor import Route
 PREFIX = "file-"
 MAX_BYTES = 200 * 1024**2
 _KEPT_S = 30 * 86_400
-_LIMIT = 10_000
 _PIECE = 262_144
 _JSONL = "application/jsonl"
 
@@ -31,19 +30,13 @@ async def handle(
     match request.method, rest:
         case "POST", []:
             return await _upload(service, place, request, purposes)
-        case "GET", []:
-            return _list(service, place, request)
-        case "GET" | "DELETE", [name] | [name, "content"]:
-            file = service.files.find(place.account, name.removeprefix(PREFIX))
-            if file is None:
-                return response(error(404, f"No such File object: {name}", param="id"))
-            if rest[1:]:
-                job = service.find(place.account, file.made_by) if file.made_by else None
-                return await download(request, file.path, job, _JSONL)
-            if request.method == "GET":
-                return ok(_view(file))
-            service.files.delete(place.account, file.id)
+        case "GET", [name, "content"] if file := service.files.find(place.account, name.removeprefix(PREFIX)):
+            job = service.find(place.account, file.made_by) if file.made_by else None
+            return await download(request, file.path, job, _JSONL)
+        case "DELETE", [name] if service.files.delete(place.account, name.removeprefix(PREFIX)):
             return ok({"id": name, "object": "file", "deleted": True})
+        case "GET" | "DELETE", [name, *_]:
+            return response(error(404, f"No such File object: {name}", param="id"))
         case _:
             return response(error(404, f"Invalid URL ({request.method} /v1/{place.path})"))
 
@@ -105,18 +98,6 @@ def _is_taken(filename: str) -> bool:
     works with the vendor. Another ending is refused (a live answer to notes.txt: BerriAI/litellm#37527).
     """
     return filename.endswith(".jsonl") or "." not in filename
-
-
-def _list(service: BatchService, place: Route, request: web.BaseRequest) -> web.StreamResponse:
-    purpose, after = request.query.get("purpose"), request.query.get("after")
-    files = [file for file in service.files.of(place.account) if purpose in (None, file.purpose)]
-    if request.query.get("order") == "asc":
-        files.reverse()
-    ids = [PREFIX + file.id for file in files]
-    if after is not None and after not in ids:
-        return response(error(400, f"No such File object: {after}", param="after"))
-    items, more = page_after(files, ids, after, int(request.query.get("limit", _LIMIT)))
-    return ok({"object": "list", **listing([_view(file) for file in items], more)})
 
 
 def _view(file: StoredFile) -> dict[str, Any]:

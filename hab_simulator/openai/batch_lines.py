@@ -44,8 +44,6 @@ def _checked(line: bytes, endpoint: str) -> tuple[str, dict[str, Any]]:
     if value["method"] != "POST" or value["url"] != endpoint:
         message = f"The URL provided for this request does not match the batch endpoint {endpoint}."
         raise BadInput("invalid_url", message, param="url")
-    if body.get("stream"):
-        raise BadInput("streaming_unsupported", "Streaming is not supported in the Batch API.", param="body.stream")
     return name, body
 
 

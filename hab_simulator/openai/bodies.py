@@ -1,6 +1,6 @@
 """OpenAI's request bodies: what is accepted and how the rest is refused.
 
-Codes and parameter rules follow the vendor's documentation and the types of its SDK (openai 3.x).
+Codes and parameter rules follow the vendor's documentation.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from pydantic import ValidationError
 
 from hab_simulator import schemas
 from hab_simulator.accounts import Service, SimulatedAccount, SimulatedModel, SimulatedSampling, SimulatedThinking
 from hab_simulator.asks import (
-    Caching,
     ChatAsk,
     EmbedAsk,
     Refused,
@@ -24,8 +22,8 @@ from hab_simulator.asks import (
     identity,
     tokens,
 )
-from hab_simulator.openai.requests import Chat, Embeddings, Media
-from hab_simulator.settings import first_problem
+from hab_simulator.openai.requests import HARMLESS, Chat, Embeddings
+from hab_simulator.settings import first_problem, without
 
 _MAX_INPUTS = 2048
 _MAX_INPUT_TOKENS = 300_000
@@ -89,23 +87,20 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
     """Check a body of POST /v1/chat/completions. Raises Refused."""
     name = _model_name(body)
     try:
-        chat = Chat.model_validate(body)
+        chat = Chat.model_validate(without(body, HARMLESS))
     except ValidationError as failure:
         raise _invalid(failure, name) from None
     model = _find(account, name, Service.CHAT)
-    _check_tools(chat)
-    _check_unplayed(chat)
-    _check_messages(chat)
     _check_reasoning(chat, model)
     _check_sampling(chat, model)
     _check_limit(chat, model)
-    instructions = [m.text for m in chat.messages if m.role in ("system", "developer")]
+    instructions = [m.content for m in chat.messages if m.role == "system"]
     ask = ChatAsk(
         name=name,
         model=model,
         system="\n\n".join(instructions),
-        prompt=next((m.text for m in reversed(chat.messages) if m.role == "user"), ""),
-        transcript="\n".join(m.text for m in chat.messages),
+        prompt=next((m.content for m in reversed(chat.messages) if m.role == "user"), ""),
+        transcript="\n".join(m.content for m in chat.messages),
         messages=len(chat.messages),
         schema=_schema(chat),
         limit=chat.max_completion_tokens or chat.max_tokens,
@@ -113,7 +108,7 @@ def read_chat(account: SimulatedAccount, body: Any) -> ChatAsk:
         top_p=chat.top_p,
         effort=chat.reasoning_effort,
         thinks=_thinks(chat, model),
-        caching=Caching.BY_VENDOR,
+        caches=True,
         identity=identity(name, body),
     )
     if ask.input_tokens > model.context_tokens:
@@ -141,13 +136,10 @@ def _check_reasoning(chat: Chat, model: SimulatedModel) -> None:
         raise _unsupported("reasoning_effort", message, None, chat.model)
     if not model.takes_effort(chat.reasoning_effort):
         raise _effort_refused(chat, model)
-    if model.thinking is not SimulatedThinking.ALWAYS:
-        return
-    for param in ("max_tokens", "stop", "presence_penalty", "frequency_penalty", "logit_bias", "prediction"):
-        if getattr(chat, param) is not None:
-            hint = " Use 'max_completion_tokens' instead." if param == "max_tokens" else ""
-            message = f"Unsupported parameter: '{param}' is not supported with this model.{hint}"
-            raise _unsupported(param, message, "unsupported_parameter", chat.model)
+    if model.thinking is SimulatedThinking.ALWAYS and chat.max_tokens is not None:
+        problem = "Unsupported parameter: 'max_tokens' is not supported with this model."
+        message = f"{problem} Use 'max_completion_tokens' instead."
+        raise _unsupported("max_tokens", message, "unsupported_parameter", chat.model)
 
 
 def _effort_refused(chat: Chat, model: SimulatedModel) -> Refused:
@@ -157,85 +149,10 @@ def _effort_refused(chat: Chat, model: SimulatedModel) -> Refused:
         return _unsupported("reasoning_effort", message, None, chat.model)
     levels = ", ".join(f"'{level}'" for level in model.efforts)
     message = (
-        f"Unsupported value: 'reasoning_effort' does not support {_shown(chat.reasoning_effort)} with this model. "
+        f"Unsupported value: 'reasoning_effort' does not support \"{chat.reasoning_effort}\" with this model. "
         f"Supported values are: {levels}."
     )
     return _unsupported("reasoning_effort", message, "unsupported_value", chat.model)
-
-
-def _check_tools(chat: Chat) -> None:
-    """Tools may be offered, and are never called: a model that must call one is beyond this simulator."""
-    if chat.tools is None:
-        for param in ("tool_choice", "parallel_tool_calls"):
-            if getattr(chat, param) is not None:
-                message = f"Invalid value for '{param}': '{param}' is only allowed when 'tools' are specified."
-                raise _unsupported(param, message, None, chat.model)
-    if chat.tools == []:
-        message = (
-            "Invalid 'tools': empty array. Expected an array with minimum length 1, but got an empty array instead."
-        )
-        raise _unsupported("tools", message, "empty_array", chat.model)
-    if chat.tool_choice not in (None, "none", "auto"):
-        message = (
-            f"Unsupported value: 'tool_choice' does not support {_shown(chat.tool_choice)} with this model. "
-            "Supported values are: 'none' and 'auto'."
-        )
-        raise _unsupported("tool_choice", message, "unsupported_value", chat.model)
-
-
-def _check_unplayed(chat: Chat) -> None:
-    """What this simulator cannot play, refused as the vendor refuses it of models or accounts that lack it."""
-    if chat.stream:
-        message = (
-            "Your organization must be verified to stream this model. Please go to: "
-            "https://platform.openai.com/settings/organization/general and click on Verify Organization."
-        )
-        raise _unsupported("stream", message, "unsupported_value", chat.model)
-    if chat.stream_options is not None:
-        message = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
-        raise _unsupported("stream_options", message, None, chat.model)
-    if chat.logprobs or chat.top_logprobs:
-        message = "You are not allowed to request logprobs from this model."
-        raise Refused(error(403, message), chat.model)
-    if chat.web_search_options is not None:
-        message = "Web search options not supported with this model."
-        raise _unsupported("web_search_options", message, None, chat.model)
-    for param in ("audio", "moderation", "functions", "function_call"):
-        if getattr(chat, param) is not None:
-            message = f"Unsupported parameter: '{param}' is not supported with this model."
-            raise _unsupported(param, message, "unsupported_parameter", chat.model)
-    for param, default in (("n", 1), ("modalities", ["text"])):
-        value = getattr(chat, param)
-        if value not in (None, default):
-            message = (
-                f"Unsupported value: '{param}' does not support {_shown(value)} with this model. "
-                f"Only the default ({_shown(default)}) value is supported."
-            )
-            raise _unsupported(param, message, "unsupported_value", chat.model)
-
-
-def _shown(value: object) -> str:
-    return compact(value).decode()
-
-
-def _check_messages(chat: Chat) -> None:
-    for index, message in enumerate(chat.messages):
-        where = f"messages.[{index}]"
-        if message.role == "tool":
-            problem = "messages with role 'tool' must be a response to a preceeding message with 'tool_calls'."
-            raise _unsupported(f"{where}.role", f"Invalid parameter: {problem}", None, chat.model)
-        for field in ("tool_calls", "function_call", "audio"):
-            if getattr(message, field) is not None:
-                problem = f"Unsupported parameter: '{where}.{field}' is not supported with this model."
-                raise _unsupported(f"{where}.{field}", problem, "unsupported_parameter", chat.model)
-        if message.content is None and message.refusal is None:
-            problem = "Invalid value for 'content': expected a string, got null."
-            raise _unsupported(f"{where}.content", problem, None, chat.model)
-        parts = message.content if isinstance(message.content, list) else []
-        media = next((number for number, part in enumerate(parts) if isinstance(part, Media)), None)
-        if media is not None:
-            problem = f"Invalid content type. {parts[media].type} is only supported by certain models."
-            raise _unsupported(f"{where}.content.[{media}].type", problem, None, chat.model)
 
 
 def _check_sampling(chat: Chat, model: SimulatedModel) -> None:
@@ -261,15 +178,9 @@ def _check_limit(chat: Chat, model: SimulatedModel) -> None:
 
 
 def _schema(chat: Chat) -> dict[str, Any] | None:
-    if chat.response_format is None or chat.response_format.type == "text":
+    if chat.response_format is None:
         return None
-    if chat.response_format.type == "json_object":
-        return _any_object(chat)
     named = chat.response_format.json_schema
-    if named is None or named.schema_ is None:
-        param = "response_format.json_schema" + ("" if named is None else ".schema")
-        message = f"Missing required parameter: '{param}'."
-        raise Refused(error(400, message, param=param, code="missing_required_parameter"), chat.model)
     try:
         schemas.check(named.schema_, schemas.OPENAI_STRICT if named.strict else schemas.LENIENT)
     except schemas.SchemaError as refusal:
@@ -278,24 +189,15 @@ def _schema(chat: Chat) -> dict[str, Any] | None:
     return named.schema_
 
 
-def _any_object(chat: Chat) -> dict[str, Any]:
-    if not any("json" in message.text.lower() for message in chat.messages):
-        message = (
-            "'messages' must contain the word 'json' in some form, to use 'response_format' of type 'json_object'."
-        )
-        raise Refused(error(400, message, param="messages"), chat.model)
-    return {"type": "object"}
-
-
 def read_embeddings(account: SimulatedAccount, body: Any) -> EmbedAsk:
     """Check a body of POST /v1/embeddings. Raises Refused."""
     name = _model_name(body)
     try:
-        request = Embeddings.model_validate(body)
+        request = Embeddings.model_validate(without(body, HARMLESS))
     except ValidationError as failure:
         raise _invalid(failure, name) from None
     model = _find(account, name, Service.EMBEDDINGS)
-    texts = _texts(request.input)
+    texts = (request.input,) if isinstance(request.input, str) else tuple(request.input)
     ask = EmbedAsk(name, model, texts, request.dimensions, _FORM[request.encoding_format], identity(name, body))
     longest = max((tokens(text) for text in texts), default=0)
     if not texts or not all(texts):
@@ -311,17 +213,3 @@ def read_embeddings(account: SimulatedAccount, body: Any) -> EmbedAsk:
     else:
         return ask
     raise Refused(error(400, problem, param="input"), name)
-
-
-def _texts(given: str | list[str] | list[int] | list[list[int]]) -> tuple[str, ...]:
-    """The texts to embed. Token ids stand for four characters each, which is what a token counts for here."""
-    if isinstance(given, str):
-        return (given,)
-    ids = [each for each in given if isinstance(each, int)]
-    if ids:
-        return (_spelled(ids),)
-    return tuple(each if isinstance(each, str) else _spelled(each) for each in given if not isinstance(each, int))
-
-
-def _spelled(ids: list[int]) -> str:
-    return "".join(np.base_repr(each, 36).zfill(4) for each in ids)

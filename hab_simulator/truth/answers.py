@@ -10,7 +10,7 @@ from typing import Any
 
 from hab_simulator import schemas
 from hab_simulator.accounts import SimulatedModel
-from hab_simulator.asks import Ask, Bill, Caching, ChatAsk, EmbedAsk, Finish, MeantReply, SaidOfAnswer, Usage, tokens
+from hab_simulator.asks import Ask, Bill, ChatAsk, EmbedAsk, Finish, MeantReply, SaidOfAnswer, Usage, tokens
 from hab_simulator.exchanges import marked
 from hab_simulator.schemas import letters_of
 from hab_simulator.truth import prose
@@ -70,8 +70,8 @@ class Mind:
         if ask.limit is not None and reasoning + tokens(text) > ask.limit:
             reasoning = min(reasoning, ask.limit)
             text, finish = text[: _CHARACTERS_PER_TOKEN * (ask.limit - reasoning)], Finish.LENGTH
-        cached, written = _caching(ask, rng.random())
-        usage = Usage(ask.input_tokens, cached, written, reasoning + tokens(text), reasoning)
+        cached = _cached(ask, rng.random())
+        usage = Usage(ask.input_tokens, cached, reasoning + tokens(text), reasoning)
         if (seen := exchange.sighting) is not None:
             if seen.marker in text:
                 self.truth.judging.note_answer(seen.marker, ask.prompt, text)
@@ -173,15 +173,11 @@ def embedding_bill(ask: EmbedAsk) -> Bill:
 
 def bill(model: SimulatedModel, usage: Usage) -> Bill:
     """The charge for these tokens."""
-    fresh = usage.input - usage.cached - usage.written
-    return Bill(usage, model.price.nanousd(fresh, usage.cached, usage.written, usage.output))
+    return Bill(usage, model.price.nanousd(usage.input - usage.cached, usage.cached, usage.output))
 
 
-def _caching(ask: ChatAsk, draw: float) -> tuple[int, int]:
-    """Tokens read from and written to the cache: a prefix of 1,024 tokens or more, in steps of 128."""
-    if ask.caching is Caching.NEVER or ask.input_tokens <= _CACHE_FROM:
-        return 0, 0
-    prefix = (ask.input_tokens - 1) // _CACHE_STEP * _CACHE_STEP
-    if draw < ask.model.cached:
-        return prefix, 0
-    return 0, prefix if ask.caching is Caching.BY_REQUEST else 0
+def _cached(ask: ChatAsk, draw: float) -> int:
+    """Tokens read from the cache: a prefix of 1,024 tokens or more, in steps of 128."""
+    if not ask.caches or ask.input_tokens <= _CACHE_FROM or draw >= ask.model.cached:
+        return 0
+    return (ask.input_tokens - 1) // _CACHE_STEP * _CACHE_STEP

@@ -25,7 +25,7 @@ def charged(name: str, **more: Any) -> dict[str, Any]:
     assert entry.price and entry.batch and entry.batch.price
 
     def dollars(price: UsdPrice) -> dict[str, float]:
-        return price.model_dump(exclude_none=True)
+        return price.model_dump(include={"input", "output", "cached"}, exclude_none=True)
 
     return {"serves": ["chat"], "price": dollars(entry.price), "batch_price": dollars(entry.batch.price), **more}
 

@@ -88,7 +88,6 @@ async def test_usage_adds_up_to_the_vendors_bill(kind: str, play: Play) -> None:
     assert usage == Usage(
         input=meter["input_tokens"],
         cached=meter["cached_tokens"],
-        cache_written=meter["cache_written_tokens"],
         output=meter["output_tokens"],
         reasoning=meter["reasoning_tokens"],
     )

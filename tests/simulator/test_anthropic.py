@@ -55,22 +55,6 @@ async def test_sampling_is_accepted_under_the_old_version_only(start: Start) -> 
         await AnthropicClient(line).messages.create(**body(), extra_body={"temperature": 1})
 
 
-async def test_cache_control_writes_and_reads(start: Start) -> None:
-    price = {"input": "2", "cached": "0.2", "cache_written": "2.5", "output": "0"}
-    models = {"hit": {"cached": 1, "price": price}, "miss": {"price": price}}
-    line = await start(accounts={"anthropic": {"models": models}})
-    block: Any = {"type": "text", "text": "word " * 2000, "cache_control": {"type": "ephemeral", "ttl": "1h"}}
-    hit = (await AnthropicClient(line).messages.create(**body("hit", system=[block]))).usage
-    assert hit.cache_read_input_tokens and hit.cache_read_input_tokens >= 1024 > hit.input_tokens
-    miss = (await AnthropicClient(line).messages.create(**body("miss", system=[block]))).usage
-    assert miss.cache_creation_input_tokens == hit.cache_read_input_tokens
-    assert miss.cache_creation
-    meter = await line.get("/_meter")
-    assert meter["nanousd"] == (hit.input_tokens + miss.input_tokens) * 2000 + hit.cache_read_input_tokens * 2700
-    plain = (await AnthropicClient(line).messages.create(**body("miss", system="word " * 2000))).usage
-    assert plain.cache_creation_input_tokens == plain.cache_read_input_tokens == 0
-
-
 OPEN = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
 PREFILL = [{"role": "assistant", "content": "a"}]
 REFUSALS: list[tuple[dict[str, Any], str | None, str]] = [
@@ -79,17 +63,17 @@ REFUSALS: list[tuple[dict[str, Any], str | None, str]] = [
     (body(foo=1), OLD, "foo: Extra inputs are not permitted"),
     ({k: v for k, v in body().items() if k != "max_tokens"}, OLD, "max_tokens: Field required"),
     (body(messages=[]), OLD, "messages"),
-    (body(messages=[{"role": "system", "content": "a"}]), OLD, 'role "system"'),
+    (
+        body(messages=[{"role": "system", "content": "a"}]),
+        OLD,
+        "messages.0.role: Input should be 'user' or 'assistant'",
+    ),
     (body(max_tokens=200_000), OLD, "max_tokens: 200000 > 128000"),
     (body(temperature=1.5), OLD, "temperature"),
     *((body() | {name: 1}, NEW, name) for name in ("temperature", "top_p", "top_k")),
     (body(temperature=1, top_p=1), OLD, "cannot both"),
     (body("claude-opus-4-7", temperature=0), OLD, "deprecated for this model"),
-    (body("claude-opus-5-5", thinking={"type": "disabled"}), OLD, "thinking.type"),
     (body("claude-opus-5-5", messages=PREFILL), OLD, "prefill"),
-    (body(thinking={"type": "enabled"}), OLD, "budget_tokens"),
-    (body(thinking={"type": "enabled", "budget_tokens": 900}), OLD, "budget_tokens"),
-    (body(thinking={"type": "adaptive"}, temperature=0), OLD, "temperature"),
     (body(output_config=OPEN), OLD, "additionalProperties"),
     (body("claude-3-5-sonnet-20241022"), OLD, "model: claude-3-5-sonnet-20241022"),
 ]
@@ -142,8 +126,7 @@ async def test_spend_limit_and_overload(start: Start) -> None:
         await AnthropicClient(line).messages.create(**body("m"))
     assert caught.value.error_code == "enforced_spend_limit_reached"
     assert "retry-after" not in caught.value.response.headers
-    await line.control("/_quota", {"anthropic": None})
-    await line.control("/_faults", [{"kind": "status", "status": 529, "probability": 1}])
+    line = await start(faults=[{"kind": "status", "status": 529, "probability": 1}])
     with pytest.raises(anthropic.InternalServerError, match="Overloaded") as overloaded:
         await AnthropicClient(line).messages.create(**body("m"))
     assert overloaded.value.status_code == 529

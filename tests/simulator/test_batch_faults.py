@@ -226,17 +226,6 @@ def test_faults_find_their_batch_by_seeded_share() -> None:
     assert Struck.of(0, rules, "openai", 1).find(LostCreate) is None
 
 
-async def test_results_survive_as_long_as_the_simulator(start: Start) -> None:
-    line = await struck(start)
-    google = GoogleClient(line)
-    job = await google.run(2)
-    assert len(await google.results(job)) == 2
-    await line.control("/_reset", {})
-    assert await line.get("/_batches") == []
-    with pytest.raises(errors.ClientError):
-        await google.results(job)
-
-
 ONLINE = "/openai/v1/chat/completions"
 
 

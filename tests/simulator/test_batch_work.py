@@ -99,7 +99,7 @@ def test_lines_are_split_at_newlines_only(tmp_path: Path) -> None:
 
 
 def test_a_spool_gives_back_what_was_put_in(tmp_path: Path) -> None:
-    bill = Bill(Usage(5, 1, 2, 3, 1), 77)
+    bill = Bill(Usage(5, 1, 3, 1), 77)
     entries = [
         Entry(b'"a"', b"line", 1),
         Entry(b'"b"', b"", 0),

@@ -70,7 +70,6 @@ async def test_another_seed_is_another_plan_and_shares_come_out() -> None:
 
 
 async def test_what_a_fault_bills(start: Start) -> None:
-    line = await start()
     kinds: list[tuple[dict[str, Any], str, int, int, int]] = [
         ({"kind": "status", "status": 503}, "503", 0, 0, 1),
         ({"kind": "reset"}, "reset", 0, 0, 1),
@@ -80,8 +79,7 @@ async def test_what_a_fault_bills(start: Start) -> None:
         ({"kind": "delay", "seconds": 0.1}, "200", 1, 0, 0),
     ]
     for fault, seen, billed, lost, faulted in kinds:
-        assert await line.control("/_reset", {}) == 200
-        assert await line.control("/_faults", [fault | {"probability": 1}]) == 200
+        line = await start(faults=[fault | {"probability": 1}])
         began = time.perf_counter()
         assert await fate(line, 1) == seen
         assert time.perf_counter() - began > fault.get("seconds", 0)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hab_ray.fences import FENCE_VERSION, FENCES, neutral
 from hab_ray.stages.replies.reading import Unreadable, named_letters
 from hab_simulator import Malformed, Planted, PlantedDimension, PlantedIssue, SimulatedModel
-from hab_simulator.asks import Caching, ChatAsk
+from hab_simulator.asks import ChatAsk
 from hab_simulator.truth.judging import Judging, Marked, lacking_issue, normal, wording_shown
 from hab_simulator.truth.malformed import written
 from hab_simulator.truth.planted import Truth
@@ -124,7 +124,7 @@ def test_what_a_fence_changes_in_a_text_does_not_matter(text: str) -> None:
 def asked(judge: str, mark: str) -> ChatAsk:
     schema = {"type": "object", "properties": {"issues": {"type": "array", "items": {"enum": list(LETTERS)}}}}
     return ChatAsk(
-        judge, SimulatedModel(), "", mark, mark, 1, schema, None, None, None, None, False, Caching.NEVER, mark.encode()
+        judge, SimulatedModel(), "", mark, mark, 1, schema, None, None, None, None, False, False, mark.encode()
     )
 
 

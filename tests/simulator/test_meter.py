@@ -41,7 +41,6 @@ async def test_sums_equal_the_usage_of_the_replies(start: Start) -> None:
     assert counts["anthropic", "cheap"]["billed"] == 5
     assert meter["received"] == meter["billed"] == 25
     assert meter["nanousd"] == sum(one["nanousd"] for one in meter["models"])
-    assert sum(second["requests"] for second in meter["requests_per_second"]) == 25
 
 
 async def test_bodies_billed_more_than_once(start: Start) -> None:
@@ -91,16 +90,13 @@ async def test_calls_in_order_of_arrival(start: Start) -> None:
     assert "body" not in (await silent.get("/_calls"))[0]
 
 
-async def test_in_flight_and_reset(start: Start) -> None:
+async def test_calls_in_flight_are_counted(start: Start) -> None:
     line = await start(latency={"kind": "fixed", "value_s": 1.0})
     calls = asyncio.gather(*(line.post(CHAT, chat(number, "m")) for number in range(7)))
     await until(line, in_flight=7)
     await calls
     meter = await line.get("/_meter")
     assert (meter["in_flight"], meter["in_flight_max"]) == (0, 7)
-    await line.control("/_reset", {})
-    meter = await line.get("/_meter")
-    assert (meter["received"], meter["in_flight_max"], meter["models"]) == (0, 0, [])
 
 
 async def test_listing_models_and_strange_urls_are_no_calls(start: Start) -> None:

@@ -17,18 +17,6 @@ from tests.simulator.batches import closed
 NAMES = st.sampled_from(["prompt", "context", "issues", "assessment", "n", "score", "a", "b"])
 
 
-def _bounded_integers() -> st.SearchStrategy[dict[str, Any]]:
-    return st.tuples(st.integers(-50, 50), st.integers(0, 40)).map(
-        lambda pair: {"type": "integer", "minimum": pair[0], "maximum": pair[0] + pair[1]}
-    )
-
-
-def _exclusive_numbers() -> st.SearchStrategy[dict[str, Any]]:
-    return st.tuples(st.floats(-9, 9), st.floats(0.01, 40)).map(
-        lambda pair: {"type": "number", "exclusiveMinimum": pair[0], "maximum": pair[0] + pair[1]}
-    )
-
-
 def _texts() -> st.SearchStrategy[dict[str, Any]]:
     return st.tuples(st.integers(0, 300), st.integers(0, 600)).map(
         lambda pair: {"type": "string", "minLength": pair[0], "maxLength": pair[0] + pair[1]}
@@ -36,22 +24,8 @@ def _texts() -> st.SearchStrategy[dict[str, Any]]:
 
 
 LEAVES = st.one_of(
-    st.sampled_from(
-        [
-            {"type": "string"},
-            {"type": "boolean"},
-            {"type": "null"},
-            {"type": "number"},
-            {"type": ["integer", "null"]},
-            {"const": "fixed"},
-            {"type": "integer", "multipleOf": 7, "minimum": 10},
-            {"type": "number", "multipleOf": 0.5, "maximum": 3},
-            {"$ref": "#/$defs/letter"},
-        ]
-    ),
+    st.sampled_from([{"type": kind} for kind in ("string", "boolean", "number", "integer")]),
     st.lists(st.sampled_from("ABCDEF"), min_size=1, unique=True).map(lambda v: {"type": "string", "enum": v}),
-    _bounded_integers(),
-    _exclusive_numbers(),
     _texts(),
 )
 
@@ -66,7 +40,6 @@ SCHEMAS = st.recursive(
     lambda inner: st.one_of(
         st.dictionaries(NAMES, inner, max_size=4).map(lambda properties: closed(**properties)),
         st.tuples(inner, st.integers(0, 3), st.integers(0, 3)).map(_array),
-        st.lists(inner, min_size=1, max_size=3).map(lambda options: {"anyOf": options}),
     ),
     max_leaves=8,
 )
@@ -75,14 +48,14 @@ SCHEMAS = st.recursive(
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(schema=SCHEMAS, seed=st.integers(0, 2**32), marked=st.booleans())
 def test_samples_fit_any_schema(schema: dict[str, Any], seed: int, marked: bool) -> None:
-    whole = closed(answer=schema) | {"$defs": {"letter": {"type": "string", "enum": ["X", "Y"]}}}
+    whole = closed(answer=schema)
     check(whole, LENIENT)
     author = QueryAuthor("[[hab-query:d:00000000]]") if marked else Author()
     jsonschema.Draft202012Validator(whole).validate(sample(whole, Random(seed), author))
 
 
 def test_optional_properties_come_and_go() -> None:
-    schema = {"type": "object", "properties": {"a": {"type": "null"}}, "required": []}
+    schema = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": []}
     seen = {tuple(sample(schema, Random(seed), Author())) for seed in range(20)}
     assert seen == {(), ("a",)}
 
@@ -103,19 +76,21 @@ OPEN = {"type": "object", "properties": {"a": {"type": "string"}}, "required": [
     [
         (OPENAI_STRICT, OPEN, "additionalProperties"),
         (ANTHROPIC, OPEN, "additionalProperties"),
-        (OPENAI_STRICT, closed(a={"type": "null"}) | {"required": []}, "Missing 'a'"),
+        (OPENAI_STRICT, closed(a={"type": "string"}) | {"required": []}, "Missing 'a'"),
         (OPENAI_STRICT, closed(a={"type": "string", "maxLength": 9}), "'maxLength' is not permitted"),
-        (ANTHROPIC, closed(a={"type": "integer", "minimum": 0}), "'minimum' is not permitted"),
-        (ANTHROPIC, closed(a={"type": "array", "items": {"type": "null"}, "minItems": 2}), "minItems"),
+        (ANTHROPIC, closed(a={"type": "string", "minLength": 9}), "'minLength' is not permitted"),
+        (ANTHROPIC, closed(a={"type": "array", "items": {"type": "string"}, "maxItems": 2}), "'maxItems' is not"),
+        (ANTHROPIC, closed(a={"type": "array", "items": {"type": "string"}, "minItems": 2}), "values above 1"),
         (LENIENT, {"type": "string", "pattern": "a+"}, "'pattern' is not permitted"),
         (LENIENT, {"type": "text"}, "'text' is not a valid type"),
         (LENIENT, {"description": "nothing"}, "must have a 'type'"),
-        (LENIENT, {"$ref": "#/$defs/none"}, "must be an object"),
-        (LENIENT, {"type": "integer", "minimum": 3, "maximum": 2}, "No integer"),
-        (LENIENT, {"type": "number", "multipleOf": 5, "minimum": 1, "maximum": 4}, "No number"),
+        (LENIENT, {"type": ["string", "null"]}, "is not a valid type"),
+        (LENIENT, {"type": "array", "items": []}, "must be an object"),
+        (LENIENT, {"type": "integer", "minimum": 3}, "'minimum' is not permitted"),
+        (LENIENT, {"type": "array", "minItems": 3, "maxItems": 2}, "'minItems' is above"),
         (LENIENT, {"type": "string", "minLength": 3, "maxLength": 2}, "'minLength' is above"),
-        (LENIENT, {"enum": []}, "'enum' must not be empty"),
-        (LENIENT, closed(a={"allOf": [{"type": "null"}]}), "'allOf' is not permitted"),
+        (LENIENT, {"type": "string", "enum": []}, "'enum' must not be empty"),
+        (LENIENT, closed(a={"type": "string", "allOf": []}), "'allOf' is not permitted"),
     ],
 )
 def test_refused_schemas(dialect: Any, schema: dict[str, Any], words: str) -> None:
