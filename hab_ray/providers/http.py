@@ -38,6 +38,10 @@ HIGHEST_LIMIT = 10**12
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _MAX_TEXT = 500
+_REMEDIES_OF_PROXY = {
+    403: "have whoever runs the proxy allow the endpoint's host, or put the host into NO_PROXY",
+    407: "put the user and password that it asks for into that variable, as http://USER:PASSWORD@HOST:PORT",
+}
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
@@ -141,6 +145,8 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
             return Untrusted(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
+        if isinstance(cause, aiohttp.ClientHttpProxyError):
+            return Unreachable(FailureKind.CONNECTION, _no_tunnel(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransientError(FailureKind.TIMEOUT, "no answer within the time limit")
     return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
@@ -163,6 +169,14 @@ def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeo
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionRefusedError):
         return f"cannot connect: connection refused at {error.host}:{error.port}"
     return f"cannot connect: {error}"
+
+
+def _no_tunnel(error: aiohttp.ClientHttpProxyError) -> str:
+    remedy = _REMEDIES_OF_PROXY.get(error.status, "if this machine needs no proxy for it, put its host into NO_PROXY")
+    return (
+        "cannot connect: the proxy that HTTPS_PROXY or ALL_PROXY names does not connect to the endpoint "
+        f"(HTTP {error.status} {error.message}): {remedy}"
+    )
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

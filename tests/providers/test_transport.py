@@ -82,6 +82,22 @@ async def test_a_proxy_that_is_down_is_named(kind: str, failure: Fail, monkeypat
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "remedy"), [(403, "allow the endpoint's host"), (407, "USER:PASSWORD@"), (503, "into NO_PROXY")]
+)
+async def test_a_proxy_that_refuses_to_connect_has_sent_nothing_on(
+    kind: str, status: int, remedy: str, failure: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with always_writing(b"HTTP/1.1 %d Refused\r\nContent-Length: 0\r\n\r\n" % status) as proxy:
+        monkeypatch.setenv("https_proxy", proxy)
+        error = await failure(kind, "https://vendor.invalid")
+    assert isinstance(error, Unreachable)
+    assert f"(HTTP {status} Refused)" in str(error) and remedy in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("content", [None, "no certificate"])
 async def test_certificates_that_cannot_be_read_are_named(
     kind: str, content: str | None, failure: Fail, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
