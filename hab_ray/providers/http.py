@@ -189,12 +189,14 @@ def json_object(content: bytes | str) -> JsonObject:
     """Return the JSON object of a successful response.
 
     Raises:
+        Intercepted: the content is a web page, such as a gateway's login page.
         TransientError: the content is not a JSON object.
     """
     try:
         body = _parsed(content)
     except (ValueError, RecursionError) as error:
-        raise malformed(error) from None
+        text = content if isinstance(content, str) else content.decode(errors="replace")
+        raise intercepted(text) if is_page(text) else malformed(error) from None
     if not isinstance(body, dict):
         raise malformed("not a JSON object")
     return body

@@ -23,7 +23,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
+from hab_ray.errors import (
+    CallError,
+    ConfigError,
+    FailureKind,
+    Intercepted,
+    ProviderError,
+    TransientError,
+    Unreachable,
+    Untrusted,
+)
 from hab_ray.providers.http import SUSPENDED_S
 from tests.cli.hostile_vendor import serving
 from tests.providers.conftest import KINDS, Connect, Script, send
@@ -229,7 +238,7 @@ async def test_what_may_pass_is_transient_and_not_sent_again(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("body", ["", "<html>busy</html>", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
+@pytest.mark.parametrize("body", ["", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
 async def test_a_success_that_is_no_json_object_is_malformed(
     kind: str, body: str | bytes, script: Script, failure: Fail
 ) -> None:
@@ -237,6 +246,17 @@ async def test_a_success_that_is_no_json_object_is_malformed(
     error = await failure(kind, script.url)
     assert type(error) is TransientError
     assert error.kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_web_page_with_status_200_is_no_answer_that_may_have_cost_anything(
+    kind: str, script: Script, failure: Fail
+) -> None:
+    """A gateway's login page, or the web site at a url that lacks /v1."""
+    script.says(200, "<!doctype html><html><title>Sign in</title></html>")
+    error = await failure(kind, script.url)
+    assert isinstance(error, Intercepted) and error.kind is FailureKind.SERVER
+    assert "Sign in" in str(error) and "the provider's url" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
