@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hab_ray.errors import CallError, FailureKind, TransientError
+from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError
 from hab_ray.providers.base import JsonObject, Wire
 
 
@@ -35,6 +35,17 @@ class BatchRefused(CallError):
 
 class NoBatchApi(BatchRefused):
     """The endpoint has no batch API, for any model."""
+
+
+class PageNotFound(Intercepted):
+    """A 404 with text instead of JSON: of a proxy that does not reach the API, or of a server without batches."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            FailureKind.SERVER,
+            "HTTP 404 with text that no API sends, probably from a proxy or gateway between here and the vendor; check "
+            f"the network and the provider's url ({text})",
+        )
 
 
 class BadRows(CallError):

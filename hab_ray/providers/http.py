@@ -47,6 +47,10 @@ _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|s
 Headers = Mapping[str, str]
 
 
+class ErrorText(dict[str, Any]):
+    """The text of an error response that is no JSON object, as an error body. APIs send JSON; proxies send text."""
+
+
 class StatusError(Exception):
     """A response other than 2xx, for the caller, who knows what the status means for its request."""
 
@@ -242,7 +246,7 @@ def error_object(content: str) -> JsonObject:
         body = None
     if isinstance(body, list) and len(body) == 1:
         (body,) = body
-    return body if isinstance(body, dict) else {"error": {"message": content[:_MAX_TEXT]}}
+    return body if isinstance(body, dict) else ErrorText(error={"message": content[:_MAX_TEXT]})
 
 
 def retry_after_s(headers: Headers) -> float | None:

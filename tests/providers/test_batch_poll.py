@@ -204,7 +204,17 @@ async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RESET,
+        HANG,
+        Scripted({}, 500),
+        Scripted("<html>"),
+        Scripted("<h1>Not Found</h1>", 404),
+        Scripted({"metadata": 3}),
+    ],
+)
 async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(line.at.one, answer)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
+from hab_ray.engine.batch import decisions
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.rows import BatchInFlight, Request
@@ -28,7 +29,7 @@ from hab_ray.errors import (
     RateLimited,
     TransientError,
 )
-from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BadRows, BatchStatus, PageNotFound, ResultsGone, SeenBatch
 from tests.engine.batch.fakes import (
     KEYS,
     LINES,
@@ -42,6 +43,7 @@ from tests.engine.batch.fakes import (
     seen,
     submitted,
     told,
+    written,
 )
 
 FULL = RateLimited("too many batches", 60)
@@ -286,6 +288,47 @@ async def test_a_batch_that_the_vendor_does_not_have_is_not_created_after_the_de
     batch = await settled(components, doubtful(components))
     assert batch.state == Closed() and "since" in vendor.asked and not vendor.submitted
     assert told(components) == ["intent", "ended", "harvested"]
+
+
+@dataclass
+class WithoutPage(Vendor):
+    """A server whose list is not found from the second request on, or from the `first`."""
+
+    first: int = 1
+    asked_newest: int = 0
+
+    async def newest(self) -> str | None:
+        self.asked_newest += 1
+        if self.asked_newest >= self.first:
+            raise PageNotFound("404 page not found")
+        return None
+
+
+async def test_a_server_that_never_shows_a_list_of_batches_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
+    vendor = WithoutPage()
+    components = components_of(tmp_path, vendor)
+    batch = await settled(components, Funded())
+    assert batch.state == Closed() and vendor.asked_newest == decisions.ATTEMPTS and not vendor.submitted
+    assert "404 page not found" in components.counters.refused[""] and not components.counters.stops
+    assert components.budget.reserved == 0
+
+
+@pytest.mark.parametrize("is_known", ["shown before", "from the ledger"])
+async def test_a_list_that_was_there_before_is_not_taken_for_missing(
+    is_known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all calls of the process would go online, at twice the price."""
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
+    vendor = WithoutPage(first=2 if is_known == "shown before" else 1, refuses=[TransientError(FailureKind.SERVER, "")])
+    components = components_of(tmp_path, vendor)
+    if is_known == "from the ledger":
+        written(components.ledger, 7, intent(), submitted())
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, Abandoned) and not components.counters.refused
+    assert "404 page not found" in components.counters.stops[""]
 
 
 async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:
