@@ -107,7 +107,8 @@ class BatchStatus:
     full, so that the same batch fits later. `results` says where the results are; only `BatchApi.results` reads it.
     `counters` are those of an ended batch if the vendor may still change them: results are final once they stop
     changing; None = final. `lacks_results`: an ended batch must have results, but the vendor does not, or not yet, show
-    where. `lacks_some`: as the engine found, the vendor does not show all answers that it counts, and is asked no more.
+    where. `lacks_some`: only the answers that it counts are lacking, because it shows others (as the engine found,
+    which asks no more) or because the batch ended before the other requests' turn.
     """
 
     id: str

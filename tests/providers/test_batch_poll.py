@@ -113,6 +113,8 @@ async def test_an_end_that_must_have_results_and_shows_none_is_watched(
     assert status.ended and (status.results, status.lacks_results) == (results, lacks)
     assert status.counters == ((status.done, status.failed) if lacks and kind != ANTHROPIC else status.counters)
     assert (status.counters is not None) is lacks
+    is_early = kind == GOOGLE and status.word in ("BATCH_STATE_EXPIRED", "BATCH_STATE_CANCELLED")
+    assert status.lacks_some is (lacks and is_early)
 
 
 @pytest.mark.parametrize(

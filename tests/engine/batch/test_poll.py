@@ -219,6 +219,19 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
 
 
+async def test_a_batch_that_ended_early_and_shows_nothing_costs_what_it_counts_and_its_rows_are_sent_again(
+    scene_of: SceneOf, tmp_path: Path
+) -> None:
+    """As of Gemini: three answers counted in a cancelled batch of ten thousand rows would fail all of them."""
+    scene = scene_of(Scripted(statuses=[replace(LATE, done=1, lacks_some=True)]))
+    await scene.polled(LATE_POLLS - 1)
+    assert not isinstance(scene.batch.state, Closed), "it is not watched"
+    await scene.polled(LATE_POLLS)
+    assert (scene.harvested.failures, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (0, 2, 50)
+    assert not stored(tmp_path, "m") and not any(asked.startswith("clean up") for asked in scene.vendor.asked)
+    assert "counts 1 answers" in scene.components.counters.notes[-1]
+
+
 async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: SceneOf) -> None:
     counted = status(counters=(2, 0), done=2)
     scene = scene_of(Scripted(statuses=[counted]))
