@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hab_ray.errors import CallError, FailureKind, Intercepted, TransientError
+from hab_ray.errors import CallError, FailureKind, Intercepted, RateLimited, TransientError
 from hab_ray.providers.base import JsonObject, Wire
 
 
@@ -46,6 +46,14 @@ class PageNotFound(Intercepted):
             "HTTP 404 with text that no API sends, probably from a proxy or gateway between here and the vendor; check "
             f"the network and the provider's url ({text})",
         )
+
+
+class QueueFull(RateLimited):
+    """The account's queue has no room for a batch. `limit` is the most tokens that it holds, if the vendor says so."""
+
+    def __init__(self, message: str, limit: int | None) -> None:
+        super().__init__(message, None)
+        self.limit = limit
 
 
 class BadRows(CallError):

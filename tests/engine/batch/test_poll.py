@@ -457,7 +457,17 @@ async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: SceneOf) -
     await full.at(0.0)
     counters = full.components.counters
     assert counters.deferred[7] == 2 and not full.components.limits.has_room("m", 1, 10_000)
-    assert counters.notes == ["batch acme/000001 failed: queue full"]
+    waits, failed = counters.notes
+    assert "other programs may fill it" in waits and "is asked again for 15 minutes: queue full" in waits
+    assert failed == "batch acme/000001 failed: queue full" and not counters.refused
+
+
+async def test_a_queue_that_others_fill_for_a_quarter_of_an_hour_takes_no_more_batches(scene_of: SceneOf) -> None:
+    full = RateLimited("queue full", None)
+    scene = scene_of(Scripted(statuses=[status("failed", problem=full)]))
+    scene.components.limits.note_overflow("m", 0, 10, full)
+    await scene.at(901.0)
+    assert "for 15 minutes" in scene.components.counters.refused["m"]
 
 
 async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:
