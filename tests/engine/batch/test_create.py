@@ -65,9 +65,7 @@ async def settled(components: Components, state: BatchState, known: str | None =
 def doubtful(components: Components, **changes: object) -> BatchState:
     """A batch whose process died between its intent and the vendor's answer."""
     event = intent("tag").model_copy(update=changes)
-    return recovered(
-        components.ledger.add(Batch("acme", 1), event), components.context.clock(), components.context.today()
-    )
+    return recovered(components.ledger.add(Batch("acme", 1), event), components.context.clock())
 
 
 @pytest.fixture
@@ -105,15 +103,15 @@ async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again
     assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=policy.in_doubt_s)
 
 
-async def test_a_clock_put_forward_does_not_send_a_batch_again_that_this_process_has_sent(tmp_path: Path) -> None:
-    """Neither one that an earlier process had left in doubt."""
+@pytest.mark.parametrize("is_own", [True, False], ids=["this process's", "an earlier process's"])
+async def test_a_clock_put_forward_does_not_send_a_batch_again(tmp_path: Path, is_own: bool) -> None:
     vendor, hours = Vendor(refuses=[broken()]), count(1)
     context = context_of(today=lambda: START + timedelta(hours=next(hours)))
     components = components_of(tmp_path, vendor, policy=BatchPolicy(poll_s=0.001, in_doubt_s=60.0), context=context)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
-            await settled(components, doubtful(components))
-    assert len(vendor.submitted) == 1 and vendor.asked.count("since") > 4
+            await settled(components, Funded() if is_own else doubtful(components))
+    assert len(vendor.submitted) == is_own and vendor.asked.count("since") > 4
 
 
 async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:
@@ -149,6 +147,30 @@ async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_our
     components = components_of(tmp_path, Deleting(listed=[seen("foreign", None)]))
     batch = await settled(components, doubtful(components))
     assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and not components.counters.stops
+
+
+async def test_a_batch_that_is_older_than_the_intent_is_not_taken(components: Components, vendor: Vendor) -> None:
+    """The vendor lists those of all times where the newest one before the intent was deleted since."""
+    recent = START - timedelta(minutes=59)
+    vendor.listed = [replace(seen("maybe", None), created=recent)]
+    vendor.listed += [replace(seen(f"old-{n}", None), created=START - timedelta(minutes=61 + n)) for n in range(3)]
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "maybe" and not vendor.submitted
+    assert not any("old" in asked for asked in vendor.asked)
+
+
+async def test_batches_that_ended_and_were_archived_are_foreign(tmp_path: Path) -> None:
+    """With two of them the search would never end."""
+
+    @dataclass
+    class Archived(Vendor):
+        async def poll(self, batch_id: str) -> BatchStatus:
+            return BatchStatus(batch_id, "ended", ended=True)
+
+    components = components_of(tmp_path, Archived(listed=[seen(f"archived-{n}", None) for n in range(2)]))
+    async with asyncio.timeout(10):
+        batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1"
 
 
 async def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(

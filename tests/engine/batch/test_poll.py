@@ -135,7 +135,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         context = replace(context_of(clock, today), deadline=deadline)
         components = components_of(tmp_path, vendor, POLICY, context)
         record = sent(components.ledger, certain, **intended)
-        batch = BatchInFlight("m", recovered(record, 0.0, START), is_own=is_own, nanousd=100 if is_own else 0)
+        batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
         if is_own:
