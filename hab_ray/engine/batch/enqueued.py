@@ -70,7 +70,8 @@ class EnqueuedTokenLimits:
         if enqueued:
             self._filled_since.pop(model, None)
             self._learnt[model] = max(enqueued, tokens // 2, MIN_TOKENS)
-            return self.pause(model, error)
+            self.pause(model, error)
+            return None
         stated = (error.limit if isinstance(error, QueueFull) else None) or 0
         smallest = max(stated // 2, self._largest.get(model, 0), MIN_TOKENS)
         smaller = stated if 0 < stated < tokens else max(tokens // 2, smallest)
