@@ -307,7 +307,7 @@ class Unreachable(TransientError):
 
 
 class Intercepted(TransientError):
-    """The answer is a web page of a proxy, firewall or challenge, not of the vendor's API."""
+    """The answer is a page or text of a proxy, firewall or challenge, not of the vendor's API."""
 
 
 class ModelError(CallError):

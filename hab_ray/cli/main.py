@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +15,12 @@ from hab_ray.cli.ending import console, say_error, verbosity
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.registry import CommandGroup
 from hab_ray.cli.views.terminal import escape_unencodable, write_nowhere
+from hab_ray.engine.descriptors import allow_open_files
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.env_text import env_file, env_keys
 from hab_ray.inputs.files import BadInput
 
 _DEFAULT_ENV_FILE = Path(".env")
-MAX_OPEN_FILES = 10240  # what macOS allows
 
 app = typer.Typer(
     cls=CommandGroup,
@@ -74,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run `hab` as the console script does. SIGTERM ends a command as Ctrl-C does."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator keeps 40 MB unused
     os.umask(0o077)  # only this user may read what is written
-    _allow_open_files()
+    allow_open_files()
     escape_unencodable()
     stop.listen()
     try:
@@ -95,15 +93,6 @@ def _run(arguments: Sequence[str] | None) -> None:
         app(arguments)
     except OSError as error:
         raise SystemExit(int(say_error(error, verbosity.tracebacks))) from None
-
-
-def _allow_open_files() -> None:
-    """Raise the soft limit of open files, 256 on some systems, because each call in flight needs one."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MAX_OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, MAX_OPEN_FILES)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _print_last_line(status: int) -> None:

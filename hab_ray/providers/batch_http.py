@@ -17,16 +17,18 @@ from hab_ray.providers.batching import (
     BatchStatus,
     InDoubt,
     NoBatchApi,
+    PageNotFound,
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import StatusError, error_object
+from hab_ray.providers.http import ErrorText, StatusError, error_object
 
 # Enough for 64 MB at a quarter of a megabit per second. The endpoint's own limit bounds each read, so silence too.
 MAX_UPLOAD_S = 2400.0
 PAGE = 100
 
-_NOT_SERVED = {404, 405, 501}
+_NOT_FOUND = 404
+_NOT_SERVED = {_NOT_FOUND, 405, 501}
 _NO_SUCH_VERB = {405, 501}
 # xAI: "Model m is not supported for batch processing". OpenAI: "The provided model 'm' is not supported by the Batch
 # API" (under the code model_not_found). Gemini: "models/m is not found ..., or is not supported for
@@ -37,7 +39,7 @@ _NOT_BY_BATCH = re.compile(
     re.I,
 )
 _ROW = re.compile(r"\brequests?[.\[](\d+)")
-_GONE = {404, 410}
+_GONE = {_NOT_FOUND, 410}
 _UNCLEAR = {408, 409, 499}
 _HAS_ENDED = {400, 409}
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
@@ -59,6 +61,7 @@ def request_errors() -> Iterator[None]:
     try:
         yield
     except StatusError as refused:
+        _refuse_page(refused)
         if refused.status in _NOT_SERVED:
             raise _no_batch_api(refused) from None
         error = as_batch_refusal(refused.error)
@@ -71,6 +74,7 @@ def item_errors(name: str) -> Iterator[None]:
     try:
         yield
     except StatusError as refused:
+        _refuse_page(refused)
         if refused.status in _GONE:
             raise ResultsGone(f"{name}: the vendor does not know it ({refused.error})") from None
         raise refused.error from None
@@ -86,6 +90,7 @@ def creating(job: BatchJob) -> Iterator[None]:
     try:
         yield
     except StatusError as refused:
+        _refuse_page(refused)
         if refused.status in _NO_SUCH_VERB:
             raise _no_batch_api(refused) from None
         if refused.status >= 500 or refused.status in _UNCLEAR:
@@ -116,6 +121,11 @@ def creating_with_rows(job: BatchJob) -> Iterator[None]:
     except RowError as error:
         rows = {int(number) for number in _ROW.findall(str(error))}
         raise BadRows(str(error), tuple(sorted(rows))) from None
+
+
+def _refuse_page(refused: StatusError) -> None:
+    if refused.status == _NOT_FOUND and isinstance(refused.body, ErrorText):
+        raise PageNotFound(" ".join(refused.body["error"]["message"].split())) from None
 
 
 def _no_batch_api(refused: StatusError) -> NoBatchApi:

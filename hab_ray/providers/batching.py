@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from hab_ray.errors import CallError, FailureKind, TransientError
+from hab_ray.errors import CallError, FailureKind, Intercepted, RateLimited, TransientError
 from hab_ray.providers.base import JsonObject, Wire
 
 
@@ -35,6 +35,25 @@ class BatchRefused(CallError):
 
 class NoBatchApi(BatchRefused):
     """The endpoint has no batch API, for any model."""
+
+
+class PageNotFound(Intercepted):
+    """A 404 with text instead of JSON: of a proxy that does not reach the API, or of a server without batches."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            FailureKind.SERVER,
+            "HTTP 404 with text that no API sends, probably from a proxy or gateway between here and the vendor; check "
+            f"the network and the provider's url ({text})",
+        )
+
+
+class QueueFull(RateLimited):
+    """The account's queue has no room for a batch. `limit` is the most tokens that it holds, if the vendor says so."""
+
+    def __init__(self, message: str, limit: int | None) -> None:
+        super().__init__(message, None)
+        self.limit = limit
 
 
 class BadRows(CallError):
@@ -96,7 +115,8 @@ class BatchStatus:
     full, so that the same batch fits later. `results` says where the results are; only `BatchApi.results` reads it.
     `counters` are those of an ended batch if the vendor may still change them: results are final once they stop
     changing; None = final. `lacks_results`: an ended batch must have results, but the vendor does not, or not yet, show
-    where. `lacks_some`: as the engine found, the vendor does not show all answers that it counts, and is asked no more.
+    where. `lacks_some`: only the answers that it counts are lacking, because it shows others (as the engine found,
+    which asks no more) or because the batch ended before the other requests' turn.
     """
 
     id: str

@@ -38,9 +38,17 @@ HIGHEST_LIMIT = 10**12
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _MAX_TEXT = 500
+_REMEDIES_OF_PROXY = {
+    403: "have whoever runs the proxy allow the endpoint's host, or put the host into NO_PROXY",
+    407: "put the user and password that it asks for into that variable, as http://USER:PASSWORD@HOST:PORT",
+}
 _PAGE = re.compile(r"\s*(\ufeff\s*)?<(!doctype|!--|\?xml|html|head|body|center|script|h1)|error code: 1\d{3}\b", re.I)
 
 Headers = Mapping[str, str]
+
+
+class ErrorText(dict[str, Any]):
+    """The text of an error response that is no JSON object, as an error body. APIs send JSON; proxies send text."""
 
 
 class StatusError(Exception):
@@ -141,6 +149,8 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
             return Untrusted(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
             return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
+        if isinstance(cause, aiohttp.ClientHttpProxyError):
+            return Unreachable(FailureKind.CONNECTION, _no_tunnel(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransientError(FailureKind.TIMEOUT, "no answer within the time limit")
     return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
@@ -165,6 +175,14 @@ def _no_connection(error: aiohttp.ClientConnectorError | aiohttp.ConnectionTimeo
     return f"cannot connect: {error}"
 
 
+def _no_tunnel(error: aiohttp.ClientHttpProxyError) -> str:
+    remedy = _REMEDIES_OF_PROXY.get(error.status, "if this machine needs no proxy for it, put its host into NO_PROXY")
+    return (
+        "cannot connect: the proxy that HTTPS_PROXY or ALL_PROXY names does not connect to the endpoint "
+        f"(HTTP {error.status} {error.message}): {remedy}"
+    )
+
+
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
@@ -175,12 +193,14 @@ def json_object(content: bytes | str) -> JsonObject:
     """Return the JSON object of a successful response.
 
     Raises:
+        Intercepted: the content is a web page, such as a gateway's login page.
         TransientError: the content is not a JSON object.
     """
     try:
         body = _parsed(content)
     except (ValueError, RecursionError) as error:
-        raise malformed(error) from None
+        text = content if isinstance(content, str) else content.decode(errors="replace")
+        raise intercepted(text) if is_page(text) else malformed(error) from None
     if not isinstance(body, dict):
         raise malformed("not a JSON object")
     return body
@@ -226,7 +246,7 @@ def error_object(content: str) -> JsonObject:
         body = None
     if isinstance(body, list) and len(body) == 1:
         (body,) = body
-    return body if isinstance(body, dict) else {"error": {"message": content[:_MAX_TEXT]}}
+    return body if isinstance(body, dict) else ErrorText(error={"message": content[:_MAX_TEXT]})
 
 
 def retry_after_s(headers: Headers) -> float | None:

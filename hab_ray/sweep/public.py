@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from hab_ray.config.sweep import Sweep, checked_sweep, load_sweep
+from hab_ray.engine.descriptors import allow_open_files
 from hab_ray.errors import ConfigError, Exit, Interrupted, problem_of
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.preflight import prepare, refuse_second_run
@@ -50,6 +51,7 @@ def _errors_with_remedies() -> Iterator[None]:
 @_errors_with_remedies()
 def run(given: Given, options: Options) -> Run:
     """Run a sweep as far as it goes and open the run. Body of `hab_ray.run`."""
+    allow_open_files()
     now, stop = datetime.now(UTC), Stop()
     work, problems = prepare(_sweep(given), now)
     refuse_errors(problems)

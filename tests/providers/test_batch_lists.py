@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
-from hab_ray.providers.batching import SeenBatch
+from hab_ray.errors import CallError, FailureKind, Intercepted, RateLimited, TransientError
+from hab_ray.providers.batching import NoBatchApi, PageNotFound, SeenBatch
 from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, TAG, FakeVendor, Scripted, patience_s, vendor
 
 UNORDERED = ("google", "xai")
@@ -123,6 +123,20 @@ async def test_a_list_that_cannot_be_read_is_an_error(kind: str, answer: Scripte
         line.says(line.at.list, page(kind, [3], True), answer)
         with pytest.raises(TransientError):
             await line.api.since(None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("text", ["<html><h1>Not Found</h1>", "default backend - 404", "404 page\nnot found", ""])
+async def test_a_list_that_is_not_found_in_plain_text_says_nothing_of_the_vendor(kind: str, text: str) -> None:
+    """An ingress whose servers restart sends it too; FastAPI, which serves most compatible APIs, sends JSON."""
+    async with vendor(kind) as line:
+        line.says(line.at.list, Scripted(text, 404))
+        with pytest.raises(PageNotFound, match="proxy or gateway") as caught:
+            await line.api.newest()
+        assert isinstance(caught.value, Intercepted) and " ".join(text.split()) in str(caught.value)
+        line.says(line.at.list, Scripted({"detail": "Not Found"}, 404))
+        with pytest.raises(NoBatchApi):
+            await line.api.newest()
 
 
 @pytest.mark.parametrize("kind", KINDS)

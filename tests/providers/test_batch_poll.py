@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, RowError, TransientError
-from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
+from hab_ray.providers.batching import BatchRefused, BatchStatus, QueueFull, ResultsGone
 from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, Scripted, patience_s, vendor
 
 OPENAI, ANTHROPIC, GOOGLE, XAI = "openai", "anthropic", "google", "xai"
@@ -113,6 +113,8 @@ async def test_an_end_that_must_have_results_and_shows_none_is_watched(
     assert status.ended and (status.results, status.lacks_results) == (results, lacks)
     assert status.counters == ((status.done, status.failed) if lacks and kind != ANTHROPIC else status.counters)
     assert (status.counters is not None) is lacks
+    is_early = kind == GOOGLE and status.word in ("BATCH_STATE_EXPIRED", "BATCH_STATE_CANCELLED")
+    assert status.lacks_some is (lacks and is_early)
 
 
 @pytest.mark.parametrize(
@@ -165,8 +167,8 @@ TOO_MANY = {"code": "token_limit_exceeded", "message": "Enqueued token limit rea
 NO_MODEL = {"code": "model_not_found", "message": "No model m.", "line": 1}
 PROBLEMS: list[tuple[str, dict[str, Any], type[CallError], tuple[str, ...]]] = [
     (OPENAI, failed(NOT_JSON, NOT_JSON), RowError, ("invalid_json_line", "not JSON", "line 12", "1 more")),
-    (OPENAI, failed(TOO_MANY), RateLimited, ("token_limit_exceeded", "Enqueued token limit")),
-    (OPENAI, failed(NOT_JSON, TOO_MANY), RateLimited, ("Enqueued",)),
+    (OPENAI, failed(TOO_MANY), QueueFull, ("token_limit_exceeded", "Enqueued token limit")),
+    (OPENAI, failed(NOT_JSON, TOO_MANY), QueueFull, ("Enqueued",)),
     (OPENAI, failed(NO_MODEL), ModelError, ("model_not_found", "No model m", "line 1")),
     (OPENAI, failed({"code": "billing_hard_limit_reached", "message": "?"}), ProviderError, ("billing",)),
     (OPENAI, openai("failed"), TransientError, ("does not say why",)),
@@ -196,6 +198,13 @@ async def test_a_batch_that_failed_says_why(
     assert all(word in str(status.problem) for word in words)
 
 
+@pytest.mark.parametrize(("stated", "limit"), [(" Limit: 2,000,000 enqueued tokens. Wait.", 2_000_000), ("", None)])
+async def test_a_full_queues_limit_is_read(stated: str, limit: int | None) -> None:
+    full = {**TOO_MANY, "message": f"Enqueued token limit reached for m in organization org-1.{stated}"}
+    problem = (await polled(OPENAI, failed(full))).problem
+    assert isinstance(problem, QueueFull) and problem.limit == limit
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
     for status in (404, 410):
@@ -204,7 +213,17 @@ async def test_a_batch_the_vendor_does_not_know_is_gone(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("answer", [RESET, HANG, Scripted({}, 500), Scripted("<html>"), Scripted({"metadata": 3})])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        RESET,
+        HANG,
+        Scripted({}, 500),
+        Scripted("<html>"),
+        Scripted("<h1>Not Found</h1>", 404),
+        Scripted({"metadata": 3}),
+    ],
+)
 async def test_a_poll_that_fails_is_transient_and_no_state(kind: str, answer: Scripted) -> None:
     async with vendor(kind, patience_s(answer)) as line:
         line.says(line.at.one, answer)

@@ -20,6 +20,7 @@ from hab_ray.calls import EmbedCall, Finish
 from hab_ray.errors import (
     CallError,
     FailureKind,
+    Intercepted,
     ModelError,
     Overloaded,
     ProviderError,
@@ -431,7 +432,7 @@ async def test_wherever_the_stream_is_cut_the_lines_are_the_same(end: bytes) -> 
 @pytest.mark.parametrize(
     "bad",
     [
-        b"<html>",
+        b"html",
         b'{"half": ',
         b"[1]",
         b"null",
@@ -447,6 +448,12 @@ async def test_a_line_that_cannot_be_assigned_is_counted_and_the_rest_is_read(ba
     assert [line.custom_id for line in lines] == ["1", "", "2"]
     assert type(lines[1].error) is TransientError and lines[1].error.kind is FailureKind.MALFORMED
     assert lines[2] == Line("2", body={})
+
+
+async def test_a_web_page_among_the_results_is_a_line_that_cannot_be_assigned() -> None:
+    lines = await read([b"<html>\n", jsonl({"id": "2", "body": {}})])
+    assert lines[0].custom_id == "" and isinstance(lines[0].error, Intercepted)
+    assert lines[1] == Line("2", body={})
 
 
 async def test_a_line_without_a_body_keeps_its_id() -> None:

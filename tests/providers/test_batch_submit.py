@@ -11,7 +11,7 @@ import pytest
 from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError, Unreachable
 from hab_ray.providers import connect_batch
 from hab_ray.providers.base import Endpoint
-from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi
+from hab_ray.providers.batching import BadRows, BatchRefused, BatchStatus, InDoubt, NoBatchApi, PageNotFound
 from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, TAG, Scripted, job, patience_s, vendor
 from tests.providers.conftest import KEY
 
@@ -101,7 +101,8 @@ UNCLEAR = {
     "529": (Scripted({}, 529), FailureKind.OVERLOADED),
     "408": (Scripted({}, 408), FailureKind.TIMEOUT),
     "409": (Scripted({}, 409), FailureKind.SERVER),
-    "no JSON": (Scripted("<html>fine</html>"), FailureKind.MALFORMED),
+    "no JSON": (Scripted("fine"), FailureKind.MALFORMED),
+    "a page": (Scripted("<html>fine</html>"), FailureKind.SERVER),
     "no id": (Scripted({"id": "", "name": None}), FailureKind.MALFORMED),
 }
 
@@ -142,6 +143,7 @@ CLEAR: list[tuple[str, int, object, type[CallError]]] = [
     ("xai", 400, {"code": "Bad", "error": "Model m is not supported for batch processing."}, BatchRefused),
     ("openai", 400, said("model_not_found", "The model 'm' is not supported by the Batch API."), BatchRefused),
     ("openai", 400, said("invalid_request", "The file is too odd."), BatchRefused),
+    *((kind, 404, "<h1>Not Found</h1>", PageNotFound) for kind in KINDS),
     ("google", 404, said("NOT_FOUND", "m is not found, or is not supported for batchGenerateContent."), BatchRefused),
 ]
 

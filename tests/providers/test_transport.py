@@ -23,7 +23,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from hab_ray.errors import CallError, ConfigError, FailureKind, ProviderError, TransientError, Unreachable, Untrusted
+from hab_ray.errors import (
+    CallError,
+    ConfigError,
+    FailureKind,
+    Intercepted,
+    ProviderError,
+    TransientError,
+    Unreachable,
+    Untrusted,
+)
 from hab_ray.providers.http import SUSPENDED_S
 from tests.cli.hostile_vendor import serving
 from tests.providers.conftest import KINDS, Connect, Script, send
@@ -79,6 +88,22 @@ async def test_a_proxy_that_is_down_is_named(kind: str, failure: Fail, monkeypat
     error = await failure(kind, "http://vendor.invalid")
     assert isinstance(error, Unreachable)
     assert "the proxy at 127.0.0.1:9" in str(error) and "NO_PROXY" in str(error)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("status", "remedy"), [(403, "allow the endpoint's host"), (407, "USER:PASSWORD@"), (503, "into NO_PROXY")]
+)
+async def test_a_proxy_that_refuses_to_connect_has_sent_nothing_on(
+    kind: str, status: int, remedy: str, failure: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    async with always_writing(b"HTTP/1.1 %d Refused\r\nContent-Length: 0\r\n\r\n" % status) as proxy:
+        monkeypatch.setenv("https_proxy", proxy)
+        error = await failure(kind, "https://vendor.invalid")
+    assert isinstance(error, Unreachable)
+    assert f"(HTTP {status} Refused)" in str(error) and remedy in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -213,7 +238,7 @@ async def test_what_may_pass_is_transient_and_not_sent_again(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("body", ["", "<html>busy</html>", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
+@pytest.mark.parametrize("body", ["", '{"half": ', "[1, 2]", "null", b"\xff\xfe\xfa"])
 async def test_a_success_that_is_no_json_object_is_malformed(
     kind: str, body: str | bytes, script: Script, failure: Fail
 ) -> None:
@@ -221,6 +246,17 @@ async def test_a_success_that_is_no_json_object_is_malformed(
     error = await failure(kind, script.url)
     assert type(error) is TransientError
     assert error.kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_web_page_with_status_200_is_no_answer_that_may_have_cost_anything(
+    kind: str, script: Script, failure: Fail
+) -> None:
+    """A gateway's login page, or the web site at a url that lacks /v1."""
+    script.says(200, "<!doctype html><html><title>Sign in</title></html>")
+    error = await failure(kind, script.url)
+    assert isinstance(error, Intercepted) and error.kind is FailureKind.SERVER
+    assert "Sign in" in str(error) and "the provider's url" in str(error)
 
 
 @pytest.mark.parametrize("kind", KINDS)

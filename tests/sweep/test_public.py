@@ -22,6 +22,7 @@ import hab_ray
 from hab_ray.catalog.models import Model, Purpose
 from hab_ray.config.sections import ParamOverrides
 from hab_ray.config.sweep import Sweep
+from hab_ray.engine.descriptors import MAX_OPEN_FILES
 from hab_ray.errors import ConfigError, EngineBroke, Exit, StoreHeld
 from hab_ray.executors.local import LocalExecutor
 from hab_ray.executors.online import RunSetup
@@ -319,6 +320,17 @@ def test_a_full_disk_is_one_of_our_errors_with_its_remedy_and_the_same_call_goes
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert status(hab_ray.run(keys)) == Exit.COMPLETE
+
+
+def test_the_limit_of_open_files_is_raised(keys: Keys) -> None:
+    """Each call in flight needs one, and Python starts with 256 on some systems."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        hab_ray.run(keys)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (min(before[1], MAX_OPEN_FILES), before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_results_that_cannot_be_written_are_told_with_the_remedy(keys: Keys, desk: Desk) -> None:

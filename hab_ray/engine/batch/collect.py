@@ -161,7 +161,7 @@ class Collector:
             if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
                 raise SomeResultsLate(status.done)
             self._fail_bad_requests(results, intent)
-            if status.lacks_results:
+            if status.lacks_results and not status.lacks_some:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
                 results.lost_nanousd += max(hidden, min(nameless, len(missing))) * intent.share

@@ -15,14 +15,14 @@ from hab_ray.engine.batch.actions import Action
 from hab_ray.engine.batch.collect import Results
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.batch.decisions import Now, next_action
-from hab_ray.engine.batch.enqueued import EnqueuedTokenLimits
+from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S, EnqueuedTokenLimits, Refusal
 from hab_ray.engine.batch.rows import BatchInFlight, RowsInFlight
 from hab_ray.engine.batch.states import Active, BatchState, Packed
 from hab_ray.engine.budget.client import BatchBudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.engine.clock import utc_now
 from hab_ray.engine.ledger import Batch, Ended, Ledger
-from hab_ray.errors import CallError, ConfigError, ProviderError
+from hab_ray.errors import CallError, ConfigError, ProviderError, RateLimited
 from hab_ray.providers.batch_http import same_owner
 from hab_ray.providers.batching import BatchApi, BatchRefused
 from hab_ray.visible import usd
@@ -135,6 +135,15 @@ class Components:
             self.stop_provider(str(error))
         else:
             self.counters.stops.setdefault(model, str(error))
+
+    def apply_refusal(self, model: str, refusal: Refusal, cause: str, error: RateLimited) -> None:
+        """Tell of the first of many refusals of a model, and send it no more batches after the last."""
+        minutes = round(QUEUE_PATIENCE_S / 60)
+        if refusal.is_last:
+            reason = f"{cause} for {minutes} minutes, or asks to wait longer: {error}"
+            self.apply_error(model, BatchRefused(reason))
+        elif refusal.is_first:
+            self.counters.notes.append(f"{model}: {cause}, and is asked again for {minutes} minutes: {error}")
 
     def require_account(self, record: Batch, owner: str) -> None:
         """Raise ConfigError if the API key may belong to another account than the one that a batch was sent to.

@@ -12,7 +12,6 @@ from dataclasses import replace
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.components import Components, UnexpectedAction
-from hab_ray.engine.batch.enqueued import QUEUE_PATIENCE_S
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.search import Search, with_retries
 from hab_ray.engine.batch.send import Sender
@@ -30,7 +29,7 @@ from hab_ray.engine.batch.states import (
 )
 from hab_ray.engine.ledger import Batch
 from hab_ray.errors import CallError, Interrupted, RateLimited
-from hab_ray.providers.batching import BadRows, BatchRefused
+from hab_ray.providers.batching import BadRows
 
 _NO_ROOM = "none of its batches is open, and the vendor creates none (429)"
 
@@ -162,14 +161,8 @@ class Creator:
 
 
 def _note_full_queue(components: Components, model: str, error: RateLimited) -> None:
-    """Pause a model whose queue is full; refuse it if none of our batches has filled it for `QUEUE_PATIENCE_S`."""
+    """Pause a model whose queue is full; refuse it if none of our batches has filled it for too long."""
     components.limits.pause(model, error)
     if components.rows.enqueued(model):
         return components.limits.note_accepted(model)
-    (is_first, is_last), minutes = components.limits.note_refusal(model), round(QUEUE_PATIENCE_S / 60)
-    if is_last:
-        components.apply_error(
-            model, BatchRefused(f"{_NO_ROOM} for {minutes} minutes, or asks to wait longer: {error}")
-        )
-    elif is_first:
-        components.counters.notes.append(f"{model}: {_NO_ROOM}, and is asked again for {minutes} minutes: {error}")
+    components.apply_refusal(model, components.limits.note_refusal(model), _NO_ROOM, error)

@@ -29,6 +29,7 @@ from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
 from hab_ray.storage.replies.store import Store
 
 MIN_LOOK_EVERY_S, MAX_LOOK_EVERY_S = 0.02, 0.2
+_FILLED = "none of its batches is open, and the vendor's queue has no room for one (other programs may fill it)"
 
 
 class Poller:
@@ -223,13 +224,15 @@ class Poller:
 
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
         """Apply errors of the whole batch or of single lines that concern the queue, the model or the account."""
-        limits = self._components.limits
+        limits, tokens = self._components.limits, record.intent.tokens
         if isinstance(status.problem, RateLimited):
             enqueued = self._rows.enqueued(batch.model)
-            limits.note_overflow(batch.model, enqueued, record.intent.tokens, status.problem)
+            refusal = limits.note_overflow(batch.model, enqueued, tokens, status.problem)
             self._counters.deferred.update(batch.waiting)
+            if refusal:
+                self._components.apply_refusal(batch.model, refusal, _FILLED, status.problem)
         elif status.problem is None:
-            limits.note_success(batch.model)
+            limits.note_success(batch.model, tokens)
         for problem in (status.problem, results.stop, results.refused):
             if isinstance(problem, ProviderError | ModelError | BatchRefused):
                 self._components.apply_error(batch.model, problem)

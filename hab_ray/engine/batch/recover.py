@@ -55,7 +55,7 @@ class Recovery:
             )
             return
         is_own = record.events[0].epoch in components.context.epochs
-        state = transitions.recovered(record, components.context.clock(), components.context.today())
+        state = transitions.recovered(record, components.context.clock())
         batch = BatchInFlight(intent.model, state, is_own=is_own, nanousd=intent.nanousd if is_own else 0)
         if is_own:
             components.budget.adopt(batch.nanousd)

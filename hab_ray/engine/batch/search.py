@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from datetime import timedelta
 from typing import TypeVar
 
 from hab_ray.engine.batch.decisions import ATTEMPTS, backoff_s
@@ -14,6 +15,7 @@ from hab_ray.errors import TransientError
 from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
 
 MAX_WAIT_S = 600.0
+MAX_CLOCK_DIFFERENCE = timedelta(hours=1)
 
 T = TypeVar("T")
 
@@ -68,13 +70,24 @@ class Search:
         return Sighting(unproven=unproven), frozenset(foreign)
 
     def _may_be(self, record: Batch, seen: SeenBatch) -> bool:
-        """Return whether an untagged batch may be this one: not another one of ours, and the same number of rows."""
-        return seen.tag is None and seen.id not in self._ours and seen.rows in (None, 0, record.intent.rows)
+        """Return whether an untagged batch may be this one.
+
+        It is not another one of ours, has the same number of rows, and is not older than the first intent: the list is
+        that of all times where `newest` was deleted meanwhile.
+        """
+        is_older = seen.created is not None and seen.created < record.events[0].at - MAX_CLOCK_DIFFERENCE
+        is_untagged = seen.tag is None and seen.id not in self._ours
+        return is_untagged and not is_older and seen.rows in (None, 0, record.intent.rows)
 
     async def _is_ours(self, record: Batch, batch_id: str) -> bool | None:
-        """Return whether the results of an untagged batch are this one's; None if there are none to tell by."""
+        """Return whether the results of an untagged batch are this one's; None if there are none yet to tell by.
+
+        A batch that ended and has no results, such as an archived one, counts as foreign: nothing will ever tell.
+        """
         with suppress(ResultsGone):  # another run may have deleted its batch since it was listed
             status = await with_retries(lambda: self._api.poll(batch_id))
+            if status.ended and not (status.results or status.lacks_results or status.problem):
+                return False
             if status.ended:
                 hashes = body_hashes(self._ledger.rows(record))
                 async for line in self._api.results(status):

@@ -14,7 +14,7 @@ from hab_ray.engine.batch.search import with_retries
 from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
 from hab_ray.engine.ledger import Batch, Lines, Submitted
 from hab_ray.errors import CallError, Interrupted, LeaseStale
-from hab_ray.providers.batching import BatchJob
+from hab_ray.providers.batching import BatchJob, NoBatchApi, PageNotFound
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import until_held
 from hab_ray.visible import usd
@@ -33,6 +33,7 @@ class Sender:
 
     def __init__(self, components: Components) -> None:
         self._components, self._context = components, components.context
+        self._has_list = False
         self.creating: OpenCreate | None = None
 
     async def send(self, batch: BatchInFlight, state: Submitting, request: Request) -> AtVendor | CreateFailed:
@@ -46,6 +47,11 @@ class Sender:
         try:
             newest = await with_retries(api.newest)
             owner = await with_retries(api.owner)
+            self._has_list = True
+        except PageNotFound as error:
+            # A server without batches, such as Ollama, sends the same as a proxy whose API is down.
+            missing = error if await self._has_batches() else NoBatchApi(f"{error}: asked {ATTEMPTS} times for batches")
+            return CreateFailed(state.record, ATTEMPTS, missing, state.is_recovered)
         except CallError as error:
             # These requests used up all attempts.
             return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
@@ -69,6 +75,11 @@ class Sender:
         event = Submitted(epoch=context.epoch, at=context.today(), batch_id=batch_id, adopted=adopted, certain=certain)
         record = components.ledger.add(state.record, event)
         return transitions.submitted(record, event, context.clock(), components.policy, state.is_recovered)
+
+    async def _has_batches(self) -> bool:
+        """Return whether the account has shown its list to this process, or has created a batch of any."""
+        ledger = self._components.ledger
+        return self._has_list or any(record.submitted for record in await asyncio.to_thread(ledger.read))
 
     async def _create(self, batch: BatchInFlight, record: Batch, lines: Lines) -> str:
         """Upload the lines and send the create request; `creating` is set while that request is open."""

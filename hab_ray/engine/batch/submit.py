@@ -94,12 +94,13 @@ class Submitter:
             found = self._rows.find([row.key for row in chunk])
             for row in chunk:
                 self._counters.offered[row.shard] += 1
-                if self._rows.join(row, found):
-                    continue
-                while not batch.pack.has_room_for(row, self._room(model)) and not stopping.is_set():
+                is_held = self._rows.join(row, found)
+                while not (is_held or batch.pack.has_room_for(row, self._room(model)) or stopping.is_set()):
                     batch = await self._submit(batch)
                     found = self._rows.find([row.key for row in chunk])
-                self._rows.pack(row, batch)
+                    is_held = self._rows.join(row, found)  # another stream may have packed it meanwhile
+                if not is_held:
+                    self._rows.pack(row, batch)
         await self._submit_all(batch)
 
     def _room(self, model: str) -> Room:

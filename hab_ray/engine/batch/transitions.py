@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
 from math import inf
 from typing import TypeVar
 
@@ -26,10 +25,10 @@ from hab_ray.providers.batching import BatchStatus, ResultsGone
 Polled = TypeVar("Polled", bound=AtVendor | Ended)
 
 
-def recovered(record: Batch, clock: float, today: datetime) -> OutcomeUnknown | AtVendor | Ended | Closed:
+def recovered(record: Batch, clock: float) -> OutcomeUnknown | AtVendor | Ended | Closed:
     """Return the state of a batch that an earlier process left in the ledger; Closed if it was never created.
 
-    `today`, the wall time, counts only for the time before this process, because it may be set meanwhile.
+    A doubt is as old as this process's first look: the create request may be younger than the intent by a long upload.
     """
     if record.submitted:
         polls = Polls(since=clock, due=clock)
@@ -37,8 +36,7 @@ def recovered(record: Batch, clock: float, today: datetime) -> OutcomeUnknown | 
         return state(record, record.submitted.batch_id, polls)
     if record.ended:
         return Closed()
-    age_s = max(0.0, (today - record.intent.at).total_seconds())
-    return OutcomeUnknown(record, is_recovered=True, since=clock - age_s)
+    return OutcomeUnknown(record, is_recovered=True)
 
 
 def retried(state: CreateFailed | OutcomeUnknown, at: float) -> Submitting:
@@ -56,6 +54,7 @@ def looked(
         foreign=foreign,
         empty_listings=0 if sighting.unproven else state.empty_listings + 1,
         look_at=clock + min(policy.poll_s, policy.in_doubt_s / 4),
+        since=min(state.since, clock),
         looked_at=clock,
     )
 

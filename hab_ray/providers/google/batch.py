@@ -34,7 +34,8 @@ _EMBEDDING = ":batchEmbedContents"
 _OPEN = {"PENDING", "QUEUED", "RUNNING", "CANCELLING", "PAUSED", "UPDATING"}
 _SUCCEEDED = {"SUCCEEDED", "PARTIALLY_SUCCEEDED"}
 _FAILED = "FAILED"
-_ENDED = {_FAILED, "CANCELLED", "EXPIRED", *_SUCCEEDED}
+_ENDED_EARLY = {"CANCELLED", "EXPIRED"}
+_ENDED = {_FAILED, *_ENDED_EARLY, *_SUCCEEDED}
 _INLINED = ("inlinedResponses", "inlinedEmbedContentResponses")
 
 
@@ -160,6 +161,7 @@ def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchSt
         results=results,
         counters=counts if lacks_results else None,
         lacks_results=lacks_results,
+        lacks_some=lacks_results and state in _ENDED_EARLY,
     )
 
 

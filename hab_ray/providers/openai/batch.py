@@ -5,16 +5,17 @@ Source: the API reference and the installed SDK (openai 3.54).
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
 
 from typing_extensions import override
 
-from hab_ray.errors import CallError, FailureKind, RateLimited, TransientError
+from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import PAGE, as_batch_refusal, masked_error
-from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, QueueFull, ResultsGone, SeenBatch
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line, target
 from hab_ray.providers.sdk import SdkBatches
@@ -25,6 +26,7 @@ _COMPLETED = "completed"
 _WITH_RESULTS = {_COMPLETED, "expired", "cancelled"}
 _ENDED = {"failed", *_WITH_RESULTS}
 _QUEUE_FULL = "token_limit_exceeded"
+_QUEUE_LIMIT = re.compile(r"\blimit: (\d[\d,]{0,17}) enqueued tokens", re.I)
 _UNFINISHED = {
     "batch_expired": FailureKind.TIMEOUT,
     "batch_cancelled": FailureKind.STOPPED,
@@ -136,7 +138,9 @@ def _problem(batch: JsonObject) -> CallError:
         return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
     full = next((problem for problem in problems if problem.get("code") == _QUEUE_FULL), None)
     if full is not None:
-        return RateLimited(f"{_QUEUE_FULL}: {full.get('message')}", None)
+        message = str(full.get("message"))
+        stated = _QUEUE_LIMIT.search(message)
+        return QueueFull(f"{_QUEUE_FULL}: {message}", int(stated[1].replace(",", "")) if stated else None)
     first = problems[0]
     line = "" if first.get("line") is None else f" (line {first['line']})"
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""

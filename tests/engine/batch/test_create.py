@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
+from hab_ray.engine.batch import decisions
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.rows import BatchInFlight, Request
@@ -28,7 +29,7 @@ from hab_ray.errors import (
     RateLimited,
     TransientError,
 )
-from hab_ray.providers.batching import BadRows, BatchStatus, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BadRows, BatchStatus, PageNotFound, ResultsGone, SeenBatch
 from tests.engine.batch.fakes import (
     KEYS,
     LINES,
@@ -42,6 +43,7 @@ from tests.engine.batch.fakes import (
     seen,
     submitted,
     told,
+    written,
 )
 
 FULL = RateLimited("too many batches", 60)
@@ -63,9 +65,7 @@ async def settled(components: Components, state: BatchState, known: str | None =
 def doubtful(components: Components, **changes: object) -> BatchState:
     """A batch whose process died between its intent and the vendor's answer."""
     event = intent("tag").model_copy(update=changes)
-    return recovered(
-        components.ledger.add(Batch("acme", 1), event), components.context.clock(), components.context.today()
-    )
+    return recovered(components.ledger.add(Batch("acme", 1), event), components.context.clock())
 
 
 @pytest.fixture
@@ -103,15 +103,15 @@ async def test_only_two_empty_listings_after_the_whole_time_let_it_be_sent_again
     assert components.ledger.read()[0].events[1].at - START >= timedelta(seconds=policy.in_doubt_s)
 
 
-async def test_a_clock_put_forward_does_not_send_a_batch_again_that_this_process_has_sent(tmp_path: Path) -> None:
-    """Neither one that an earlier process had left in doubt."""
+@pytest.mark.parametrize("is_own", [True, False], ids=["this process's", "an earlier process's"])
+async def test_a_clock_put_forward_does_not_send_a_batch_again(tmp_path: Path, is_own: bool) -> None:
     vendor, hours = Vendor(refuses=[broken()]), count(1)
     context = context_of(today=lambda: START + timedelta(hours=next(hours)))
     components = components_of(tmp_path, vendor, policy=BatchPolicy(poll_s=0.001, in_doubt_s=60.0), context=context)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.3):
-            await settled(components, doubtful(components))
-    assert len(vendor.submitted) == 1 and vendor.asked.count("since") > 4
+            await settled(components, Funded() if is_own else doubtful(components))
+    assert len(vendor.submitted) == is_own and vendor.asked.count("since") > 4
 
 
 async def test_an_untagged_batch_is_ours_if_its_results_are(components: Components, vendor: Vendor) -> None:
@@ -147,6 +147,30 @@ async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_our
     components = components_of(tmp_path, Deleting(listed=[seen("foreign", None)]))
     batch = await settled(components, doubtful(components))
     assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and not components.counters.stops
+
+
+async def test_a_batch_that_is_older_than_the_intent_is_not_taken(components: Components, vendor: Vendor) -> None:
+    """The vendor lists those of all times where the newest one before the intent was deleted since."""
+    recent = START - timedelta(minutes=59)
+    vendor.listed = [replace(seen("maybe", None), created=recent)]
+    vendor.listed += [replace(seen(f"old-{n}", None), created=START - timedelta(minutes=61 + n)) for n in range(3)]
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "maybe" and not vendor.submitted
+    assert not any("old" in asked for asked in vendor.asked)
+
+
+async def test_batches_that_ended_and_were_archived_are_foreign(tmp_path: Path) -> None:
+    """With two of them the search would never end."""
+
+    @dataclass
+    class Archived(Vendor):
+        async def poll(self, batch_id: str) -> BatchStatus:
+            return BatchStatus(batch_id, "ended", ended=True)
+
+    components = components_of(tmp_path, Archived(listed=[seen(f"archived-{n}", None) for n in range(2)]))
+    async with asyncio.timeout(10):
+        batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1"
 
 
 async def test_the_only_untagged_batch_is_taken_after_the_whole_time_but_is_not_certain(
@@ -286,6 +310,47 @@ async def test_a_batch_that_the_vendor_does_not_have_is_not_created_after_the_de
     batch = await settled(components, doubtful(components))
     assert batch.state == Closed() and "since" in vendor.asked and not vendor.submitted
     assert told(components) == ["intent", "ended", "harvested"]
+
+
+@dataclass
+class WithoutPage(Vendor):
+    """A server whose list is not found from the second request on, or from the `first`."""
+
+    first: int = 1
+    asked_newest: int = 0
+
+    async def newest(self) -> str | None:
+        self.asked_newest += 1
+        if self.asked_newest >= self.first:
+            raise PageNotFound("404 page not found")
+        return None
+
+
+async def test_a_server_that_never_shows_a_list_of_batches_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
+    vendor = WithoutPage()
+    components = components_of(tmp_path, vendor)
+    batch = await settled(components, Funded())
+    assert batch.state == Closed() and vendor.asked_newest == decisions.ATTEMPTS and not vendor.submitted
+    assert "404 page not found" in components.counters.refused[""] and not components.counters.stops
+    assert components.budget.reserved == 0
+
+
+@pytest.mark.parametrize("is_known", ["shown before", "from the ledger"])
+async def test_a_list_that_was_there_before_is_not_taken_for_missing(
+    is_known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else all calls of the process would go online, at twice the price."""
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
+    vendor = WithoutPage(first=2 if is_known == "shown before" else 1, refuses=[TransientError(FailureKind.SERVER, "")])
+    components = components_of(tmp_path, vendor)
+    if is_known == "from the ledger":
+        written(components.ledger, 7, intent(), submitted())
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, Abandoned) and not components.counters.refused
+    assert "404 page not found" in components.counters.stops[""]
 
 
 async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:

@@ -207,6 +207,17 @@ async def test_a_stream_that_waits_for_room_lets_another_pack(tmp_path: Path) ->
     assert len(vendor.submitted) == 1
 
 
+async def test_a_row_that_another_stream_packs_while_its_own_waits_for_room_is_sent_once(tmp_path: Path) -> None:
+    vendor = Vendor(refuses=[RateLimited("too many batches", 0.3)])
+    async with engine_of(tmp_path, vendor, policy=slowly(2)) as engine:
+        first = asyncio.create_task(engine.complete("m", rows(3, shard=1)))
+        await until(lambda: engine.snapshot().blocked_streams == 1)
+        await asyncio.gather(first, engine.complete("m", rows(1, first=2, shard=2)))
+        counters = engine.snapshot()
+    assert [job.rows for job in vendor.submitted] == [2, 2, 1] and counters.in_flight["m"] == 3
+    assert counters.offered == {1: 3, 2: 1} and not counters.finished
+
+
 async def bound_of_a_row(folder: Path) -> int:
     async with engine_of(folder, Vendor()) as engine:
         await engine.complete("m", rows(1))

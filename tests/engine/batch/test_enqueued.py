@@ -5,6 +5,7 @@ from __future__ import annotations
 from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.batch.enqueued import MIN_TOKENS, EnqueuedTokenLimits
 from hab_ray.errors import RateLimited
+from hab_ray.providers.batching import QueueFull
 from tests.storage.conftest import Clock
 
 FULL = RateLimited("token_limit_exceeded", None)
@@ -46,12 +47,39 @@ def test_a_batch_too_large_for_an_empty_queue_is_halved_at_once_until_there_is_l
     assert q.limit("m") == MIN_TOKENS and not q.has_room("m", 0, 400)
 
 
+def test_what_the_vendor_states_is_learnt_at_once_and_below_half_of_it_others_fill_the_queue() -> None:
+    q, clock = queues()
+    full = QueueFull("token_limit_exceeded", 90_000)
+    assert q.note_overflow("m", 0, 2_000_000, full) is None and q.limit("m") == 90_000
+    assert q.note_overflow("m", 0, 90_000, full) is None and q.limit("m") == 45_000
+    assert q.has_room("m", 0, 45_000)
+    for clock.now, refusal in ((60.0, (True, False)), (420.0, (False, False)), (780.0, (False, True))):
+        assert q.note_overflow("m", 0, 45_000, full) == refusal
+        assert q.limit("m") == 45_000 and not q.has_room("m", 0, 45_000)
+
+
+def test_a_size_that_was_processed_before_is_not_halved_but_waited_for() -> None:
+    q, clock = queues()
+    q.note_success("m", 1000)
+    assert q.note_overflow("m", 0, 1600, FULL) is None and q.limit("m") == 1000
+    assert q.note_overflow("m", 0, 1000, FULL) == (True, False)
+    clock.now = 800.0
+    q.note_success("m", 300)
+    assert q.note_overflow("m", 0, 1000, FULL) == (True, False) and q.limit("m") == 1000
+
+
+def test_a_row_that_alone_is_too_much_is_not_sent_again_without_a_pause() -> None:
+    q, _ = queues()
+    assert q.note_overflow("m", 0, 4000, FULL) is None and q.limit("m") == 2000
+    assert q.note_overflow("m", 0, 3000, FULL) == (True, False) and not q.has_room("m", 0, 3000)
+
+
 def test_what_was_learnt_grows_slowly_with_every_batch_and_never_above_what_was_told() -> None:
     q, _ = queues(1100)
     q.note_overflow("m", 0, 2000, FULL)
-    q.note_success("m")
+    q.note_success("m", 400)
     assert q.limit("m") == 1100
-    q.note_success("m")
+    q.note_success("m", 400)
     assert q.limit("m") == 1100
 
 

@@ -135,7 +135,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         context = replace(context_of(clock, today), deadline=deadline)
         components = components_of(tmp_path, vendor, POLICY, context)
         record = sent(components.ledger, certain, **intended)
-        batch = BatchInFlight("m", recovered(record, 0.0, START), is_own=is_own, nanousd=100 if is_own else 0)
+        batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
         components.rows.open(batch, record, KeySet(KEYS))
         batch.waiting[7] = 2
         if is_own:
@@ -217,6 +217,19 @@ async def test_results_that_never_show_are_booked_in_full_and_nothing_is_deleted
     failure = stored(tmp_path, "m")[KEYS[1]]
     assert isinstance(failure, Failure) and failure.cost_nanousd == 100
     assert "--retry-failed" in failure.message and "b-1 ended" in scene.components.counters.notes[-1]
+
+
+async def test_a_batch_that_ended_early_and_shows_nothing_costs_what_it_counts_and_its_rows_are_sent_again(
+    scene_of: SceneOf, tmp_path: Path
+) -> None:
+    """As of Gemini: three answers counted in a cancelled batch of ten thousand rows would fail all of them."""
+    scene = scene_of(Scripted(statuses=[replace(LATE, done=1, lacks_some=True)]))
+    await scene.polled(LATE_POLLS - 1)
+    assert not isinstance(scene.batch.state, Closed), "it is not watched"
+    await scene.polled(LATE_POLLS)
+    assert (scene.harvested.failures, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (0, 2, 50)
+    assert not stored(tmp_path, "m") and not any(asked.startswith("clean up") for asked in scene.vendor.asked)
+    assert "counts 1 answers" in scene.components.counters.notes[-1]
 
 
 async def test_counted_answers_of_which_none_shows_are_waited_for_likewise(scene_of: SceneOf) -> None:
@@ -444,7 +457,17 @@ async def test_what_a_whole_batch_was_refused_for_is_heeded(scene_of: SceneOf) -
     await full.at(0.0)
     counters = full.components.counters
     assert counters.deferred[7] == 2 and not full.components.limits.has_room("m", 1, 10_000)
-    assert counters.notes == ["batch acme/000001 failed: queue full"]
+    waits, failed = counters.notes
+    assert "other programs may fill it" in waits and "is asked again for 15 minutes: queue full" in waits
+    assert failed == "batch acme/000001 failed: queue full" and not counters.refused
+
+
+async def test_a_queue_that_others_fill_for_a_quarter_of_an_hour_takes_no_more_batches(scene_of: SceneOf) -> None:
+    full = RateLimited("queue full", None)
+    scene = scene_of(Scripted(statuses=[status("failed", problem=full)]))
+    scene.components.limits.note_overflow("m", 0, 10, full)
+    await scene.at(901.0)
+    assert "for 15 minutes" in scene.components.counters.refused["m"]
 
 
 async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
@@ -21,7 +19,7 @@ from hab_ray.engine.batch.states import (
 from hab_ray.engine.ledger import Batch
 from hab_ray.errors import FailureKind, TransientError
 from hab_ray.providers.batching import BatchStatus, ResultsGone
-from tests.engine.batch.fakes import ENDED, START, intent, submitted
+from tests.engine.batch.fakes import ENDED, intent, submitted
 
 POLICY = BatchPolicy(poll_s=10.0, longest_poll_s=100.0, still_s=60.0, in_doubt_s=20.0)
 MEANT = Batch("acme", 1, (intent(),))
@@ -78,16 +76,19 @@ def test_a_cancelled_batch_is_polled_at_once_and_a_failed_cancel_is_repeated_lat
 
 def test_what_the_ledger_says_of_an_earlier_process() -> None:
     polls = Polls(since=3.0, due=3.0)
-    assert transitions.recovered(MEANT, 3.0, START) == OutcomeUnknown(MEANT, is_recovered=True, since=3.0)
-    assert transitions.recovered(SENT, 3.0, START) == AtVendor(SENT, "b-1", polls)
-    assert transitions.recovered(DONE, 3.0, START) == Ended(DONE, "b-1", polls)
-    assert transitions.recovered(Batch("acme", 1, (intent(), ENDED)), 3.0, START) == Closed()
+    assert transitions.recovered(MEANT, 3.0) == OutcomeUnknown(MEANT, is_recovered=True)
+    assert transitions.recovered(SENT, 3.0) == AtVendor(SENT, "b-1", polls)
+    assert transitions.recovered(DONE, 3.0) == Ended(DONE, "b-1", polls)
+    assert transitions.recovered(Batch("acme", 1, (intent(), ENDED)), 3.0) == Closed()
 
 
-@pytest.mark.parametrize(("later_s", "since"), [(60, -57.0), (-60, 3.0)])
-def test_a_doubt_is_as_old_as_the_wall_clock_says_and_never_younger_than_none(later_s: int, since: float) -> None:
-    state = transitions.recovered(MEANT, 3.0, START + timedelta(seconds=later_s))
-    assert isinstance(state, OutcomeUnknown) and state.since == since
+def test_a_doubt_of_an_earlier_process_is_as_old_as_the_first_look_of_this_one() -> None:
+    """Its intent is older than its create request, which follows the upload."""
+    state = transitions.recovered(MEANT, 3.0)
+    assert isinstance(state, OutcomeUnknown)
+    for clock in (50.0, 90.0):
+        state = transitions.looked(state, Sighting(), frozenset(), clock, POLICY)
+        assert (state.since, state.looked_at) == (50.0, clock)
 
 
 def test_looks_in_a_row_without_a_candidate_are_counted() -> None:
