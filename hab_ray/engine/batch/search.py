@@ -15,7 +15,7 @@ from hab_ray.errors import TransientError
 from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
 
 MAX_WAIT_S = 600.0
-MAX_CLOCK_DIFFERENCE = timedelta(hours=1)
+MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 T = TypeVar("T")
 
