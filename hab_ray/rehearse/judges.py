@@ -158,9 +158,11 @@ def _of_kin(reader: RunReader) -> Lines:
                 calls = reader.calls(dimension)
                 mine, base = (_ahead(reader, judge, others, each, dimension) for each in (names, strangers))
                 items = [Item((mine[test] - base[test]) / 2, 1, calls[test]) for test in mine if test in base]
-                given = [reader.marks(name, dimension, [judge]).values() for name in names]
                 parts.append(figures_of(items, -1))
-                read.append([mark for marks in given for mark in marks if mark is not None])
+                given = {name: reader.marks(name, dimension, [judge]) for name in names}
+                both = [(name, a) for name in names for a in _gaps(reader, judge, others, name, dimension)]
+                marks_of = [given[name][answer] for name, answer in both if answer[0] in base]
+                read.append([mark for mark in marks_of if mark is not None])
             whole = mean_of([part for part in parts if part.n])
             every = [mark for marks in read for mark in marks]
             for name, half, marks in zip((OVERALL, *dimensions), (whole, *parts), (every, *read), strict=True):

@@ -147,6 +147,21 @@ def test_own_answers_are_compared_with_those_of_nobodys_kin_on_the_same_tests(wo
     assert only(rows, ITSELF, "acme/large").value == pytest.approx(fmean(by_dimension), abs=1e-9)
 
 
+def test_answers_that_are_not_compared_are_neither_counted_nor_in_the_mean(work: Work) -> None:
+    """Another judge lacks the subject's tests 0 to 9, and no stranger's tests 10 to 19 are marked by all judges."""
+    marks, dimension = plant(work, NOTHING), DIMENSIONS[0]
+    lost = (("bolt/large", "acme/large", 0, 10), *((judge, "free/one", 10, 20) for judge in JUDGES))
+    for judge, subject, first, last in (*lost, ("other/large", "free/two", 10, 20)):
+        file = verdicts_file(judge, subject, dimension)
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, rows[:first] + rows[last:])
+    rows = found(work)
+    row, other, overall = (only(rows, ITSELF, "acme/large", name) for name in (*DIMENSIONS, OVERALL))
+    own = [marks["acme/large", "acme/large", dimension, f"{dimension}-{number:03d}"] for number in range(20, TESTS)]
+    assert row.answers == len(own) and row.mean == pytest.approx(fmean(own))
+    assert other.answers == TESTS and overall.answers == TESTS + len(own)
+
+
 def test_what_cannot_be_known_says_what_it_would_take(make_run: MakeRun) -> None:
     rows = found(make_run(Shape(subjects=("acme/large", "free/one"), judges=("acme/large",), dimensions=DIMENSIONS)))
     (row,) = rows

@@ -94,14 +94,24 @@ def _of_kind(
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        read = np.stack([summary.cells[name, dimension, judge].by_test for name in names])
-        marks.append(read[~np.isnan(read)])
+        marks.append(_compared(summary, judge, others, names, dimension, both))
         parts.append(part)
         rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
     overall = combined([part for part in parts if part is not None])
     calls_of_all = sum(row.calls for row in rows)
     yield _row((kind, judge, ", ".join(others), OVERALL), overall, np.concatenate(marks), calls_of_all)
     yield from rows
+
+
+def _compared(
+    summary: Summary, judge: str, others: Sequence[str], names: Sequence[str], dimension: str, tests: NDArray[np.int64]
+) -> _Array:
+    """Return a judge's marks of the answers to these tests that the others have marked too."""
+    found = []
+    for name in names:
+        is_shared = ~np.isnan(_ahead(summary, judge, others, name, dimension)[tests])
+        found.append(summary.cells[name, dimension, judge].by_test[tests][is_shared])
+    return np.concatenate(found)
 
 
 def _by_test(cells: Sequence[_Array]) -> _Array:
