@@ -532,11 +532,11 @@ def test_tests_of_unknown_date_list_what_is_known_of_each_subject() -> None:
 
 
 def agreed(value: float, reliable: bool = True) -> Agreed:
-    return Agreed("d_one", None, "a, b", "alpha", 60, None, value, None, None, reliable)
+    return Agreed("d_one", None, "a, b", "alpha", 60, 60, None, value, None, None, reliable)
 
 
 def overall(alpha: float, low: float, high: float) -> Agreed:
-    return Agreed("overall", None, "a, b", "alpha", 60, None, alpha, low, high, True)
+    return Agreed("overall", None, "a, b", "alpha", 60, 60, None, alpha, low, high, True)
 
 
 def test_a_dimension_in_which_judges_agree_little_is_named_where_they_agree_else() -> None:
