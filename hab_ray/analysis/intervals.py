@@ -57,11 +57,6 @@ class Interval:
 
 def interval(values: Sequence[float], calls: Sequence[Hashable], least: float = 0.0, most: float = 1.0) -> Interval:
     """Return the mean of tests' values, bounded by `least` and `most`; `calls` holds each test's generation call."""
-    return _interval(tuple(values), tuple(calls), least, most)
-
-
-@lru_cache(maxsize=1000)  # the panel of one judge has its judge's values
-def _interval(values: tuple[float, ...], calls: tuple[Hashable, ...], least: float, most: float) -> Interval:
     mean = float(np.mean(values))
     if len(values) < 2:
         return Interval(mean, None, None, 1)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab_ray.analysis import board, intervals, marks, pairs, scores
+from hab_ray.analysis import board, intervals, marks, pairs, rates, scores
 from hab_ray.analysis.agreement import kappa
 from hab_ray.analysis.evidence import making
 from hab_ray.analysis.intervals import Interval
@@ -447,9 +447,9 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
     "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
     "another test of dimensions": (then(declared, "p_of_separate", halved), "the p-value of ('where', "),
-    "ends of rates of issues swapped": (then(issues, "interval", ends_swapped), "the issue of kind, "),
+    "ends of rates of issues swapped": (then(rates, "interval", ends_swapped), "the issue of kind, "),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
-    "rates beside others by flipped signs": (put(issues, "p_among", lambda *_: 0.5), "beside others is"),
+    "rates beside others by flipped signs": (put(rates, "p_among", lambda *_: 0.5), "beside others is"),
     "rates that are not corrected": (put(issues, "benjamini_hochberg", lambda given: given), "q of issue"),
     "p-values of pairs halved": (put(differences, "holm", lambda given: [p / 2 for p in given]), "Holm's p of"),
     "another judge left out": (
