@@ -18,6 +18,7 @@ from hab_ray.analysis.signflips import p_beside_mean
 from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
+from hab_ray.visible import decimal
 
 _SHOWN, _ROUNDING = 5, 1e-12
 _Found = tuple[int, Interval | None, float | None]
@@ -84,9 +85,8 @@ def sentences(summary: Summary) -> Iterator[str]:
         return
     outcome = f"mean score, {plan.primary.dimension}, by {plan.primary.judge}"
     known = [row for row in rows if row.family == PRIMARY and row.value is not None]
-    ends = (
-        " to ".join(f"{row.one} {row.value:.2f}" for row in dict.fromkeys((known[0], known[-1]))) if known else "none"
-    )
+    shown = dict.fromkeys((known[0], known[-1])) if known else ()
+    ends = " to ".join(f"{row.one} {decimal(row.value or 0.0, 2)}" for row in shown) or "none"
     record = summary.run.record
     when = "beforehand" if was_beforehand(record) else "after the first answers"
     if was_edited(record.declarations[-1]):
