@@ -30,8 +30,8 @@ def read_again(make_run: MakeRun, shift: Callable[[int], float], tests: int = TE
     summary = summary_of(work)
     record = summary.run.record
     asked = record.model_copy(update={"sweep": record.sweep.model_copy(update={"sentinels": tests})})
-    (row,) = drift(replace(summary, run=replace(summary.run, record=asked)))
-    return row
+    (found,) = drift(replace(summary, run=replace(summary.run, record=asked)))
+    return found
 
 
 def test_a_shift_is_significant_by_its_p_value_though_the_conservative_interval_covers_0(make_run: MakeRun) -> None:

@@ -153,8 +153,8 @@ def test_answers_that_are_not_compared_are_neither_counted_nor_in_the_mean(work:
     lost = (("bolt/large", "acme/large", 0, 10), *((judge, "free/one", 10, 20) for judge in JUDGES))
     for judge, subject, first, last in (*lost, ("other/large", "free/two", 10, 20)):
         file = verdicts_file(judge, subject, dimension)
-        rows = work.run.read(Verdict, file)
-        work.run.write(Verdict, file, rows[:first] + rows[last:])
+        given = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, given[:first] + given[last:])
     rows = found(work)
     row, other, overall = (only(rows, ITSELF, "acme/large", name) for name in (*DIMENSIONS, OVERALL))
     own = [marks["acme/large", "acme/large", dimension, f"{dimension}-{number:03d}"] for number in range(20, TESTS)]
