@@ -427,11 +427,16 @@ def worst_first(name: str, subjects: Any, means: Any) -> Any:
     return [replace(row, value=-(row.value or 0)) for row in sound_ranked(name, subjects, [-mean for mean in means])]
 
 
+def no_calls(row: Any) -> Any:
+    return replace(row, calls=0)
+
+
 sound_primary, sound_marks, sound_ranked = declared._primary, agreement._scores, robustness._ranked
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of an agreement swapped": (then(agreement, "Agreed", ends_swapped), "has the interval"),
     "kappa for AC1": (put(agreement, "ac1", kappa), "first, second, ac1 is"),
+    "calls that are not counted": (then(agreement, "Agreed", no_calls), "first, second, alpha is"),
     "alpha without the correction for few values": (
         put(
             agreement,
