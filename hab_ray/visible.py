@@ -66,6 +66,15 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{shown} %"
 
 
+def decimal(value: float, digits: int) -> str:
+    """Format a number, never as -0.00, with as many more decimals as show that it is not 0, 1 or -1 if it is not."""
+    shown = f"{value:z.{digits}f}"
+    distance = abs(value - float(shown))
+    if float(shown) in (-1, 0, 1) and distance > _TOLERANCE:
+        shown = f"{value:.{ceil(-log10(distance))}f}"
+    return shown
+
+
 def p_value(value: float) -> str:
     """Format a p-value with two significant digits, rounded up: one above .05 is never shown as .050."""
     if value == 1:

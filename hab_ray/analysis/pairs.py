@@ -41,8 +41,12 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
     all_calls = one.test_calls
     calls = [all_calls[at] for at in both]
     sums = sums_by(differences[both], calls)
-    deviation = len(sums) / len(both) * float(np.std(sums, ddof=1)) if len(sums) > 1 else 0.0
-    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, round(deviation, _DECIMALS))
+    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, deviation(sums, len(both)))
+
+
+def deviation(sums: _Array, tests: int) -> float:
+    """Return the standard deviation of differences by generation call, given their sums; 0 for a single call."""
+    return round(len(sums) / tests * float(np.std(sums, ddof=1)), _DECIMALS) if len(sums) > 1 else 0.0
 
 
 def p_of(parts: Sequence[Ahead]) -> float:

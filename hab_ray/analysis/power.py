@@ -1,15 +1,17 @@
 """The smallest difference between two subjects that a design can detect, before and after the run.
 
-At that difference a paired test by generation call has a power of 80 % at the level of Holm's first step, in the
-normal approximation. A sign-flip test of G calls has no p-value below 2 / 2^G, however large the difference.
+At that difference a paired test by generation call has a power of 80 % at the level of Holm's first step, by quantiles
+of Student's t with G - 1 degrees of freedom for G calls. A sign-flip test has no p-value below 2 / 2^G, however large
+the difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, prod, sqrt
-from statistics import NormalDist
+from math import ceil, inf, prod, sqrt
+
+from scipy.special import stdtrit
 
 from hab_ray.visible import counted
 
@@ -29,15 +31,9 @@ def sentinels(shift: float = SHIFT, sd: float = ASSUMED_READING_SD) -> int:
     return round((standard_errors() * sd / shift) ** 2)
 
 
-def shown_shift(sentinels: int, sd: float) -> float:
-    """Return the smallest shift that this many answers detect with a power of 80 %; the inverse of `sentinels`."""
-    return standard_errors() * sd / sqrt(sentinels)
-
-
-def standard_errors(pairs: int = 1) -> float:
-    """Return how many standard errors a difference needs for a two-sided test of one of these pairs to detect it."""
-    normal = NormalDist()
-    return normal.inv_cdf(1 - LEVEL / (2 * pairs)) + normal.inv_cdf(POWER)
+def standard_errors(level: float = LEVEL, calls: float = inf) -> float:
+    """Return how many standard errors a difference needs for a two-sided test at this level to detect it."""
+    return float(stdtrit(calls - 1, 1 - level / 2) + stdtrit(calls - 1, POWER))
 
 
 def distinct_groups(items: int, size: int, chosen: int) -> int:
@@ -60,16 +56,22 @@ class Design:
         return self.subjects * (self.subjects - 1) // 2
 
     @property
+    def least_p(self) -> float:
+        """The smallest possible p-value; all are multiples of it."""
+        return 2.0 ** (1 - min(self.calls, 1000))
+
+    @property
     def can_show_any(self) -> bool:
         """Whether the smallest possible p-value is small enough."""
-        return self.pairs > 0 and 2.0 ** (1 - min(self.calls, 1000)) * self.pairs <= LEVEL
+        return self.pairs > 0 and self.least_p * self.pairs <= LEVEL
 
     @property
     def smallest(self) -> float:
         """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be."""
         if not self.can_show_any:
             return 1.0
-        return min(1.0, standard_errors(self.pairs) * self.sd / sqrt(self.calls))
+        level = LEVEL / self.pairs // self.least_p * self.least_p
+        return min(1.0, standard_errors(level, self.calls) * self.sd / sqrt(self.calls))
 
     @property
     def detectable(self) -> str:
@@ -96,7 +98,7 @@ class Design:
         if not self.can_show_any:
             return (
                 f"{what}: with {calls} no pair of {self.subjects} subjects can ever differ significantly: "
-                f"the smallest possible p is {2.0 ** (1 - self.calls):.2g}, and Holm requires "
+                f"the smallest possible p is {self.least_p:.2g}, and Holm requires "
                 f"{LEVEL / self.pairs:.2g}"
             )
         pair = "the two" if self.subjects == 2 else f"two of {self.subjects}"

@@ -7,14 +7,16 @@ import pyarrow.compute as pc
 
 from hab_ray.inputs.csv_text import FORMULA
 
+NO_ISSUES = "none"
 _FORMULA = rf"\A({FORMULA})"
 
 
 def without_lists(table: pa.Table) -> pa.Table:
-    """Replace each list by its members, joined by spaces."""
+    """Replace each list by its members, joined by spaces, or by `none` if it has none; an unknown one stays null."""
     for number, field in enumerate(table.schema):
         if pa.types.is_list(field.type):
-            table = table.set_column(number, field.name, pc.binary_join(table.column(number), " "))
+            joined = pc.binary_join(table.column(number), " ")
+            table = table.set_column(number, field.name, pc.if_else(pc.equal(joined, ""), NO_ISSUES, joined))
     return table
 
 

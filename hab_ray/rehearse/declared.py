@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
+from math import comb
 from statistics import mean
+
+from scipy.special import betainc
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.standing import plan_of
@@ -39,6 +42,8 @@ def wrong_declared(reader: RunReader, planted: Mapping[tuple[str, str, str], Fig
                 continue
             rows.append(row)
             yield from _wrong(row, value, plan.margin)
+            if family.compares is Compared.DIMENSIONS and not same(row.p, p := _p_of_dimensions(reader, row)):
+                yield f"the p-value of {_key(row)} is {row.p}, expected {p}"
         yield from _wrongly_corrected(family, rows, plan.alpha)
     yield from (f"{key} is shown, but was not declared" for key in found)
 
@@ -80,6 +85,32 @@ def _compared(reader: RunReader, family: Family) -> Iterator[tuple[Key, Fraction
             known = [part for part in parts if part is not None]
             middle = mean(known) if len(known) == len(parts) else None
             yield (family.name, one, other, "", dimension), middle
+
+
+def _p_of_dimensions(reader: RunReader, row: DeclaredResult) -> float | None:
+    """Return the p-value of the difference of two means, each with its own error by generation call.
+
+    A call's residuals are weighted by the inverse of the share of tests that other calls have.
+    """
+    middles, errors, sizes, freedom = [], [], [], []
+    for dimension in (row.one, row.other):
+        means, calls = reader.means(row.within, dimension, reader.run.panel), reader.calls(dimension)
+        tests: dict[str, list[Fraction]] = {}
+        for test, mark in means.items():
+            tests.setdefault(calls[test], []).append(mark)
+        middle, number = mean(means.values()), len(means)
+        if len(tests) < 2:
+            return None
+        residuals = [(sum(own) - len(own) * middle, Fraction(len(own), number)) for own in tests.values()]
+        errors.append(sum(rest * rest / (1 - share) for rest, share in residuals) / number**2)
+        freedom.append(1 / sum(share * share for _, share in residuals) - 1)
+        middles.append(middle)
+        sizes.append(len(tests))
+    if not (whole := sum(errors)):
+        return None if middles[0] == middles[1] else 2 / comb(sum(sizes), sizes[0])
+    degrees = float(whole**2 / sum(error * error / each for error, each in zip(errors, freedom, strict=True)))
+    ratio = float((middles[0] - middles[1]) ** 2 / whole)
+    return float(betainc(degrees / 2, 0.5, degrees / (degrees + ratio)))
 
 
 def _of_subjects(reader: RunReader, one: str, other: str, dimension: str) -> Fraction | None:

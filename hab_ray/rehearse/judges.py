@@ -22,6 +22,9 @@ from hab_ray.rehearse.figures import Item, Lines, figures_of, mean_of, unequal
 from hab_ray.rehearse.reader import Answer, RunReader
 
 Values = Sequence[Mapping[str, Fraction]]
+_Of = tuple[str, str, int]
+_Side = Sequence[tuple[str, Fraction]]
+_Sides = tuple[_Side, _Side]
 Products = tuple[Fraction | float, Fraction | float]
 Chance = Callable[[Fraction, Fraction], Fraction]
 _MIN_SPREAD = 1e-9
@@ -31,14 +34,18 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
     """Yield missing, unexpected and wrong values of agreement, and intervals with swapped ends."""
     summary, run = reader.summary, reader.run
     rows = {(row.dimension, row.issue or "", row.judges, row.statistic): row for row in agreed(summary)}
-    found: Lines = {key: (row.value,) for key, row in rows.items()}
+    found: Lines = {key: (row.value, *([] if row.issue else [row.calls])) for key, row in rows.items()}
     wanted: Lines = {}
     panel, tests = ", ".join(run.panel), summary.settings.tests if len(run.panel) > 1 else {}
     scored = {name: _scores(reader, name) for name, asked in tests.items() if asked}
+    calls = {name: _calls(reader, name, scores) for name, scores in scored.items()}
     if len(scored) > 1:
-        wanted[OVERALL, "", panel, "alpha"] = (_alpha(*scored.values()),)
+        wanted[OVERALL, "", panel, "alpha"] = (
+            _alpha(*(list(own.values()) for own in scored.values())),
+            min(calls.values()),
+        )
     for dimension, scores in scored.items():
-        wanted[dimension, "", panel, "alpha"] = (_alpha(scores),)
+        wanted[dimension, "", panel, "alpha"] = (_alpha(list(scores.values())), calls[dimension])
         named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
             own = [{judge: each[letter] for judge, each in by_judge.items()} for by_judge in named]
@@ -53,13 +60,19 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
             yield f"agreement of {key} has the interval {row.low} to {row.high}"
 
 
-def _scores(reader: RunReader, dimension: str) -> Values:
+def _calls(reader: RunReader, dimension: str, scores: Mapping[_Of, Mapping[str, Fraction]]) -> int:
+    """Count the generation calls of the answers that two judges or more scored."""
+    calls = reader.calls(dimension)
+    return len({calls[test] for (_, test, _), by_judge in scores.items() if len(by_judge) > 1})
+
+
+def _scores(reader: RunReader, dimension: str) -> Mapping[_Of, Mapping[str, Fraction]]:
     found: dict[tuple[str, str, int], dict[str, Fraction]] = defaultdict(dict)
     for subject, judge in product(reader.run.subjects, reader.run.panel):
         for (test, sample), mark in reader.marks(subject, dimension, [judge]).items():
             if mark is not None:
                 found[subject, test, sample][judge] = mark
-    return list(found.values())
+    return found
 
 
 def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[str, Fraction]]]:
@@ -116,7 +129,8 @@ def wrong_preferences(reader: RunReader) -> Iterator[str]:
     found: Lines = {}
     for row in rows:
         of_kin = (row.low, row.high, row.mean, row.answers) if row.kind in (ITSELF, VENDOR) else ()
-        found[row.kind, row.judge, row.others, row.dimension] = (row.value, *of_kin)
+        of_refusals = (row.answers, row.calls) if row.kind == REFUSALS else ()
+        found[row.kind, row.judge, row.others, row.dimension] = (row.value, *of_kin, *of_refusals)
         if row.low is not None and row.high is not None and not row.low <= (row.value or 0.0) <= row.high:
             yield f"preference {row.kind} of {row.judge} in {row.dimension} has the interval {row.low} to {row.high}"
     wanted = _of_kin(reader)
@@ -126,8 +140,11 @@ def wrong_preferences(reader: RunReader) -> Iterator[str]:
         wanted |= _slopes((LENGTH, one, other), on_length)
     for judge in panel if len(panel) > 1 else ():
         others = [other for other in panel if other != judge]
-        on_refusals = {name: _on_refusals(reader, judge, others, name) for name in dimensions}
-        wanted |= _slopes((REFUSALS, judge, ", ".join(others)), on_refusals)
+        sides = {name: list(_by_refusal(reader, judge, others, name)) for name in dimensions}
+        on_refusals = {name: _on_refusals(own) for name, own in sides.items()}
+        counts = _refusals_counted(reader, sides)
+        for key, values in _slopes((REFUSALS, judge, ", ".join(others)), on_refusals).items():
+            wanted[key] = (*values, *counts[key[-1]])
     yield from unequal("preference", found, wanted)
 
 
@@ -158,9 +175,11 @@ def _of_kin(reader: RunReader) -> Lines:
                 calls = reader.calls(dimension)
                 mine, base = (_ahead(reader, judge, others, each, dimension) for each in (names, strangers))
                 items = [Item((mine[test] - base[test]) / 2, 1, calls[test]) for test in mine if test in base]
-                given = [reader.marks(name, dimension, [judge]).values() for name in names]
                 parts.append(figures_of(items, -1))
-                read.append([mark for marks in given for mark in marks if mark is not None])
+                given = {name: reader.marks(name, dimension, [judge]) for name in names}
+                both = [(name, a) for name in names for a in _gaps(reader, judge, others, name, dimension)]
+                marks_of = [given[name][answer] for name, answer in both if answer[0] in base]
+                read.append([mark for mark in marks_of if mark is not None])
             whole = mean_of([part for part in parts if part.n])
             every = [mark for marks in read for mark in marks]
             for name, half, marks in zip((OVERALL, *dimensions), (whole, *parts), (every, *read), strict=True):
@@ -190,22 +209,40 @@ def _gaps(
     }
 
 
-def _on_refusals(reader: RunReader, judge: str, others: Sequence[str], dimension: str) -> Products:
-    """Return numerator and denominator of a judge's slope on refusals.
-
-    Per subject with n refusals and m other answers, the gap between them has the weight n m / (n + m).
-    """
-    above = below = Fraction(0)
+def _by_refusal(reader: RunReader, judge: str, others: Sequence[str], dimension: str) -> Iterator[_Sides]:
+    """Yield the tests and gaps of each subject's refusals and of its other answers, if it has both."""
     for subject in reader.run.subjects:
         gaps = _gaps(reader, judge, others, subject, dimension)
         columns = ["test_id", "sample", "text", "finish"]
         rows = reader.run.responses(subject, dimension, columns=columns).to_pylist()
         refused = {(r["test_id"], r["sample"]) for r in rows if r["finish"] == "refused" or refuses(r["text"])}
-        sides = [[gap for answer, gap in gaps.items() if (answer in refused) is side] for side in (True, False)]
+        sides = [[(a[0], gap) for a, gap in gaps.items() if (a in refused) is side] for side in (True, False)]
         if all(sides):
-            weight = Fraction(len(sides[0]) * len(sides[1]), len(gaps))
-            above, below = above + weight * (mean(sides[0]) - mean(sides[1])), below + weight
+            yield sides[0], sides[1]
+
+
+def _on_refusals(sides: Sequence[_Sides]) -> Products:
+    """Return numerator and denominator of a judge's slope on refusals.
+
+    Per subject with n refusals and m other answers, the gap between them has the weight n m / (n + m).
+    """
+    above = below = Fraction(0)
+    for refused, answered in sides:
+        weight = Fraction(len(refused) * len(answered), len(refused) + len(answered))
+        means = [mean(gap for _, gap in side) for side in (refused, answered)]
+        above, below = above + weight * (means[0] - means[1]), below + weight
     return above, below
+
+
+def _refusals_counted(reader: RunReader, by_dimension: Mapping[str, Sequence[_Sides]]) -> Mapping[str, tuple[int, int]]:
+    """Count refusals, and generation calls with one or, if they are fewer, with another answer; overall, their sums."""
+    counts = {}
+    for dimension, own in by_dimension.items():
+        calls = reader.calls(dimension)
+        refused, answered = ({calls[test] for pair in own for test, _ in pair[at]} for at in (0, 1))
+        counts[dimension] = sum(len(pair[0]) for pair in own), len(refused), len(answered)
+    every = {**counts, OVERALL: tuple(map(sum, zip(*counts.values(), strict=True)))}
+    return {name: (answers, min(calls)) for name, (answers, *calls) in every.items()}
 
 
 def _on_length(reader: RunReader, one: str, other: str, dimension: str) -> Products:

@@ -38,7 +38,8 @@ _TOLERATED = 0.02
 _BOUNDS = Fraction(0), Fraction(1)
 _WIDE = 4000
 _MAX_SHOWN = 3
-_HALF = 0.005 + 1e-9
+_ROUNDING = 1e-9
+_HALF = 0.005 + _ROUNDING
 _CELLS = re.compile(r" {2,}")
 _NOTHING = Figures(None, None, None, 0)
 Planted = Mapping[ScoreKey, Figures]
@@ -194,8 +195,8 @@ def _wrong_change(change: Change, pairs: Iterable[Sequence[Marks]]) -> Iterator[
 
 
 def _is_rounded(cell: str, mean: float | None) -> bool:
-    """Whether a cell shows a mean rounded to two decimals, or a dash for None."""
+    """Whether a cell shows a mean to two decimals, or more if it would be 0 or 1, or a dash for None."""
     shown = cell.split(" ")[0]
     if mean is None or shown == "-":
         return mean is None and shown == "-"
-    return abs(float(shown) - mean) <= _HALF
+    return abs(float(shown) - mean) <= (_ROUNDING if float(shown) in (0, 1) else _HALF)

@@ -15,7 +15,7 @@ from rich.text import Text
 from hab_ray.analysis.board import Board, board
 from hab_ray.analysis.marks import PANEL
 from hab_ray.rows import Score
-from hab_ray.visible import one_line
+from hab_ray.visible import decimal, one_line
 
 _WORD, _SHORT_WORD = 14, 5
 _NAME = 12
@@ -87,17 +87,17 @@ def score_text(score: Score) -> str:
     """Format a score with the ends of its interval, as `0.62 .55-.69`."""
     if score.mean is None or score.low is None or score.high is None:
         return mean_text(score.mean)
-    return f"{score.mean:.2f} {_end_text(score.low)}-{_end_text(score.high)}"
+    return f"{decimal(score.mean, 2)} {_end_text(score.low)}-{_end_text(score.high)}"
 
 
 def _end_text(end: float) -> str:
-    text = f"{end:.2f}"
+    text = decimal(end, 2)
     return text[1:] if text.startswith("0") else text[:-1]
 
 
 def mean_text(mean: float | None) -> str:
     """Format a mean without its interval; '-' for None."""
-    return "-" if mean is None else f"{mean:.2f}"
+    return "-" if mean is None else decimal(mean, 2)
 
 
 def _narrow_text(score: Score) -> str:

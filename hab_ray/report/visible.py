@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from math import ceil, log10
 from typing import Any
 
 from markupsafe import Markup, escape
 
 from hab_ray.catalog.prices import NANO
+from hab_ray.visible import decimal, usd, visible
 from hab_ray.visible import p_value as p_value_of
 from hab_ray.visible import percent as percent_of
-from hab_ray.visible import usd, visible
 
 UNKNOWN, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 _TICKED = re.compile(r"`([^`]+)`")
-_TOLERANCE = 1e-9
 
 
 def finalize(value: Any) -> Any:
@@ -29,15 +27,14 @@ def words(text: str) -> Markup:
 
 
 def score(value: float | None, digits: int = 2) -> str:
-    """Format a score or another number without a sign, and never as -0.00."""
-    return UNKNOWN if value is None else f"{value:z.{digits}f}".replace("-", MINUS)
+    """Format a score or another number without a sign; only 0 and 1 are shown as 0.00 and 1.00."""
+    return UNKNOWN if value is None else decimal(value, digits).replace("-", MINUS)
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """Format a difference with its sign; one that would round to zero has as many digits as show that it is not."""
-    if value is not None and abs(value) > _TOLERANCE and not round(value, digits):
-        digits = ceil(-log10(abs(value)))
-    return UNKNOWN if value is None else f"{'+' if round(value, digits) > 0 else ''}{score(value, digits)}"
+    """Format a difference with its sign; only none is shown as zero."""
+    shown = score(value, digits)
+    return f"+{shown}" if value is not None and float(decimal(value, digits)) > 0 else shown
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import cohen_kappa_score
 
 from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, unit_sums
-from hab_ray.analysis.intervals import sums_by
+from hab_ray.analysis.intervals import FEW_CALLS, sums_by
 from hab_ray.analysis.signs.judging import chance
 from hab_ray.analysis.summary import summarise
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
@@ -21,7 +21,7 @@ from hab_ray.rows import ChosenTest, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import MakeRun, Shape, summary_of
+from tests.small_runs import MakeRun, Shape, page_of, summary_of
 
 DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
 
@@ -132,6 +132,23 @@ def test_a_panel_of_one_agrees_with_nobody(make_run: MakeRun) -> None:
     assert list(agreed(summary_of(work))) == []
 
 
+def test_agreement_over_few_generation_calls_is_flagged_also_overall(
+    make_run: MakeRun,
+) -> None:
+    """Of 60 tests of two dimensions, those of one are from as many calls as may be, or from one fewer."""
+    dimensions = (DIMENSION, "encourage_learning")
+    for calls, is_reliable in ((FEW_CALLS, True), (FEW_CALLS - 1, False)):
+        work = make_run(Shape(SUBJECTS, JUDGES, dimensions, tests=60))
+        file = f"tests/{DIMENSION}.parquet"
+        tests = work.run.read(ChosenTest, file)
+        work.run.write(ChosenTest, file, [replace(test, call=f"c{at % calls}") for at, test in enumerate(tests)])
+        overall, few, many = [row for row in agreed(summary_of(work)) if row.issue is None]
+        assert (overall.calls, few.calls, many.calls) == (calls, calls, 60)
+        assert (overall.reliable, few.reliable, many.reliable) == (is_reliable, is_reliable, True)
+    section = page_of(work).split('aria-labelledby="agreement"')[1].split("</section>")[0]
+    assert "</b>*" in section and "than 10 generation calls" in " ".join(section.split())
+
+
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:
     rows = agreed(summarise(open_run(make_run(Shape(judges=JUDGES[:2], dimensions=(DIMENSION,))).run_path)))
     assert rows and not any(row.reliable for row in rows)
@@ -146,6 +163,6 @@ def test_few_answers_are_flagged(make_run: MakeRun) -> None:
     ],
 )
 def test_judges_are_at_chance_only_if_their_interval_leaves_no_more(ends: tuple[float, float], title: str) -> None:
-    row = Agreed("overall", None, "strict, mild", "alpha", 6, None, 0.2, *ends, False)
+    row = Agreed("overall", None, "strict, mild", "alpha", 6, 6, None, 0.2, *ends, False)
     (found,) = chance([row], [])
     assert found.title == title and ("say nothing" in found.detail) == (ends[1] < LOW_ALPHA and ends[0] <= 0)

@@ -182,6 +182,26 @@ def test_two_dimensions_without_any_spread_differ_by_chance_as_often_as_calls_ca
     assert [row.p for row in rows] == [p if p is None else pytest.approx(p)] * 2
 
 
+def drawn_side(random: np.random.Generator, calls: int) -> tuple[list[float], list[int]]:
+    """Marks of tests in calls of one to eight, whose level differs by call and has the mean .7."""
+    of_tests = np.repeat(np.arange(calls), random.integers(1, 9, calls))
+    return (0.7 + random.normal(0, 0.15, calls)[of_tests] + random.normal(0, 0.1, len(of_tests))).tolist(), [*of_tests]
+
+
+def test_dimensions_with_uneven_generation_calls_differ_by_chance_in_at_most_7_of_100_pairs() -> None:
+    random = np.random.default_rng(1)
+    found = [p_of_separate([drawn_side(random, 8), drawn_side(random, 15)]) or 0.0 for _ in range(600)]
+    assert 0.03 < np.mean(np.array(found) <= 0.05) < 0.07
+
+
+def test_the_p_value_of_two_dimensions_is_of_the_difference_that_is_shown() -> None:
+    """A large call of low marks outweighs twelve calls of one test each: the means over tests are nearly equal."""
+    marks, calls = [0.3] * 12 + [0.8, 0.9] * 6, [0] * 12 + [*range(1, 13)]
+    other = [0.5, 0.65] * 20
+    p = p_of_separate([(marks, calls), (other, [*range(40)])])
+    assert fmean(marks) == pytest.approx(fmean(other)) and p == pytest.approx(1)
+
+
 def test_scores_that_differ_by_rounding_only_have_no_spread() -> None:
     """Means of calls of one to seven tests, all with the mean .7."""
     calls = [call for call in range(7) for _ in range(call + 1)]

@@ -11,8 +11,9 @@ from statistics import fmean, variance
 
 import pytest
 
+from hab_ray.analysis import power
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.tables.generalisability import AS_IT_IS, DESIGN, Generalised, generalisability
+from hab_ray.analysis.tables.generalisability import AS_IT_IS, DESIGN, Generalised, Shown, generalisability
 from hab_ray.analysis.tables.robustness import (
     ANY_ISSUE,
     NO_FLOOR,
@@ -265,6 +266,17 @@ def test_noise_is_not_shown_as_another_order(work: Work) -> None:
     assert "below 0" in section.split("</table>")[1] and "-0." not in section.split("</table>")[1]
     designs = page.split('aria-labelledby="generalisability"')[1].split("</section>")[0]
     assert "Detectable difference" in designs and "every answer was read once" in designs
+
+
+def test_a_detectable_difference_is_that_of_a_comparison_with_as_many_generation_calls(work: Work) -> None:
+    shown = generalisability.shown(summary_of(work))
+    assert isinstance(shown, Shown)
+    for dimension, rows in shown.designs.items():
+        for row, times in zip(rows, (1, 2, 4), strict=False):
+            calls = times * TESTS * (len(work.rubrics) if dimension == OVERALL else 1)
+            assert row.difference_error is not None
+            expected = power.Design(len(SUBJECTS), calls, row.difference_error * sqrt(calls)).smallest
+            assert shown.detectable(row) == pytest.approx(expected)
 
 
 def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:

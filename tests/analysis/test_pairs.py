@@ -129,10 +129,19 @@ def test_what_a_design_can_show() -> None:
     assert "with 1 test no pair" in Design(2, 1).describe("defer")
     assert "too few generation calls" in Design(2, 1).detectable
     assert not Design(1, 100).can_show_any and Design(20, 13).can_show_any and Design(2, 6).can_show_any
-    found = Design(2, 100, 0.35)
-    assert found.smallest == pytest.approx((stats.norm.ppf(0.975) + stats.norm.ppf(0.8)) * 0.035, abs=1e-9)
+    assert Design(2, 100, 0.35).smallest == pytest.approx(
+        (stats.t.ppf(0.975, 99) + stats.t.ppf(0.8, 99)) * 0.035, abs=1e-4
+    )
     assert "between two of 20 subjects" in Design(20, 500).describe("defer")
     assert "between the two subjects" in Design(2, 500).describe("defer")
+
+
+@pytest.mark.parametrize(("subjects", "calls"), [(2, 6), (2, 8), (4, 10), (6, 12), (8, 20)])
+def test_a_difference_that_can_be_detected_is_significant_in_about_four_of_five_runs(subjects: int, calls: int) -> None:
+    random, design = np.random.default_rng(2), Design(subjects, calls, 0.2)
+    drawn = random.normal(design.smallest, design.sd, (400, calls))
+    power = np.mean([p_of_mean([row], [calls]) * design.pairs <= 0.05 for row in drawn])
+    assert 0.65 < power < 0.85
 
 
 def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:
@@ -141,6 +150,7 @@ def test_sentinels_are_as_many_as_a_paired_test_needs() -> None:
     assert count == 441 and sentinels() == count
     assert stats.norm.sf(stats.norm.ppf(0.975) - 0.02 * count**0.5 / 0.15) == pytest.approx(0.8, abs=1e-3)
     assert sentinels(0.04, 0.15) == pytest.approx(count / 4, abs=1)
+    assert Design(2, count, 0.15).smallest == pytest.approx(0.02, abs=1e-4)
 
 
 @pytest.mark.parametrize(("items", "size", "chosen"), [(3000, 3, 500), (36, 3, 6), (10, 1, 10), (2, 3, 2), (7, 3, 7)])

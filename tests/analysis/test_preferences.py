@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 from statistics import fmean
@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 
 from hab_ray.analysis.evidence.answers import refuses
 from hab_ray.analysis.evidence.slopes import slope
-from hab_ray.analysis.intervals import FEW_CALLS
+from hab_ray.analysis.intervals import FEW_CALLS, excludes_zero
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.signs.judging import partial_judges
 from hab_ray.analysis.tables.trust.preferences import (
@@ -147,6 +147,21 @@ def test_own_answers_are_compared_with_those_of_nobodys_kin_on_the_same_tests(wo
     assert only(rows, ITSELF, "acme/large").value == pytest.approx(fmean(by_dimension), abs=1e-9)
 
 
+def test_answers_that_are_not_compared_are_neither_counted_nor_in_the_mean(work: Work) -> None:
+    """Another judge lacks the subject's tests 0 to 9, and no stranger's tests 10 to 19 are marked by all judges."""
+    marks, dimension = plant(work, NOTHING), DIMENSIONS[0]
+    lost = (("bolt/large", "acme/large", 0, 10), *((judge, "free/one", 10, 20) for judge in JUDGES))
+    for judge, subject, first, last in (*lost, ("other/large", "free/two", 10, 20)):
+        file = verdicts_file(judge, subject, dimension)
+        given = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, given[:first] + given[last:])
+    rows = found(work)
+    row, other, overall = (only(rows, ITSELF, "acme/large", name) for name in (*DIMENSIONS, OVERALL))
+    own = [marks["acme/large", "acme/large", dimension, f"{dimension}-{number:03d}"] for number in range(20, TESTS)]
+    assert row.answers == len(own) and row.mean == pytest.approx(fmean(own))
+    assert other.answers == TESTS and overall.answers == TESTS + len(own)
+
+
 def test_what_cannot_be_known_says_what_it_would_take(make_run: MakeRun) -> None:
     rows = found(make_run(Shape(subjects=("acme/large", "free/one"), judges=("acme/large",), dimensions=DIMENSIONS)))
     (row,) = rows
@@ -168,24 +183,90 @@ def test_a_judge_that_is_no_subjects_kin_alone_has_no_preference(make_run: MakeR
     assert found(make_run(Shape(dimensions=DIMENSIONS))) == []
 
 
-def test_the_slope_is_that_of_a_regression_with_dummies_and_its_sandwich() -> None:
+def test_the_slope_is_that_of_a_regression_with_dummies_and_its_bias_reduced_sandwich() -> None:
+    """Each cluster's residuals are multiplied by the inverse root of I - H, where H is the regressor's hat matrix."""
     random = np.random.default_rng(4)
     count = 240
     groups, clusters = random.integers(0, 6, count), random.integers(0, 25, count)
     on = random.normal(size=count) + groups
     values = 0.4 * on + groups + random.normal(size=25)[clusters] + random.normal(size=count)
-    design = np.column_stack([on, *(groups == g for g in range(6))]).astype(float)
+    dummies = np.column_stack([groups == g for g in range(6)]).astype(float)
+    design = np.column_stack([on, dummies])
     beta, *_ = np.linalg.lstsq(design, values, rcond=None)
     left = values - design @ beta
-    bread = np.linalg.inv(design.T @ design)
-    scores = np.stack([design[clusters == c].T @ left[clusters == c] for c in range(25)])
-    meat = scores.T @ scores * (25 / 24) * (count - 1) / (count - 7)
-    error = float(np.sqrt((bread @ meat @ bread)[0, 0]))
+    alone = on - dummies @ np.linalg.lstsq(dummies, on, rcond=None)[0]
+    spread = alone @ alone
+    meat, shares = 0.0, []
+    for own in (clusters == c for c in range(25)):
+        sizes, axes = np.linalg.eigh(np.eye(own.sum()) - np.outer(alone[own], alone[own]) / spread)
+        meat += float(alone[own] @ (axes / np.sqrt(sizes)) @ axes.T @ left[own]) ** 2
+        shares.append(alone[own] @ alone[own] / spread)
+    error = float(np.sqrt(meat * count / (count - 6))) / spread
     row = slope(values, on, groups, clusters)
     assert row is not None and row.low is not None and row.high is not None
-    reach = float(student_t.ppf(0.975, 24)) * error
+    reach = float(student_t.ppf(0.975, 1 / sum(share**2 for share in shares) - 1)) * error
     assert (row.mean, row.low, row.high) == pytest.approx((beta[0], beta[0] - reach, beta[0] + reach), abs=1e-9)
     assert slope(values, groups.astype(float), groups, clusters) is None
+
+
+def false_slopes(subjects: int, tests: int, drawn: Callable[[np.random.Generator], np.ndarray]) -> float:
+    """How many of 400 slopes of marks on what they do not depend on exclude 0."""
+    random, found = np.random.default_rng(0), 0
+    groups, clusters = np.repeat(np.arange(subjects), tests), np.tile(np.arange(tests), subjects)
+    for _ in range(400):
+        marks = np.round(random.normal(0, 0.2, subjects * tests), 1)
+        row = slope(marks, drawn(random), groups, clusters)
+        found += row is not None and excludes_zero(row.low, row.high)
+    return found / 400
+
+
+@pytest.mark.parametrize("refused", [1, 2, 5])
+@pytest.mark.parametrize("refusing", [1, 4])
+def test_few_refusals_of_many_answers_keep_the_level(refused: int, refusing: int) -> None:
+    def drawn(random: np.random.Generator) -> np.ndarray:
+        on = np.zeros((4, 150))
+        for each in on[:refusing]:
+            each[random.choice(150, refused, replace=False)] = 1
+        return on.ravel()
+
+    assert false_slopes(4, 150, drawn) <= 0.07
+
+
+def test_one_very_short_answer_keeps_the_level() -> None:
+    def drawn(random: np.random.Generator) -> np.ndarray:
+        on = random.normal(9.6, 0.25, 4 * 12)
+        on[random.integers(len(on))] -= 5
+        return on
+
+    assert false_slopes(4, 12, drawn) <= 0.07
+
+
+def test_refusals_of_subjects_who_always_refuse_do_not_count_and_few_calls_show_nothing(make_run: MakeRun) -> None:
+    """Of two subjects one refuses every test, the other those of `calls` calls, which a judge scores far lower."""
+    dimension = DIMENSIONS[0]
+    for calls, is_shown in ((FEW_CALLS - 1, False), (FEW_CALLS, True)):
+        work = make_run(Shape(("free/one", "free/two"), JUDGES[:2], (dimension,), tests=TESTS))
+        for subject, refused in (("free/one", calls), ("free/two", TESTS)):
+            file = responses_file(subject, dimension)
+            rows = work.run.read(Response, file)
+            work.run.write(Response, file, [replace(row, text=REFUSAL) for row in rows[:refused]] + rows[refused:])
+            for judge in JUDGES[:2]:
+                file = verdicts_file(judge, subject, dimension)
+                given = [
+                    replace(row, score=(5 if judge == JUDGES[0] and at < refused else 8) + at % 2)
+                    for at, row in enumerate(work.run.read(Verdict, file))
+                ]
+                work.run.write(Verdict, file, given)
+        row = only(found(work), REFUSALS, JUDGES[0])
+        assert row.value == pytest.approx(-0.3) and (row.answers, row.calls) == (calls, calls)
+        assert (row.reliable, row.is_significant) == (is_shown, is_shown)
+    assert "fewer than 10 with a refusal" in " ".join(page_of(work).split())
+
+
+def test_a_page_without_a_measured_preference_does_not_say_that_there_is_none(make_run: MakeRun) -> None:
+    work = make_run(Shape(subjects=("acme/large", "free/one"), judges=("acme/large",), dimensions=DIMENSIONS))
+    page = " ".join(page_of(work).split())
+    assert "No preference could be measured." in page and "None of 0" not in page
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ TABLE = PaperTable(
     name="Scores of X",
     caption="50 % & more",
     unit="from 0 to 1",
-    columns=(Column("who", "Who it is"), Column("mean", "Mean_1"), Column("rank", "Rank"), Column("n", "N")),
+    columns=(Column("who", "Who it is"), Column("mean", "Mean_1"), Column("rank", "Rank", Span), Column("n", "N")),
     rows=(
         ("alpha", Estimate(0.125, 0.0625, 0.5), Span(1, 3), 1200),
         (HOSTILE, Estimate(-0.25), Span(2, 2), 0),
@@ -44,6 +44,18 @@ def test_no_text_becomes_a_formula_once_its_white_space_is_stripped(text: str) -
     table = replace(TABLE, rows=((text, Estimate(None), None, None),))
     (_, row) = csv.reader(io.StringIO(FORMATS[TableFormat.CSV](table)))
     assert not row[0].startswith(("=", "+", "-", "@"))
+
+
+def test_csv_has_both_columns_of_a_span_that_no_row_has() -> None:
+    table = replace(TABLE, rows=(("alpha", Estimate(0.5), None, 7),))
+    title, row = csv.reader(io.StringIO(FORMATS[TableFormat.CSV](table)))
+    assert title[-3:] == ["rank_first", "rank_last", "n"] and row[-3:] == ["", "", "7"]
+
+
+@pytest.mark.parametrize(("form", "shown"), [("latex", "0.9991_{0.995}^{1.00}"), ("markdown", "0.9991 [0.995, 1.00]")])
+def test_a_mean_that_is_not_quite_1_is_not_shown_as_1(form: TableFormat, shown: str) -> None:
+    table = replace(TABLE, rows=(("alpha", Estimate(0.9991, 0.9953, 1.0), None, 7),))
+    assert shown in FORMATS[TableFormat(form)](table)
 
 
 def test_json_has_values_units_and_titles() -> None:

@@ -17,7 +17,10 @@ from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD, card
 from hab_ray.exchange.folders import new_folder
+from hab_ray.exchange.imports.ratings import import_verdicts
+from hab_ray.exchange.imports.source import TableSource
 from hab_ray.exchange.published import Evaluations
+from hab_ray.given.ratings import read_given_ratings
 from hab_ray.given.responses import read_given_responses
 from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
@@ -138,8 +141,28 @@ def test_a_table_of_commas_holds_every_cell(make_run: MakeRun, tmp_path: Path) -
     known = {row["reply_key"]: row for row in found}
     for row in expected:
         cell = known[row["reply_key"]]
-        assert cell["issues"] == " ".join(row["issues"] or ()) and cell["assessment"] == row["assessment"]
+        letters = "" if row["issues"] is None else " ".join(row["issues"]) or "none"
+        assert cell["issues"] == letters and cell["assessment"] == row["assessment"]
         assert cell["score"] == ("" if row["score"] is None else f"{row['score']:g}")
+
+
+@pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("csv-raw", "csv"), ("json", "jsonl")])
+def test_issues_of_verdicts_are_read_back_also_where_there_are_none_or_they_are_unknown(
+    form: str, ending: str, make_run: MakeRun, tmp_path: Path
+) -> None:
+    work = make_run(Shape(tests=12))
+    dimension, *_ = work.rubrics
+    file = verdicts_file("strict", "alpha", dimension)
+    rows = work.run.read(Verdict, file)
+    work.run.write(Verdict, file, [replace(rows[0], issues=None), replace(rows[1], issues=(), score=10.0), *rows[2:]])
+    run = opened(work)
+    exported(run, form, tmp_path / "out")
+    import_verdicts(TableSource(str(tmp_path / f"out/verdicts.{ending}")), tmp_path / "v.jsonl")
+    found = read_given_ratings([Location.of(tmp_path / "v.jsonl")], work.rubrics).ratings
+    wanted = [row for row in from_table(Verdict, run.verdicts()) if row.score is not None]
+    assert {(row.subject, row.test, row.dimension): row.issues for row in found} == {
+        (row.subject, row.test_id, row.dimension): row.issues for row in wanted
+    }
 
 
 @pytest.mark.parametrize(("form", "ending"), [("csv", "csv"), ("json", "jsonl")])

@@ -66,6 +66,7 @@ from tests.rehearse.mutants import (
     around,
     calls_of,
     ends_swapped,
+    halved,
     other_letters,
     params,
     put,
@@ -426,11 +427,16 @@ def worst_first(name: str, subjects: Any, means: Any) -> Any:
     return [replace(row, value=-(row.value or 0)) for row in sound_ranked(name, subjects, [-mean for mean in means])]
 
 
+def no_calls(row: Any) -> Any:
+    return replace(row, calls=0)
+
+
 sound_primary, sound_marks, sound_ranked = declared._primary, agreement._scores, robustness._ranked
 
 CLAIMS: dict[str, tuple[Mutant, str]] = {
     "ends of an agreement swapped": (then(agreement, "Agreed", ends_swapped), "has the interval"),
     "kappa for AC1": (put(agreement, "ac1", kappa), "first, second, ac1 is"),
+    "calls that are not counted": (then(agreement, "Agreed", no_calls), "first, second, alpha is"),
     "alpha without the correction for few values": (
         put(
             agreement,
@@ -445,6 +451,7 @@ CLAIMS: dict[str, tuple[Mutant, str]] = {
     "sides of what is declared swapped": (then(declared, "_row", sides_exchanged), "('who', 'plain', 'kind'"),
     "what is declared not corrected": (put(declared, "adjusted", lambda given, _: given), "after correction"),
     "ends of what is declared swapped": (then(declared, "_row", ends_swapped), "has the interval"),
+    "another test of dimensions": (then(declared, "p_of_separate", halved), "the p-value of ('where', "),
     "ends of rates of issues swapped": (then(rates, "interval", ends_swapped), "the issue of kind, "),
     "ends of the leaderboard swapped": (then(leaderboard, "Rank", ends_swapped), "the leaderboard's interval of"),
     "rates beside others by flipped signs": (put(rates, "p_among", lambda *_: 0.5), "beside others is"),

@@ -164,6 +164,7 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "strangers for its own": (preferences, "_of_kind", strangers_for_own, "preference of vendor, acme"),
     "ends of a preference swapped": (preferences, "_row", result(ends_swapped), "has the interval"),
     "dimensions of a preference weighted": (preferences, "combined", weighted, ", overall is"),
+    "calls only of refusals": (preferences, "varies", lambda _: lambda on, _: on > 0, "preference of refusals, "),
     "everything refuses": (answers, "refuses", lambda _: lambda text: len(text) < 30, "preference of refusals, "),
     "runs swapped": (comparison, "_part", runs_swapped, "two runs, the score"),
     "sides of a pair swapped": (comparison, "ahead", sides_swapped, "two runs, the score"),

@@ -39,8 +39,17 @@ def test_only_plain_text_is_finalized() -> None:
 
 
 def test_numbers_are_never_minus_zero() -> None:
-    assert [score(-0.001), score(None), score(-0.04, 1), signed(-1e-12), signed(-0.036)] == [
+    assert [score(-1e-12), score(None), score(-1e-11, 1), signed(-1e-12), signed(-0.036)] == [
         *("0.00", UNKNOWN, "0.0", "0.000", f"{MINUS}0.036")
+    ]
+
+
+def test_only_0_and_1_are_shown_as_such() -> None:
+    assert [score(0.9991), score(0.9953), score(0.99), score(1.0), score(1 - 1e-12), score(0.0004), score(-0.002)] == [
+        *("0.9991", "0.995", "0.99", "1.00", "1.00", "0.0004", f"{MINUS}0.002")
+    ]
+    assert [score(0.97, 1), score(2.999), score(0.9949), signed(0.9996), signed(-0.9996)] == [
+        *("0.97", "3.00", "0.99", "+0.9996", f"{MINUS}0.9996")
     ]
 
 

@@ -14,6 +14,7 @@ from hab_ray.analysis.tables.trust.drift import Drift
 from hab_ray.results import rows_in
 from hab_ray.rows import State
 from hab_ray.rubric import SCORE_START
+from hab_ray.visible import p_value
 
 
 def changed_models(summary: Summary) -> Iterator[Finding]:
@@ -73,14 +74,15 @@ def _listed(found: Mapping[str, Sequence[float]]) -> str:
 def shifted_judges(rows: Iterable[Drift]) -> Iterator[Finding]:
     """Report judges that scored the same answers differently later."""
     for row in rows:
-        if row.is_significant and row.reliable and row.shift is not None:
+        if row.is_significant and row.shift is not None and row.p is not None:
             later = "later" if row.hours is None else f"{row.hours:.1f} hours later"
             yield Finding(
                 "judge_shifted",
                 Severity.HIGH,
                 f"{row.judge} scores the same answers differently than before",
-                f"{row.shift:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}) over "
-                f"{row.answers} answers, {later}: what it judged first and last are not on one scale.",
+                f"{row.shift:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}, p "
+                f"{p_value(row.p)}) over {row.answers} answers, {later}: what it judged first and last are not on one "
+                "scale.",
                 "Name a dated version of the judge if its vendor has one, and judge everything again under a new "
                 "`name:`.",
                 row.shift,

@@ -163,8 +163,7 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
     overall = [row for row in rows if row.kind in (ITSELF, VENDOR) and row.dimension == OVERALL]
     for row in overall:
         whose = "its own answers" if row.kind == ITSELF else "answers of its vendor's models"
-        is_shown = row.is_significant and row.reliable
-        if is_shown and row.value is not None and row.low is not None and row.high is not None:
+        if row.is_significant and row.value is not None and row.low is not None and row.high is not None:
             yield Finding(
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb
+from math import comb, sqrt
 
 import numpy as np
-import scipy
+from scipy.special import stdtr
 
 from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, sums_by
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
@@ -18,6 +18,7 @@ from hab_ray.analysis.signflips import p_beside_mean
 from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
+from hab_ray.visible import decimal
 
 _SHOWN, _ROUNDING = 5, 1e-12
 _Found = tuple[int, Interval | None, float | None]
@@ -31,8 +32,8 @@ class DeclaredResult:
     both scored, dimensions `within` a subject. `value` is the mean, or `one` less `other`, with a 95 % interval. `p` is
     that of the sign-flip test by generation call; of a judge and the panel, the larger of this one and that of a
     randomisation test in which the judge may be any of the panel; of dimensions, which share no tests, of Welch's test
-    of the calls' means. `adjusted` is `p` with the family's correction; `differs` says whether it is at most the
-    declared alpha, `equal` whether the interval lies within the declared margin.
+    of the means of tests with errors by call. `adjusted` is `p` with the family's correction; `differs` says whether it
+    is at most the declared alpha, `equal` whether the interval lies within the declared margin.
     """
 
     family: str
@@ -84,9 +85,8 @@ def sentences(summary: Summary) -> Iterator[str]:
         return
     outcome = f"mean score, {plan.primary.dimension}, by {plan.primary.judge}"
     known = [row for row in rows if row.family == PRIMARY and row.value is not None]
-    ends = (
-        " to ".join(f"{row.one} {row.value:.2f}" for row in dict.fromkeys((known[0], known[-1]))) if known else "none"
-    )
+    shown = dict.fromkeys((known[0], known[-1])) if known else ()
+    ends = " to ".join(f"{row.one} {decimal(row.value or 0.0, 2)}" for row in shown) or "none"
     record = summary.run.record
     when = "beforehand" if was_beforehand(record) else "after the first answers"
     if was_edited(record.declarations[-1]):
@@ -193,17 +193,32 @@ def _dimensions(summary: Summary, family: Family, plan: AnalysisPlan) -> Iterato
 
 
 def p_of_separate(sides: Sequence[tuple[Sequence[float], Sequence[Hashable]]]) -> float | None:
-    """Return the p-value of Welch's test of the calls' means, given the marks and calls of two separate sets of tests.
+    """Return the p-value of the difference of two means, given the marks and calls of two separate sets of tests.
 
-    Without spread on either side, for which Welch's would be 0, it is twice the chance that calls divided at random are
-    divided like this; None if both sides are equal, or one has a single call.
+    By Welch's t, with bias-reduced errors by call (CR2) and Satterthwaite's degrees of freedom. Without spread between
+    the calls of either side, for which it would be 0, it is twice the chance that calls divided at random are divided
+    like this; None if both sides are equal, or one has a single call.
     """
-    one, other = (sums_by(np.array(marks), calls) / sums_by(np.ones(len(marks)), calls) for marks, calls in sides)
-    if min(len(one), len(other)) < 2:
+    calls = [len(set(calls)) for _, calls in sides]
+    if min(calls) < 2:
         return None
-    if max(np.ptp(one), np.ptp(other)) > _ROUNDING:
-        return float(scipy.stats.ttest_ind(one, other, equal_var=False).pvalue)
-    return 2 / comb(len(one) + len(other), len(one)) if abs(one[0] - other[0]) > _ROUNDING else None
+    (one, error, freedom), (other, error_of_other, freedom_of_other) = (_clustered(*side) for side in sides)
+    squared = error + error_of_other
+    if squared > _ROUNDING**2:
+        together = squared**2 / (error**2 / freedom + error_of_other**2 / freedom_of_other)
+        return float(2 * stdtr(together, -abs(one - other) / sqrt(squared)))
+    return 2 / comb(sum(calls), calls[0]) if abs(one - other) > _ROUNDING else None
+
+
+def _clustered(marks: Sequence[float], calls: Sequence[Hashable]) -> tuple[float, float, float]:
+    """Return a mean, its squared standard error by call (CR2), and the error's degrees of freedom.
+
+    These are one less than the calls of equal size that would be as uneven as these.
+    """
+    mean = float(np.mean(marks))
+    residuals, shares = sums_by(np.array(marks) - mean, calls), sums_by(np.ones(len(marks)), calls) / len(marks)
+    error = float((residuals**2 / (1 - shares)).sum()) / len(marks) ** 2
+    return mean, error, 1 / float(shares @ shares) - 1
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:

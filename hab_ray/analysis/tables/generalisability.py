@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hab_ray.analysis import power
 from hab_ray.analysis.evidence.components import (
     Components,
     Design,
@@ -21,7 +22,6 @@ from hab_ray.analysis.evidence.components import (
 )
 from hab_ray.analysis.evidence.making import costs_of_making
 from hab_ray.analysis.marks import OVERALL
-from hab_ray.analysis.power import standard_errors
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.summary import Summary
 from hab_ray.catalog.prices import NANO
@@ -65,15 +65,22 @@ class Generalised:
 class Shown:
     """Each component's variance by dimension, and the designs by dimension, overall first.
 
-    `given` says whether the run's tests were given.
-
-    A difference of two subjects is detected in four of five runs if it has at least `errors` standard errors.
+    `calls` are the run's generation calls by dimension; `given` says whether its tests were given.
     """
 
     components: Mapping[str, Mapping[str, float | None]]
     designs: Mapping[str, tuple[Generalised, ...]]
-    errors: float
+    subjects: int
+    calls: Mapping[str, int]
     given: bool
+
+    def detectable(self, row: Generalised) -> float | None:
+        """Return the smallest difference of two subjects that a design detects in four of five runs; None without."""
+        if row.difference_error is None:
+            return None
+        calls = self.calls[row.dimension] * row.tests // self.designs[row.dimension][0].tests
+        design = power.Design(self.subjects, calls, row.difference_error * sqrt(calls))
+        return design.smallest if design.can_show_any else None
 
 
 @dataclass(frozen=True)
@@ -97,9 +104,10 @@ def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     names, dimensions = dict.fromkeys(row.name for row in parts), dict.fromkeys(row.dimension for row in rows)
     by_name = {name: {row.dimension: row.variance for row in parts if row.name == name} for name in names}
     designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
-    pairs = len(summary.settings.subjects) * (len(summary.settings.subjects) - 1) // 2
+    calls = {name: len(set(summary.settings.calls_of(name))) for name in summary.settings.tests}
+    calls[OVERALL] = sum(calls.values())
     given = summary.run.record.sweep.gives_tests
-    return Shown(by_name, designs, standard_errors(pairs), given) if parts else None
+    return Shown(by_name, designs, len(summary.settings.subjects), calls, given) if parts else None
 
 
 @analysis(Generalised, order=38, heading="Value of more tests or judges", layout=_shown)

@@ -20,7 +20,7 @@ from rich.table import Table
 
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.inputs.csv_text import FORMULA
-from hab_ray.visible import log_json, one_line, p_value
+from hab_ray.visible import decimal, log_json, one_line, p_value
 
 
 class TableFormat(StrEnum):
@@ -55,10 +55,11 @@ Cell = str | int | float | Estimate | Span | None
 
 
 class Column(NamedTuple):
-    """A column's name for programs and its title for readers."""
+    """A column's name for programs, its title for readers, and the type of its cells if all may be unknown."""
 
     key: str
     title: str
+    kind: type = str
 
 
 def titled_columns(*keys: str, **titles: str) -> tuple[Column, ...]:
@@ -70,8 +71,8 @@ def titled_columns(*keys: str, **titles: str) -> tuple[Column, ...]:
 class PaperTable:
     """A table with its caption, the unit of its estimates, and notes to print below it.
 
-    `name` is for programs and for LaTeX's label. LaTeX and Markdown round estimates to `digits` decimals; CSV and JSON
-    have them in full.
+    `name` is for programs and for LaTeX's label. LaTeX and Markdown round estimates to `digits` decimals, or to as many
+    as tell them from 0 and 1; CSV and JSON have them in full.
     """
 
     name: str
@@ -163,7 +164,7 @@ def as_csv(table: PaperTable) -> str:
     """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    ends = [_ENDS[_kind(cells)] for cells in table.by_column()]
+    ends = [_ENDS[_kind(*each)] for each in zip(table.columns, table.by_column(), strict=True)]
     writer.writerow(f"{column.key}{end}" for column, names in zip(table.columns, ends, strict=True) for end in names)
     for row in table.rows:
         writer.writerow(value for cell, names in zip(row, ends, strict=True) for value in _csv_values(cell, len(names)))
@@ -261,7 +262,7 @@ def _for_terminal(table: PaperTable) -> Table:
 def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
     match cell:
         case Estimate(value=float(value), low=float(low), high=float(high)):
-            return markup.interval.format(*(f"{number:z.{digits}f}" for number in (value, low, high)))
+            return markup.interval.format(*(decimal(number, digits) for number in (value, low, high)))
         case Span(first=first, last=last):
             return f"{first}" if first == last else f"{first}{markup.dash}{last}"
         case str():
@@ -269,7 +270,7 @@ def _cell(cell: Cell, digits: int, markup: _Markup) -> str:
         case PValue():
             return markup.number.format(p_value(cell))
         case Estimate(value=float(value)) | float(value):
-            return markup.number.format(f"{value:z.{digits}f}")
+            return markup.number.format(decimal(value, digits))
     return markup.dash if cell is None or isinstance(cell, Estimate) else f"{cell:,}".replace(",", markup.thousands)
 
 
@@ -277,9 +278,9 @@ def _is_text(cells: Sequence[Cell]) -> bool:
     return all(isinstance(cell, str) for cell in cells)
 
 
-def _kind(cells: Sequence[Cell]) -> type:
+def _kind(column: Column, cells: Sequence[Cell]) -> type:
     """Return the type of a column's cells: Estimate, Span, or str for all plain values."""
-    return next((type(cell) for cell in cells if isinstance(cell, Estimate | Span)), str)
+    return next((type(cell) for cell in cells if isinstance(cell, Estimate | Span)), column.kind)
 
 
 def _csv_values(cell: Cell, width: int) -> Iterator[str | int | float]:

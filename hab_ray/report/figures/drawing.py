@@ -97,7 +97,7 @@ def draw_issues(rows: Sequence[Heat]) -> Figure:
 
 
 def draw_agreement(rows: Sequence[Point]) -> Figure:
-    """Draw alpha by dimension, of judges and of people; points are hollow if based on too few answers or raters."""
+    """Draw alpha by dimension, of judges and of people; hollow points have too few answers, calls or raters."""
     dimensions = list(dict.fromkeys(row.dimension for row in rows))
     series = [each for each in _SERIES if any(row.between == each for row in rows)]
     figure, axes = _axes(len(dimensions) * (1 + len(series)) // 2)
@@ -117,7 +117,7 @@ def draw_agreement(rows: Sequence[Point]) -> Figure:
         top, above = (place, 1.0), (0, 3)
         axes.annotate(label, top, above, ("data", "axes fraction"), textcoords="offset points", ha=side, fontsize=7)
     axes.set_xlim(min(-0.1, *((row.alpha if row.low is None else row.low) - 0.05 for row in rows)), 1.0)
-    few = "answers" if series == [JUDGES] else "answers or raters"
+    few = "answers or generation calls" if series == [JUDGES] else "answers, generation calls or raters"
     hollow = "" if all(row.reliable for row in rows) else f"; hollow: too few {few}"
     axes.set_xlabel(f"Krippendorff's alpha of scores, 95 % intervals{hollow}")
     _name_lines(axes, [name.replace("_", " ") for name in dimensions])

@@ -22,7 +22,7 @@ from hab_ray.analysis.agreement import (
     pair_sums,
     unit_sums,
 )
-from hab_ray.analysis.intervals import sums_by
+from hab_ray.analysis.intervals import FEW_CALLS, sums_by
 from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.registry import analysis
@@ -41,7 +41,8 @@ class Agreed:
     (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall
     takes chance within each dimension. `answers` were read by at least two judges; `named` counts those on which
     the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over generation calls,
-    null if all tests are from one. A value is not `reliable` with few answers or few named issues.
+    null if all tests are from one. A value is not `reliable` with few answers, few named issues or few `calls`: the
+    generation calls of these answers; overall, those of the dimension that has the fewest.
     """
 
     dimension: str
@@ -49,6 +50,7 @@ class Agreed:
     judges: str
     statistic: str
     answers: int
+    calls: int
     named: int | None
     value: float | None
     low: float | None
@@ -74,9 +76,9 @@ def agreed(summary: Summary) -> Sequence[Agreed]:
 
 def _overall(summary: Summary, scores: Sequence[Agreed]) -> Agreed:
     value, low, high = agreement(summary.marks[summary.settings.truncated])
-    answers = sum(row.answers for row in scores)
-    row = replace(scores[0], dimension=OVERALL, answers=answers, value=value, low=low, high=high)
-    return replace(row, reliable=answers >= MIN_ANSWERS)
+    answers, calls = sum(row.answers for row in scores), min(row.calls for row in scores)
+    row = replace(scores[0], dimension=OVERALL, answers=answers, calls=calls, value=value, low=low, high=high)
+    return replace(row, reliable=answers >= MIN_ANSWERS and calls >= FEW_CALLS)
 
 
 def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
@@ -87,10 +89,11 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
     def row(
         issue: str | None, judges: str, statistic: str, compute: Statistic, by_test: _Array, least: int | None
     ) -> Agreed:
-        answers = int(by_test[:, 0].sum())
-        value, low, high = bootstrapped(sums_by(by_test, calls), compute, weights)
-        enough = answers >= MIN_ANSWERS and (least is None or least >= MIN_NAMED)
-        return Agreed(dimension, issue, judges, statistic, answers, least, value, low, high, enough)
+        by_call = sums_by(by_test, calls)
+        answers, read = int(by_call[:, 0].sum()), int((by_call[:, 0] > 0).sum())
+        enough = answers >= MIN_ANSWERS and read >= FEW_CALLS and (least is None or least >= MIN_NAMED)
+        ends = bootstrapped(by_call, compute, weights)
+        return Agreed(dimension, issue, judges, statistic, answers, read, least, *ends, enough)
 
     all_judges = ", ".join(panel)
     yield row(None, all_judges, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)

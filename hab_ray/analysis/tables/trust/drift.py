@@ -8,9 +8,13 @@ from datetime import datetime
 from itertools import groupby
 from statistics import fmean, median, stdev
 
-from hab_ray.analysis.intervals import FEW_CALLS, ends, excludes_zero, interval
-from hab_ray.analysis.power import shown_shift
+import numpy as np
+
+from hab_ray.analysis.intervals import FEW_CALLS, ends, interval, sums_by
+from hab_ray.analysis.pairs import deviation
+from hab_ray.analysis.power import LEVEL, Design
 from hab_ray.analysis.registry import analysis
+from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.analysis.summary import Summary
 from hab_ray.results import rejudged
 from hab_ray.rows import Rejudged, State, from_table
@@ -24,10 +28,11 @@ class Drift:
     """A judge's scores (0..1) of its sentinels at the `repeat`-th repetition.
 
     `before` and `after` are means over the `answers` scored both times, in all dimensions; `shift` is their difference
-    with a 95 % interval by generation call, not `reliable` with few `calls`. `changed` is the share of answers whose
-    score changed, `sd` the standard deviation of the differences, `smallest` the shift that this many answers detect
-    with a power of 80 %, null if all differences are equal. `hours` is the median time between the two verdicts, null
-    if unknown. `unread` answers have no score the second time.
+    with a 95 % interval by generation call, not `reliable` with few `calls`. `p` is that of the sign-flip test by call:
+    in each call the first and the later reading are exchangeable. `changed` is the share of answers whose score
+    changed, `sd` the standard deviation of the differences, `smallest` the shift that these calls detect with a power
+    of 80 %, null if their differences are equal or no shift could be significant. `hours` is the median time between
+    the two verdicts, null if unknown. `unread` answers have no score the second time.
     """
 
     judge: str
@@ -41,6 +46,7 @@ class Drift:
     shift: float | None
     low: float | None
     high: float | None
+    p: float | None
     changed: float | None
     sd: float | None
     smallest: float | None
@@ -48,8 +54,8 @@ class Drift:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval excludes 0."""
-        return excludes_zero(self.low, self.high)
+        """Whether the p-value is at most .05."""
+        return self.p is not None and self.p <= LEVEL
 
 
 @analysis(Drift, order=32, heading="Judge drift")
@@ -74,12 +80,13 @@ def _of(calls: Mapping[tuple[str, str], str], judge: str, repeat: int, rows: Seq
     differences = [after - before for before, after in pairs]
     groups = [(row.dimension, calls[row.dimension, row.test_id]) for row in read]
     shift, low, high = ends(interval(differences, groups, -1.0, 1.0) if read else None)
-    sd = stdev(differences) if len(read) > 1 else None
+    sums = sums_by(np.array(differences), groups)
+    design = Design(2, len(sums), deviation(sums, len(read)))
     return Drift(
         judge=judge,
         repeat=repeat,
         answers=len(read),
-        calls=len(set(groups)),
+        calls=len(sums),
         unread=len(rows) - len(read),
         hours=median(between) if (between := list(_hours(read))) else None,
         before=fmean(before for before, _ in pairs) if read else None,
@@ -87,10 +94,11 @@ def _of(calls: Mapping[tuple[str, str], str], judge: str, repeat: int, rows: Seq
         shift=shift,
         low=low,
         high=high,
+        p=p_of_mean([sums], [len(read)]) if read else None,
         changed=fmean(difference != 0 for difference in differences) if read else None,
-        sd=sd,
-        smallest=shown_shift(len(read), sd) if sd else None,
-        reliable=len(set(groups)) >= FEW_CALLS,
+        sd=stdev(differences) if len(read) > 1 else None,
+        smallest=design.smallest if design.can_show_any and design.sd else None,
+        reliable=len(sums) >= FEW_CALLS,
     )
 
 

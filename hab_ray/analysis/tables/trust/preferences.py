@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hab_ray.analysis.evidence.kinship import makers
-from hab_ray.analysis.evidence.slopes import slope
+from hab_ray.analysis.evidence.slopes import slope, varies
 from hab_ray.analysis.intervals import FEW_CALLS, Interval, combined, ends, excludes_zero, interval, mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.registry import analysis
@@ -29,8 +29,9 @@ class Preference:
     subject's other answers. length: an answer twice as long by the same subject. generator: tests its model generated.
 
     `mean` is the judge's own mean of the `answers` concerned; for length, of all answers. The 95 % interval is by
-    generation call and uncorrected; with few `calls` it is not `reliable`. Overall, `itself` and `vendor` are means of
-    the dimensions in which they can be measured. If `value` is null, `why` says what is needed to measure it.
+    generation call and uncorrected; with few `calls` it is neither `reliable` nor significant. For refusals, `calls`
+    are those with a refusal, or those with another answer if they are fewer. Overall, `itself` and `vendor` are means
+    of the dimensions in which they can be measured. If `value` is null, `why` says what is needed to measure it.
     """
 
     kind: str
@@ -48,8 +49,8 @@ class Preference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval excludes 0."""
-        return excludes_zero(self.low, self.high)
+        """Whether the interval excludes 0 and is reliable."""
+        return self.reliable and excludes_zero(self.low, self.high)
 
 
 @analysis(Preference, order=31, heading="Judge bias")
@@ -93,14 +94,24 @@ def _of_kind(
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        read = np.stack([summary.cells[name, dimension, judge].by_test for name in names])
-        marks.append(read[~np.isnan(read)])
+        marks.append(_compared(summary, judge, others, names, dimension, both))
         parts.append(part)
         rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
     overall = combined([part for part in parts if part is not None])
     calls_of_all = sum(row.calls for row in rows)
     yield _row((kind, judge, ", ".join(others), OVERALL), overall, np.concatenate(marks), calls_of_all)
     yield from rows
+
+
+def _compared(
+    summary: Summary, judge: str, others: Sequence[str], names: Sequence[str], dimension: str, tests: NDArray[np.int64]
+) -> _Array:
+    """Return a judge's marks of the answers to these tests that the others have marked too."""
+    found = []
+    for name in names:
+        is_shared = ~np.isnan(_ahead(summary, judge, others, name, dimension)[tests])
+        found.append(summary.cells[name, dimension, judge].by_test[tests][is_shared])
+    return np.concatenate(found)
 
 
 def _by_test(cells: Sequence[_Array]) -> _Array:
@@ -123,8 +134,10 @@ def _of_slope(summary: Summary, kind: str, judge: str, others: Sequence[str]) ->
         ahead, on, own, groups, clusters = _observed(summary, kind, judge, others, over)
         found = slope(ahead, on, groups, clusters) if len(ahead) else None
         if found is not None:
-            concerned = own[on > 0] if kind == REFUSALS else own
-            yield _row((kind, judge, ", ".join(others), what), found, concerned, len(np.unique(clusters)))
+            counts = varies(on, groups)
+            sides = [counts & (on > 0), counts & (on == 0)] if kind == REFUSALS else [counts]
+            calls = min(len(np.unique(clusters[side])) for side in sides)
+            yield _row((kind, judge, ", ".join(others), what), found, own[sides[0]], calls)
 
 
 def _observed(

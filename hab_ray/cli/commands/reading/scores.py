@@ -30,7 +30,7 @@ def paper_table(run: Run, shown: Board, ranks: dict[str, tuple[int, int]]) -> Pa
     """Return the panel's leaderboard: ranks, overall and dimension means, and the number of answers in them."""
     titles = {dimension: rubric.title for dimension, rubric in run.rubrics.items()}
     columns = (
-        Column("rank", "Rank"),
+        Column("rank", "Rank", Span),
         Column("subject", "Subject"),
         Column(OVERALL, "Overall"),
         *(Column(dimension, titles.get(dimension, dimension)) for dimension in shown.dimensions),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, distinct_groups, sentinels, shown_shift
+from hab_ray.analysis.power import ASSUMED_READING_SD, SHIFT, Design, distinct_groups, sentinels
 from hab_ray.cli.ending import console, ends_with_status, on_stderr, say, warn
 from hab_ray.cli.options import SweepArgument
 from hab_ray.cli.prepare import RunChoices, prepare
@@ -25,6 +25,7 @@ from hab_ray.planning.models import unheeded_settings
 from hab_ray.planning.problems import Severity, refuse_errors
 from hab_ray.stages.wiring import sentinels_each
 from hab_ray.storage.lease.takeover import held_notice
+from hab_ray.visible import counted
 from hab_ray.work import Work, drawn_tests, given_tests
 
 
@@ -63,8 +64,9 @@ def _detectable_drift(number: int) -> str:
     assumption = f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
     if not number:
         return f"judge drift is not checked: `sentinels: {sentinels()}` would show a shift of {SHIFT} {assumption}"
-    shift = shown_shift(number, ASSUMED_READING_SD)
-    return f"if a vendor silently changes a judge: {number} sentinels show a shift of {shift:.3f} {assumption}"
+    design = Design(2, number, ASSUMED_READING_SD)
+    shown = f"show a shift of {design.smallest:.3f} {assumption}" if design.can_show_any else "cannot show it"
+    return f"if a vendor silently changes a judge: {counted(number, 'sentinel')} {shown}"
 
 
 def _executor_line(work: Work) -> str:
