@@ -381,12 +381,7 @@ def either_desk(request: pytest.FixtureRequest, desk: Desk) -> Desk:
 
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
-    """One S3 server for all tests of this process that need it, or the one at HAB_TEST_S3_PORT."""
-    if port := os.environ.get("HAB_TEST_S3_PORT"):
-        given = SeaweedFS(tmp_path_factory.mktemp("s3"), [int(port)])
-        given.new_bucket(BUCKET)
-        yield given
-        return
+    """One S3 server for all tests of this process that need it."""
     with seaweed(tmp_path_factory.mktemp("s3")) as server:
         server.new_bucket(BUCKET)
         yield server

@@ -1,7 +1,7 @@
 """95 % confidence intervals of means of bounded values, valid near the bounds and for tests from one generation call.
 
-`interval` takes the wider of two at each end. Student's t clustered by generation call, on G - 1 degrees of freedom,
-allows for correlated tests of one call, but fails near 0 and 1, where a small sample may have no spread at all.
+`interval` takes the wider of two at each end. Student's t clustered by generation call allows for correlated tests of
+one call, but fails near 0 and 1, where a small sample may have no spread at all.
 Gaffke's bound holds there: it adds one value at the end of the scale and takes quantiles of the mean under random
 weights, uniform on the simplex. Its coverage is proven for values of 0 and 1, where it equals Clopper and Pearson's,
 and no counterexample is known (Gaffke 2005; Learned-Miller and Thomas 2020). `betting` in `benchmarks.coverage` is
@@ -108,15 +108,25 @@ def apart(one: Interval, other: Interval) -> Interval:
 
 
 def student(values: Sequence[float], calls: Sequence[Hashable]) -> tuple[float, float]:
-    """Return Student's t interval clustered by call, on G - 1 degrees of freedom; unbounded for a single call."""
-    array = np.asarray(values, dtype=np.float64)
-    mean = float(array.mean())
-    sums = sums_by(array - mean, calls)
-    if len(sums) < 2:
+    """Return Student's t interval clustered by call; unbounded for a single call."""
+    mean, error, freedom = mean_by_call(values, calls)
+    if not freedom:
         return -np.inf, np.inf
-    error = sqrt(len(sums) / (len(sums) - 1) * float(sums @ sums)) / len(array)
-    reach = float(stdtrit(len(sums) - 1, 1 - TAIL)) * error
+    reach = float(stdtrit(freedom, 1 - TAIL)) * error
     return mean - reach, mean + reach
+
+
+def mean_by_call(values: Sequence[float], calls: Sequence[Hashable]) -> tuple[float, float, float]:
+    """Return a mean, its bias-reduced standard error by call (CR2), and the error's degrees of freedom.
+
+    These are one less than the calls of equal size that would be as uneven as these; 0 for a single call.
+    """
+    array = np.asarray(values, dtype=np.float64)
+    mean, size = float(array.mean()), len(array)
+    sums, shares = sums_by(array - mean, calls), sums_by(np.ones(size), calls) / size
+    if len(sums) < 2:
+        return mean, 0.0, 0.0
+    return mean, sqrt(float((sums * sums / (1 - shares)).sum())) / size, 1 / float(shares @ shares) - 1
 
 
 def mean_of_known(values: _Array, axis: int) -> _Array:

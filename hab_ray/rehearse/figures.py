@@ -63,13 +63,14 @@ def figures_of(items: Sequence[Item], least: int = 0) -> Figures:
     middle = mean(item.mark for item in items)
     if size == 1:
         return Figures(float(middle), None, None, answers)
-    by_call: dict[str, Fraction] = defaultdict(Fraction)
+    by_call: dict[str, list[Fraction]] = defaultdict(list)
     for item in items:
-        by_call[item.call] += item.mark - middle
+        by_call[item.call].append(item.mark - middle)
     half_width, span = 2.0, 1 - least
-    if (groups := len(by_call)) > 1:
-        squares = sum((each * each for each in by_call.values()), Fraction(0))
-        half_width = students_t(groups - 1) * sqrt(Fraction(groups, groups - 1) * squares) / size
+    if len(by_call) > 1:
+        squares = sum((sum(each) ** 2 * Fraction(size, size - len(each)) for each in by_call.values()), Fraction(0))
+        freedom = Fraction(size**2, sum(len(each) ** 2 for each in by_call.values())) - 1
+        half_width = students_t(float(freedom)) * sqrt(squares) / size
     marks = Counter((item.mark - least) / span for item in items)
     below = 1 - gaffke_bound(Counter({1 - mark: count for mark, count in marks.items()}))
     low = min(float(middle) - half_width, least + span * below)

@@ -51,6 +51,28 @@ def test_students_interval_is_scipys_where_each_test_has_a_call_of_its_own() -> 
     assert student([0.1, 0.4], ["one", "one"]) == (-np.inf, np.inf)
 
 
+def test_students_interval_of_uneven_calls_is_bias_reduced() -> None:
+    values, calls = np.random.default_rng(5).random(12), np.array([0] * 6 + [1] * 3 + [2, 3, 4])
+    ones, residuals = np.ones(12), values - values.mean()
+    total = 0.0
+    for call in range(5):
+        at = np.flatnonzero(calls == call)
+        hat = np.full((len(at), len(at)), 1 / 12)
+        eigenvalues, vectors = np.linalg.eigh(np.eye(len(at)) - hat)
+        adjusted = vectors @ np.diag(eigenvalues**-0.5) @ vectors.T @ residuals[at]
+        total += float(ones[at] @ adjusted) ** 2
+    freedom = 12**2 / (36 + 9 + 3) - 1
+    reach = float(stats.t.ppf(0.975, freedom)) * np.sqrt(total) / 12
+    assert student(values.tolist(), calls.tolist()) == pytest.approx(
+        (values.mean() - reach, values.mean() + reach), abs=1e-12
+    )
+
+
+def test_a_call_with_most_of_the_tests_leaves_their_mean_uncertain() -> None:
+    low, high = student([0.3] * 60 + [0.85] * 12, [0] * 60 + [*range(1, 13)])
+    assert low < 0 and high > 1
+
+
 def test_a_scale_may_be_any() -> None:
     values = [0.1, 0.9, 0.4, 0.4]
     low, high = interval([2 * each - 1 for each in values], range(4), -1.0, 1.0).low, gaffke(values)[1]

@@ -10,7 +10,7 @@ from math import comb, sqrt
 import numpy as np
 from scipy.special import stdtr
 
-from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, sums_by
+from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, mean_by_call
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
 from hab_ray.analysis.registry import analysis
@@ -202,23 +202,12 @@ def p_of_separate(sides: Sequence[tuple[Sequence[float], Sequence[Hashable]]]) -
     calls = [len(set(calls)) for _, calls in sides]
     if min(calls) < 2:
         return None
-    (one, error, freedom), (other, error_of_other, freedom_of_other) = (_clustered(*side) for side in sides)
-    squared = error + error_of_other
+    (one, error, freedom), (other, error_of_other, freedom_of_other) = (mean_by_call(*side) for side in sides)
+    squared = error**2 + error_of_other**2
     if squared > _ROUNDING**2:
-        together = squared**2 / (error**2 / freedom + error_of_other**2 / freedom_of_other)
+        together = squared**2 / (error**4 / freedom + error_of_other**4 / freedom_of_other)
         return float(2 * stdtr(together, -abs(one - other) / sqrt(squared)))
     return 2 / comb(sum(calls), calls[0]) if abs(one - other) > _ROUNDING else None
-
-
-def _clustered(marks: Sequence[float], calls: Sequence[Hashable]) -> tuple[float, float, float]:
-    """Return a mean, its squared standard error by call (CR2), and the error's degrees of freedom.
-
-    These are one less than the calls of equal size that would be as uneven as these.
-    """
-    mean = float(np.mean(marks))
-    residuals, shares = sums_by(np.array(marks) - mean, calls), sums_by(np.ones(len(marks)), calls) / len(marks)
-    error = float((residuals**2 / (1 - shares)).sum()) / len(marks) ** 2
-    return mean, error, 1 / float(shares @ shares) - 1
 
 
 def _corrected(rows: Sequence[DeclaredResult], family: Family, alpha: float) -> list[DeclaredResult]:
