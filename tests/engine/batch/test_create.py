@@ -151,9 +151,9 @@ async def test_a_batch_that_another_run_deletes_during_the_search_is_none_of_our
 
 async def test_a_batch_that_is_older_than_the_intent_is_not_taken(components: Components, vendor: Vendor) -> None:
     """The vendor lists those of all times where the newest one before the intent was deleted since."""
-    recent = START - timedelta(minutes=59)
+    recent = START - timedelta(hours=23)
     vendor.listed = [replace(seen("maybe", None), created=recent)]
-    vendor.listed += [replace(seen(f"old-{n}", None), created=START - timedelta(minutes=61 + n)) for n in range(3)]
+    vendor.listed += [replace(seen(f"old-{n}", None), created=START - timedelta(hours=25 + n)) for n in range(3)]
     batch = await settled(components, doubtful(components))
     assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "maybe" and not vendor.submitted
     assert not any("old" in asked for asked in vendor.asked)
