@@ -43,6 +43,7 @@ from hab_ray.bounds import (
     Tokens,
     WaitSeconds,
 )
+from hab_ray.calls import Params
 from hab_ray.catalog.addresses import checked_headers, checked_url
 from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
 from hab_ray.errors import ConfigError
@@ -453,6 +454,14 @@ class Model:
         if self.entry.reports is None or reported == self.entry.wire:
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
+
+
+def accepted(entry: ModelEntry, wanted: Params) -> Params:
+    """Return the settings to send to this model: those that its vendor refuses are left out."""
+    temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
+    top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
+    effort = wanted.effort if entry.sends_effort else None
+    return Params(wanted.max_tokens, temperature, top_p, effort)
 
 
 def folder_name(name: str) -> str:

@@ -1,19 +1,11 @@
-"""Which requested settings are sent to a model, and which have no effect on it."""
+"""Requested settings that have no effect on a model."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from hab_ray.calls import Params
-from hab_ray.catalog.models import ModelEntry, Sampling, Thinking
-
-
-def accepted(entry: ModelEntry, wanted: Params) -> Params:
-    """Return the settings to send to this model: those that its vendor refuses are left out."""
-    temperature = wanted.temperature if entry.sampling is not Sampling.FIXED else None
-    top_p = wanted.top_p if entry.sampling in (Sampling.BOTH, Sampling.IGNORED) else None
-    effort = wanted.effort if entry.sends_effort else None
-    return Params(wanted.max_tokens, temperature, top_p, effort)
+from hab_ray.catalog.models import ModelEntry, Sampling, Thinking, accepted
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from hab_ray.calls import Params
-from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry
+from hab_ray.catalog.models import SURELY_LIKE, Model, ModelEntry, accepted
 from hab_ray.catalog.prices import AHEAD, no_price
-from hab_ray.catalog.settings import Unheeded, accepted, unheeded
+from hab_ray.catalog.settings import Unheeded, unheeded
 from hab_ray.config.sections import Judge, Subject, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.planning.problems import LEAVE_OUT, Problem, Severity

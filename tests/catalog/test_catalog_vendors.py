@@ -7,8 +7,7 @@ from datetime import date
 import pytest
 
 from hab_ray.calls import Params
-from hab_ray.catalog.models import ModelEntry, Purpose, load_catalog
-from hab_ray.catalog.settings import accepted
+from hab_ray.catalog.models import ModelEntry, Purpose, accepted, load_catalog
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_simulator.accounts import vendors

@@ -24,10 +24,11 @@ from hab_ray.catalog.models import (
     Purpose,
     Sampling,
     Thinking,
+    accepted,
     folder_name,
     load_catalog,
 )
-from hab_ray.catalog.settings import accepted, unheeded
+from hab_ray.catalog.settings import unheeded
 from hab_ray.errors import ConfigError
 
 

@@ -9,7 +9,8 @@ from hab_ray.analysis.registry import section
 from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
-from hab_ray.catalog.settings import Unheeded, accepted, unheeded
+from hab_ray.catalog.models import accepted
+from hab_ray.catalog.settings import Unheeded, unheeded
 from hab_ray.config.sections import Judge, Subject, VariedSubject
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note

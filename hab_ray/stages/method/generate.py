@@ -27,8 +27,7 @@ from operator import attrgetter
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome, Params, Reply
-from hab_ray.catalog.models import Model
-from hab_ray.catalog.settings import accepted
+from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Deduplicate, Generate
 from hab_ray.rows import Candidate, State
 from hab_ray.rubric import Rubric

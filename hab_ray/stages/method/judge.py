@@ -26,8 +26,7 @@ from functools import cached_property
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Outcome, Params, Reply
-from hab_ray.catalog.models import Model
-from hab_ray.catalog.settings import accepted
+from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Judge
 from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric

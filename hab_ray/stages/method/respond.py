@@ -18,8 +18,7 @@ from functools import cached_property
 from typing_extensions import override
 
 from hab_ray.calls import ChatCall, Message, Outcome, Params, Role
-from hab_ray.catalog.models import Model
-from hab_ray.catalog.settings import accepted
+from hab_ray.catalog.models import Model, accepted
 from hab_ray.config.sections import Subject
 from hab_ray.rows import ChosenTest, Response, State
 from hab_ray.stages.base import Rows, Unusable, bill, usable
