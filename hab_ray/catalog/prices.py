@@ -179,9 +179,9 @@ class DatedPrices:
 
     def reserved(self, day: date) -> Price:
         """Return the price at which to reserve a call on a day: part by part the highest until `AHEAD` later."""
-        if not self.later:
-            return self.first
         prices = [self.on(day), *(price for start, price in self.later if day < start <= day + AHEAD)]
+        if len(prices) == 1:
+            return prices[0]
         starts = sorted({above for price in prices for above, _ in price.steps})
         steps = tuple((above, _dearest([price.at(above + 1) for price in prices])) for above in starts)
         return replace(_dearest([price.at(0) for price in prices]), steps=steps)

@@ -74,8 +74,10 @@ class RunChoices(Choices):
     ] = None
 
 
-def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Problem]]:
+def prepare(path: Path, choices: Choices, now: datetime, failures_since: int = 0) -> tuple[Work, list[Problem]]:
     """Return the work of a sweep file and its preflight problems; what `--available-only` leaves out is a warning.
+
+    Permanent failures of epochs before `failures_since` count as open calls.
 
     Raises:
         ConfigError: it cannot be resolved, or its folders belong to a rehearsal.
@@ -85,10 +87,10 @@ def prepare(path: Path, choices: Choices, now: datetime) -> tuple[Work, list[Pro
     if not (choices.run or choices.store):
         preflight.refuse_second_run(sweep, path)
     refuse_simulated(sweep)
-    work, problems = preflight.prepare(sweep, now)
+    work, problems = preflight.prepare(sweep, now, failures_since)
     if not choices.available_only:
         return work, problems
-    work, others = preflight.prepare(preflight.available_only(work.sweep, problems), now)
+    work, others = preflight.prepare(preflight.available_only(work.sweep, problems), now, failures_since)
     return work, [*preflight.left_out(problems), *others]
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from hashlib import sha256
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from hab_ray.catalog.models import Model, folder_name
-from hab_ray.catalog.prices import Mode, Price, reserved_rate
+from hab_ray.catalog.prices import Mode, Price, rates, reserved_rate
 from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.executors.protocol import Spool
 from hab_ray.storage.folder import Folder
@@ -67,8 +68,12 @@ class Cells:
 
     @property
     def price(self) -> Price:
-        """The price at which the model's batches are reserved at the start of the process."""
-        return reserved_rate(self.model.entry, Mode.BATCH)
+        """The model's price by batch at the start of the process."""
+        return rates(self.model.entry, Mode.BATCH).on(self._day)
+
+    @property
+    def _day(self) -> date:
+        return self.model.entry.priced_on or date.min
 
     @property
     def _prefix(self) -> str:
@@ -83,12 +88,12 @@ class Cells:
     ) -> Cell:
         """Return these keys as a cell that resumes `before`, or else begins `new`, and saves itself under `name`.
 
-        At another price than before, the cost of earlier rows says nothing about the rest, so the cap is 0.
+        At another price than before, or soon, the cost of earlier rows says nothing about the rest, so the cap is 0.
         """
-        population = before or new
+        population, reserved = before or new, reserved_rate(self.model.entry, Mode.BATCH)
         return Cell(
             keys,
-            cap=population.cap if population.price == new.price else 0,
+            cap=population.cap if population.price == new.price == reserved else 0,
             price=new.price,
             line_bytes=population.line_bytes,
             risk=risk,

@@ -118,9 +118,12 @@ class Counting:
         return self.work.run.read(row_type, shard.file)
 
 
-def models_to_call(work: Work) -> set[str]:
-    """Return the names of the models that a run of this sweep has open calls to, now or once others are answered."""
-    drafts = Counting(work, Store(open_folder(work.sweep.store))).drafts()
+def models_to_call(work: Work, failures_since: int) -> set[str]:
+    """Return the names of the models that a run of this sweep has open calls to, now or once others are answered.
+
+    Permanent failures of epochs before `failures_since` count as open calls.
+    """
+    drafts = Counting(work, Store(open_folder(work.sweep.store), failures_since)).drafts()
     return {work.model(draft.shard).name for draft in drafts if draft.asks}
 
 

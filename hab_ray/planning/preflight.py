@@ -45,8 +45,8 @@ from hab_ray.work import Work
 _OF_RAY = "runtime_resources"  # Ray's folder for what it unpacks
 
 
-def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
-    """Resolve a sweep, and return its work and its problems.
+def prepare(sweep: Sweep, now: datetime, failures_since: int = 0) -> tuple[Work, list[Problem]]:
+    """Resolve a sweep, and return its work and its problems; see `preflight` for `failures_since`.
 
     Raises:
         ConfigError: the sweep cannot be resolved at all.
@@ -58,7 +58,7 @@ def prepare(sweep: Sweep, now: datetime) -> tuple[Work, list[Problem]]:
     reach(sweep.run_folder)
     refuse_newer(reach(sweep.store), f"store at {sweep.store}")
     work = resolve(sweep, now)
-    return work, preflight(work, os.environ, now.date())
+    return work, preflight(work, os.environ, now.date(), failures_since)
 
 
 def refuse_second_run(sweep: Sweep, file: Path) -> None:
@@ -108,12 +108,13 @@ def _is_lost(place: Location, folder: Path) -> bool:
     return not path.is_absolute() or (is_copy and path.resolve().is_relative_to(folder.resolve()))
 
 
-def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Problem]:
+def preflight(work: Work, environ: Mapping[str, str], today: date, failures_since: int = 0) -> list[Problem]:
     """Return all problems of a resolved sweep that can be found without a call. API keys are in `environ`.
 
-    A model without open calls needs no key, and that it was retired is only a warning: its answers stay.
+    A model without open calls needs no key, and that it was retired is only a warning: its answers stay. Permanent
+    failures of epochs before `failures_since` count as open calls.
     """
-    to_call = cache(lambda: _models_to_call(work))
+    to_call = cache(lambda: _models_to_call(work, failures_since))
     found = [
         *_places(work.sweep),
         *_vendors(work),
@@ -134,10 +135,10 @@ def preflight(work: Work, environ: Mapping[str, str], today: date) -> list[Probl
     return found
 
 
-def _models_to_call(work: Work) -> Set[str]:
+def _models_to_call(work: Work, failures_since: int) -> Set[str]:
     """Return the models with open calls; all of them if files cannot be read, which later steps report."""
     with suppress(OSError, HabError):
-        return models_to_call(work)
+        return models_to_call(work, failures_since)
     return work.models.keys()
 
 

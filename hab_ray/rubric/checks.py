@@ -25,11 +25,12 @@ from hab_ray.rubric.parts import (
     Seed,
 )
 from hab_ray.rubric.problems import Findings, P, RubricProblem
+from hab_ray.visible import counted
 
 SEEDS_MIN = 10
 EXAMPLES = 3
 THEMES_MIN = 75
-ASSESSMENT_WORDS_MIN = 6
+ASSESSMENT_WORDS_MIN, _LETTERS_MIN = 6, 20
 ALL_DIMENSIONS = "overall"
 PLACEHOLDER = "<fill in"
 
@@ -98,14 +99,19 @@ def short_assessments(rubric: Rubric, file: Path) -> Iterator[RubricProblem]:
     ]
     for section, lost, examples in shown:
         for number, example in enumerate(examples):
-            words = len(example.assessment.split())
-            if words < ASSESSMENT_WORDS_MIN:
+            if _is_short(example.assessment):
+                words = counted(len(example.assessment.split()), "word")
                 yield RubricProblem(
                     str(file),
                     f"{section}.examples.{number}.assessment",
-                    f"has {words} words: a reply that happens to say the same counts as a copy and loses its {lost}",
+                    f"has {words}: a reply that happens to say the same counts as a copy and loses its {lost}",
                     f"give the reasons, in at least {ASSESSMENT_WORDS_MIN} words",
                 )
+
+
+def _is_short(text: str) -> bool:
+    """Whether a text has few words, or few letters if its script may put no spaces between words."""
+    return len(text.split()) < ASSESSMENT_WORDS_MIN and sum(not each.isascii() for each in text) < _LETTERS_MIN
 
 
 def _check_fidelity(raw: Mapping[str, Any], found: Findings) -> None:

@@ -46,8 +46,8 @@ class Record(Strict):
     - `id` never changes; None in records of format 0.
     - `prompts_version` and `fence_version` never change, so that calls keep their keys. `reader_version` names the
       rules by which verdicts were read. With `settings_version` 1, only models that think are sent an effort.
-    - `started` is the first start; `priced_on` is the day whose prices the latest start plans, reserves and pays by.
-      What earlier calls cost is in their replies.
+    - `started` is the first start; `priced_on` is the day whose prices the latest start plans by. What each call cost,
+      at the price of its own day, is in its reply.
     - `sources` are the origins of given data and imported rubrics (see `hab_ray.given.origins`).
     - `declarations` are the declared analyses, the current one last.
     - `drawn` says, by dimension, which given answers are read if not all are.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,3 +33,8 @@ class Options:
     chosen: Callable[[Shard], None] = lambda _: None
     watch: Callable[[Progress], None] = lambda _: None
     drain_s: float = DRAIN_S
+
+    @property
+    def failures_since(self) -> int:
+        """The epoch before which permanent failures count as open calls, as far as it is known before the run's own."""
+        return sys.maxsize if self.retry_failed else 0

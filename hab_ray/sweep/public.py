@@ -53,7 +53,7 @@ def run(given: Given, options: Options) -> Run:
     """Run a sweep as far as it goes and open the run. Body of `hab_ray.run`."""
     allow_open_files()
     now, stop = datetime.now(UTC), Stop()
-    work, problems = prepare(_sweep(given), now)
+    work, problems = prepare(_sweep(given), now, options.failures_since)
     refuse_errors(problems)
     _say_all(problems)
     options = replace(options, watch=partial(_watch, options.watch, stop))

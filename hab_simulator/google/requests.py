@@ -61,6 +61,7 @@ class Generation(Body):
     response_mime_type: Literal["text/plain", "application/json"] | None = None
     response_json_schema: dict[str, Any] | None = None
     thinking_config: _Thinking = _Thinking()
+    candidate_count: Literal[1] | None = None
 
 
 class _Safety(Body):

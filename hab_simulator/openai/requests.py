@@ -55,6 +55,7 @@ class Chat(Body):
     response_format: _Format | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     stream: Literal[False] | None = None
+    n: Literal[1] | None = None
 
 
 class Embeddings(Body):

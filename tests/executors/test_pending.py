@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
+from datetime import date, timedelta
 from itertools import permutations
 from pathlib import Path
 
 import pytest
 
 from hab_ray.calls import ChatCall
-from hab_ray.catalog.base import UsdPrice
+from hab_ray.catalog.base import LaterPrice, UsdPrice
 from hab_ray.catalog.models import BatchTerms, Model, ModelEntry
+from hab_ray.catalog.prices import Price
 from hab_ray.engine.batch.cells import Progress
 from hab_ray.engine.jobs import Job
 from hab_ray.executors.cells import Cells, KeptPopulation, split_by_population
@@ -22,6 +24,7 @@ from hab_ray.storage.folder import LocalFolder
 from tests.engine.bench import chat
 
 PRICE = UsdPrice(input=1.0, output=2.0)
+DAY = date(2026, 11, 27)
 MODEL = Model("m", ModelEntry(provider="sim", wire="m", price=PRICE, batch=BatchTerms(discount=0.5, price=PRICE)), None)
 DIMENSIONS, ROWS = 6, 100
 SPOOL = Spool("", "respond", "sim", "m", {0: 1}, line_bytes=10, cap=100)
@@ -121,6 +124,17 @@ def test_another_price_tells_nothing_of_the_rest(tmp_path: Path) -> None:
     before = new.model_copy(update={"draw": 1, "price": replace(cells.price, output=1)})
     assert cells.cell("x", ["a"], new, None, 0.1).cap == 100
     assert cells.cell("x", ["a"], new, before, 0.1).cap == 0
+
+
+def test_a_price_that_rises_within_days_leaves_no_cap(tmp_path: Path) -> None:
+    """Batches of a wave may be sent only after the rise, and cost more than its earlier rows show."""
+    dear = UsdPrice(input=2.0, output=2.0)
+    later = (LaterPrice(start=DAY + timedelta(days=2), price=dear, batch=dear),)
+    rising = replace(MODEL, entry=MODEL.entry.model_copy(update={"priced_on": DAY, "later": later}))
+    for model, cap in ((MODEL, 100), (rising, 0)):
+        cells = Cells(LocalFolder(tmp_path), "respond", model)
+        new = KeptPopulation.new(2, cells.price, [SPOOL], 0.5)
+        assert cells.cell("x", ["a"], new, None, 0.1).cap == cap and cells.price == Price.usd(1, 2)
 
 
 @pytest.mark.parametrize(

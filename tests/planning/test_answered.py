@@ -11,8 +11,9 @@ import pytest
 from hab_ray.planning.preflight import available_only, preflight
 from hab_ray.planning.problems import Problem, Severity
 from hab_ray.resolve import write_record
+from hab_ray.sweep.options import Options
 from hab_ray.work import Work
-from tests.instant import MADE, NOW, Run, work_of
+from tests.instant import MADE, NOW, Failing, Run, work_of
 
 TODAY = date(2026, 12, 22)
 ENDED = {"ends": "2026-12-01", "why": "the vendor's page"}
@@ -105,3 +106,16 @@ def test_all_keys_are_needed_while_the_runs_files_cannot_be_read(tmp_path: Path)
         view.write_bytes(b"PAR1 but cut")
     (told,) = problems(work_in(tmp_path), OTHER_KEY="set")
     assert "HOUSE_KEY is not set" in told.cause
+
+
+def test_failed_rows_of_a_retired_model_count_as_open_only_if_they_are_sent_again(tmp_path: Path) -> None:
+    run = Failing(work_in(tmp_path))
+    for shard in run.work.shards():
+        run.made[shard.stage, shard.name, shard.dimension] = int(shard.stage != "respond")
+        run.take(shard)
+    write_record(run.work, NOW)
+    work, keys = work_in(tmp_path, providers=retired("a")), {"HOUSE_KEY": "set"}
+    assert [one.severity for one in preflight(work, keys, TODAY)] == [Severity.WARNING]
+    again = Options(retry_failed=True).failures_since
+    (told,) = preflight(work, keys, TODAY, again)
+    assert (told.severity, told.models) == (Severity.ERROR, ("house/a",))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
@@ -19,7 +20,7 @@ from PIL import Image
 
 from hab_ray.analysis.marks import OVERALL, PANEL
 from hab_ray.analysis.summary import summarise
-from hab_ray.errors import Exit
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.report import write_scores
 from hab_ray.report.figures import write_figures
@@ -104,6 +105,15 @@ def test_files_are_the_same_again_and_fit_for_print(run: Run, tmp_path: Path) ->
             assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1) and min(image.size) > 500
         tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(files[f"{name}.svg"]).iter()}
         assert "path" in tags and not tags & {"text", "script", "date"}
+
+
+def test_a_table_of_an_earlier_version_is_named_with_its_remedy(run: Run, tmp_path: Path) -> None:
+    file = Path(str(run.location)) / "analysis/agreement.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["calls"]), file)
+    with pytest.raises(
+        ConfigError, match=r"table agreement is outdated, it has no column 'calls'; `hab report .*` wri"
+    ):
+        write_figures(open_run(run.location), open_folder(Location.of(tmp_path / "figures")))
 
 
 def test_a_panel_of_one_has_no_agreement_to_draw(tmp_path: Path) -> None:

@@ -285,6 +285,10 @@ def test_a_rubric_whose_examples_say_too_little_is_still_read_for_runs_that_star
     _put("judging.examples.0.assessment", "No issue applies to this answer.")(seventh)
     assert (len(check(tmp_path)), _write(tmp_path, "seventh", seventh)) == (1, path)
     assert check(tmp_path) == []
+    for chinese, problems in (("没有问题", 1), ("回答先说明自己不知道的事情再请用户补充因此没有任何一条缺点适用", 0)):
+        _put("judging.examples.0.assessment", chinese)(seventh)
+        _write(tmp_path, "seventh", seventh)
+        assert len(check(tmp_path)) == problems, chinese
 
 
 def _assert_one(problems: list[RubricProblem], path: Path, field: str, cause: str, remedy: str) -> None:

@@ -57,6 +57,7 @@ READERS: list[tuple[Reader, frozenset[str]]] = [
 REFUSED: list[tuple[Reader, dict[str, Any], str]] = [
     (openai, {"tools": []}, "Unknown parameter: 'tools'."),
     (openai, {"stream": True}, "Invalid value for 'stream'"),
+    (openai, {"n": 2}, "Invalid value for 'n'"),
     (openai, {"messages": [MESSAGE | {"name": "ann"}]}, "Unknown parameter: 'messages.0.name'."),
     (openai, {"messages": [MESSAGE | {"role": "tool"}]}, "Invalid value for 'messages.0.role'"),
     (openai, {"messages": [MESSAGE | {"content": None}]}, "Invalid value for 'messages.0.content'"),
@@ -68,7 +69,8 @@ REFUSED: list[tuple[Reader, dict[str, Any], str]] = [
     (gemini, {"tools": []}, 'Unknown name \\"tools\\": Cannot find field.'),
     (gemini, {"contents": [{"parts": [{}]}]}, "contents.0.parts.0.text: Field required"),
     (gemini, {"safetySettings": [{"category": "HARM_CATEGORY_A", "threshold": "LOW"}]}, "safetySettings.0.threshold"),
-    (gemini_generation, {"candidateCount": 2}, "Unknown name \\\"candidateCount\\\" at 'generationConfig'"),
+    (gemini_generation, {"candidateCount": 2}, "generationConfig.candidateCount: Input should be 1"),
+    (gemini_generation, {"logprobs": 2}, "Unknown name"),
     (gemini_embeddings, {"content": {}}, "requests.0.content.parts: Field required"),
 ]
 
@@ -79,6 +81,10 @@ def test_usual_settings_without_effect_are_taken(read: Reader, harmless: frozens
     assert ask.identity != plain.identity
     if isinstance(ask, ChatAsk):
         assert isinstance(plain, ChatAsk) and ask.transcript == plain.transcript
+
+
+def test_one_answer_may_be_asked_for_by_number() -> None:
+    assert isinstance(openai(n=1), ChatAsk) and isinstance(gemini_generation(candidateCount=1), ChatAsk)
 
 
 @pytest.mark.parametrize(("read", "more", "words"), REFUSED)

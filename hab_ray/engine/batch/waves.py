@@ -92,8 +92,8 @@ class WaveSender:
             )
 
     def _check_price(self, model: str, cell: Cell, waves: WavesOfCell) -> None:
-        prices = rates(self._components.models[model], Mode.BATCH)
-        if waves.is_open and prices.reserved(self._components.context.today().date()) != cell.price:
+        prices, today = rates(self._components.models[model], Mode.BATCH), self._components.context.today().date()
+        if waves.is_open and not prices.reserved(today) == prices.on(today) == cell.price:
             waves.broken = "the model's price changes"
 
     async def _observe(self, model: str, waves: WavesOfCell) -> None:

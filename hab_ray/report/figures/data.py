@@ -11,6 +11,7 @@ from hab_ray.analysis.tables.differences import PairedDifference
 from hab_ray.analysis.tables.leaderboard import Rank
 from hab_ray.analysis.tables.trust.agreement import Agreed
 from hab_ray.analysis.tables.trust.people import PeopleAgreed
+from hab_ray.errors import ConfigError
 from hab_ray.results import Run
 from hab_ray.rows import Row, from_table
 
@@ -116,4 +117,8 @@ def _places(run: Run) -> dict[str, int]:
 
 
 def _rows(row_type: type[R], run: Run, name: str) -> list[R]:
-    return from_table(row_type, run.analysis(name))
+    try:
+        return from_table(row_type, run.analysis(name))
+    except KeyError as error:
+        cause = f"{run.location}: the table {name} is outdated, it has no column {error}"
+        raise ConfigError(f"{cause}; `hab report {run.location}` writes it anew") from None

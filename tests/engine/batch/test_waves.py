@@ -150,6 +150,13 @@ async def test_a_row_that_can_cost_more_than_was_expected_of_any_ends_the_waves(
     assert any(batch.intent.most_nanousd is None for batch in sent.batches)
 
 
+async def test_no_wave_begins_in_the_days_before_a_rise(tmp_path: Path) -> None:
+    rise = LaterPrice(start=START.date() + timedelta(days=2), price=UsdPrice(input=2, output=40))
+    entry = ENTRY.model_copy(update={"later": (rise,)})
+    sent = await send(tmp_path, budget_of(10 * 10**9), 1e-6, shuffled_jobs(FEW), entry=entry, today=lambda: START)
+    assert all(batch.intent.most_nanousd is None for batch in sent.batches) and sent.counters.finished[0] == FEW
+
+
 async def test_a_price_that_rises_ends_the_waves(tmp_path: Path) -> None:
     def today() -> datetime:
         return START + timedelta(days=10 * any(tmp_path.rglob("*harvested*")))

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from math import sqrt
 from typing import Annotated
 
 import typer
@@ -47,7 +48,8 @@ def detectable_effects(work: Work) -> Iterator[str]:
         if len(designs) > 1 and all(design.calls for design in designs):
             yield _describe(Design.together(designs), "overall", all_tests)
     each = sentinels_each(work)
-    yield _detectable_drift(subjects * sum(min(each, tests) * len(named) for (tests, _), named in sizes.items()))
+    read = [(subjects * min(each, tests), calls) for (tests, calls), named in sizes.items() for _ in named]
+    yield _detectable_drift(sum(number for number, _ in read), sum(min(number, calls) for number, calls in read))
 
 
 def _generation_calls(work: Work, tests: int) -> int:
@@ -60,11 +62,12 @@ def _describe(design: Design, what: str, tests: int) -> str:
     return design.describe(what) if design.calls == tests else design.describe(what, "generation calls", tests=tests)
 
 
-def _detectable_drift(number: int) -> str:
+def _detectable_drift(number: int, calls: int) -> str:
+    """Describe the shift of a judge that so many sentinels show, of tests from at most so many generation calls."""
     assumption = f"(if two readings of an answer differ by an SD of {ASSUMED_READING_SD})"
     if not number:
         return f"judge drift is not checked: `sentinels: {sentinels()}` would show a shift of {SHIFT} {assumption}"
-    design = Design(2, number, ASSUMED_READING_SD)
+    design = Design(2, calls, ASSUMED_READING_SD * sqrt(calls / number))
     shown = f"show a shift of {design.smallest:.3f} {assumption}" if design.can_show_any else "cannot show it"
     return f"if a vendor silently changes a judge: {counted(number, 'sentinel')} {shown}"
 

@@ -31,8 +31,6 @@ from hab_ray.planning import make_plan
 from hab_ray.planning.problems import Problem, Severity, refuse_errors
 from hab_ray.progress import RowReason, RunEnd
 from hab_ray.stopping import DRAIN_S
-from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import last_holder
 from hab_ray.storage.lease.takeover import refuse_held
 from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
@@ -48,7 +46,7 @@ _WITH_NUMBER = re.compile(r"\S*\d\S*")
 def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> Exit:
     """Run a sweep file; return the exit status. `yes` spends without asking. There is no live view with a JSON log."""
     now = datetime.now(UTC)
-    work, problems = prepare(path, choices, now)
+    work, problems = prepare(path, choices, now, driving.failures_since)
     if not yes:
         refuse_held(work.sweep.store, work.run_path)
     freeze_gc()
@@ -78,15 +76,10 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
 def _confirm_cost(work: Work, problems: list[Problem], options: Options) -> None:
     if all(m.entry.price and m.entry.price.is_free for m in work.models.values()):
         return
-    plan = make_plan(work, failures_since=_epoch_to_come(work) if options.retry_failed else 0)
+    plan = make_plan(work, failures_since=options.failures_since)
     print_plan(work, plan, problems, console)
     if plan.total.to_pay:
         ask_to_spend("this sweep")
-
-
-def _epoch_to_come(work: Work) -> int:
-    holder = last_holder(open_folder(work.sweep.store))
-    return holder.epoch + 1 if holder else 1
 
 
 def _print_start(work: Work) -> None:
