@@ -1,11 +1,11 @@
 """95 % confidence intervals of means of bounded values, valid near the bounds and for tests from one generation call.
 
 `interval` takes the wider of two at each end. Student's t clustered by generation call allows for correlated tests of
-one call, but fails near 0 and 1, where a small sample may have no spread at all.
-Gaffke's bound holds there: it adds one value at the end of the scale and takes quantiles of the mean under random
-weights, uniform on the simplex. Its coverage is proven for values of 0 and 1, where it equals Clopper and Pearson's,
-and no counterexample is known (Gaffke 2005; Learned-Miller and Thomas 2020). `betting` in `benchmarks.coverage` is
-proven for any independent values (Waudby-Smith and Ramdas 2023) and about a third wider.
+one call, but fails near 0 and 1, where a small sample may have no spread at all. Gaffke's bound holds there: it adds
+one value at the end of the scale and takes quantiles of the mean under random weights, uniform on the simplex. Its
+coverage is proven for values of 0 and 1, where it equals Clopper and Pearson's, and no counterexample is known (Gaffke
+2005; Learned-Miller and Thomas 2020). `betting` in `benchmarks.coverage` is proven for any independent values
+(Waudby-Smith and Ramdas 2023) and about a third wider.
 
 Intervals generalise to other tests made the same way, but not to other judges.
 """
@@ -122,8 +122,8 @@ def mean_by_call(values: Sequence[float], calls: Sequence[Hashable]) -> tuple[fl
     These are one less than the calls of equal size that would be as uneven as these; 0 for a single call.
     """
     array = np.asarray(values, dtype=np.float64)
-    mean, size = float(array.mean()), len(array)
-    sums, shares = sums_by(array - mean, calls), sums_by(np.ones(size), calls) / size
+    mean, size, call_of = float(array.mean()), len(array), numbered(calls)
+    sums, shares = np.bincount(call_of, array - mean), np.bincount(call_of) / size
     if len(sums) < 2:
         return mean, 0.0, 0.0
     return mean, sqrt(float((sums * sums / (1 - shares)).sum())) / size, 1 / float(shares @ shares) - 1

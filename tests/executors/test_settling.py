@@ -7,7 +7,7 @@ from dataclasses import replace
 from hab_ray.executors.protocol import Settle, ShardSettled
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.rows import Response
-from hab_ray.work import Shard
+from hab_ray.work import Shard, call_stage
 from tests.executors.conftest import put, reply
 from tests.sweep.conftest import ONE
 
@@ -20,8 +20,7 @@ def settled(site: WorkerContext, order: int = 1, skip: frozenset[str] = frozense
 
 def test_open_calls_are_spooled_and_come_back_as_they_were(site: WorkerContext) -> None:
     found = settled(site)
-    stage = site.work.stage(SHARD)
-    expected = list(stage.requests(site.work.tasks(SHARD)))  # type: ignore[union-attr]
+    expected = list(call_stage(site.work, SHARD).requests(site.work.tasks(SHARD)))
     assert found.spool and (found.total, found.rows, found.open) == (len(expected), 0, len(expected))
     jobs = list(site.pending.jobs([found.spool]))
     assert [(job.shard, job.row_id, job.call) for job in jobs] == [(7, row_id, call) for row_id, call in expected]

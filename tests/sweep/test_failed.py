@@ -9,7 +9,7 @@ from hab_ray.progress import FailedRows
 from hab_ray.rows import Validation
 from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.sweep.monitoring.failed import failure_report
-from hab_ray.work import Work
+from hab_ray.work import Work, call_stage
 from tests.instant import DIMENSIONS, MADE, Failing, Run, work_of
 
 MAKING = ("generate", "validate", "select")
@@ -54,7 +54,7 @@ def test_an_embedding_that_a_retry_has_brought_is_no_failure_any_more(tmp_path: 
     answered.writer = StoreWriter(answered.folder, 2, "retry", Mode.ONLINE)
     for shard in run.work.shards():
         if shard.stage == "select":
-            for _, call in run.work.stage(shard).requests(run.work.tasks(shard)):  # type: ignore[union-attr]
+            for _, call in call_stage(run.work, shard).requests(run.work.tasks(shard)):
                 answered.answer(shard, call)
     answered.writer.flush()
     assert "select" not in {failed.stage for failed in failure_report(run.work).failed}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -89,12 +89,13 @@ def _of_kind(
         return
     parts, marks, rows = [], [], []
     for dimension in summary.settings.tests:
-        own = _by_test([_ahead(summary, judge, others, name, dimension) for name in names])
+        leads = {name: _ahead(summary, judge, others, name, dimension) for name in names}
+        own = _by_test(list(leads.values()))
         base = _by_test([_ahead(summary, judge, others, name, dimension) for name in rest])
         both = np.flatnonzero(~np.isnan(own - base))
         calls = [summary.settings.calls_of(dimension)[at] for at in both]
         part = interval((own - base)[both].tolist(), calls, -2.0, 2.0) if len(both) else None
-        marks.append(_compared(summary, judge, others, names, dimension, both))
+        marks.append(_compared(summary, judge, dimension, leads, both))
         parts.append(part)
         rows.append(_row((kind, judge, ", ".join(others), dimension), part, marks[-1], len(set(calls))))
     overall = combined([part for part in parts if part is not None])
@@ -104,14 +105,12 @@ def _of_kind(
 
 
 def _compared(
-    summary: Summary, judge: str, others: Sequence[str], names: Sequence[str], dimension: str, tests: NDArray[np.int64]
+    summary: Summary, judge: str, dimension: str, leads: Mapping[str, _Array], tests: NDArray[np.int64]
 ) -> _Array:
-    """Return a judge's marks of the answers to these tests that the others have marked too."""
-    found = []
-    for name in names:
-        is_shared = ~np.isnan(_ahead(summary, judge, others, name, dimension)[tests])
-        found.append(summary.cells[name, dimension, judge].by_test[tests][is_shared])
-    return np.concatenate(found)
+    """Return a judge's marks of the answers to these tests on which its lead, by subject, is known."""
+    return np.concatenate(
+        [summary.cells[name, dimension, judge].by_test[tests][~np.isnan(lead[tests])] for name, lead in leads.items()]
+    )
 
 
 def _by_test(cells: Sequence[_Array]) -> _Array:
