@@ -11,14 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from hashlib import sha256
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from hab_ray.catalog.models import Model, folder_name
-from hab_ray.catalog.prices import Mode, Price, rates, reserved_rate
+from hab_ray.catalog.prices import Mode, Price, rate, reserved_rate
 from hab_ray.engine.batch.cells import Cell, Progress
 from hab_ray.executors.protocol import Spool
 from hab_ray.storage.folder import Folder
@@ -69,11 +68,7 @@ class Cells:
     @property
     def price(self) -> Price:
         """The model's price by batch at the start of the process."""
-        return rates(self.model.entry, Mode.BATCH).on(self._day)
-
-    @property
-    def _day(self) -> date:
-        return self.model.entry.priced_on or date.min
+        return rate(self.model.entry, Mode.BATCH)
 
     @property
     def _prefix(self) -> str:
