@@ -17,7 +17,7 @@ from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
 from hab_ray.given.sheets import SheetKey, resolved
-from hab_ray.inputs.csv_safe import NO_ISSUES
+from hab_ray.inputs.csv_text import NO_ISSUES
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, Rater, Response, State, id_of_test
 from hab_ray.rubric import SCORE_START, Rubric

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hab_ray.inputs.csv_text import FORMULA
+from hab_ray.inputs.csv_text import FORMULA, NO_ISSUES
 
-NO_ISSUES = "none"
 _FORMULA = rf"\A({FORMULA})"
 
 

@@ -20,6 +20,7 @@ from hab_ray.inputs.files import (
     too_many_rows,
 )
 
+NO_ISSUES = "none"  # how a list of no issues is written
 # The beginning of a formula in a spreadsheet, with or without the protecting '.
 FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
 _FORMULA = re.compile(FORMULA)

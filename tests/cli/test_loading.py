@@ -22,7 +22,7 @@ DATA = ("hab_ray.stages.wiring", "pyarrow", "numpy", "aiohttp")
     [
         (main, ("pydantic", "hab_ray.rubric", *DATA, *HEAVY)),
         (status, (*DATA, *HEAVY)),
-        (plan, ("aiohttp", "hab_ray.sweep", *HEAVY)),
+        (plan, ("aiohttp", "hab_ray.sweep", "pyarrow.compute", "scipy", *HEAVY)),
         (run, ("ray", "scipy.stats", "scipy.optimize", *HEAVY)),
     ],
 )

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from hab_ray.cli.commands.running import plan
+from hab_ray.cli.views import detectable
 from hab_ray.cli.views.plan_view import print_long_plan, print_plan
 from hab_ray.config.sweep import load_sweep
 from hab_ray.planning import make_plan
@@ -95,6 +95,6 @@ def test_a_dimension_without_any_given_test_is_not_planned_with_those_to_select(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = made(tmp_path)
-    assert any("show" in line for line in plan.detectable_effects(run.work))
-    monkeypatch.setattr(plan, "given_tests", lambda work: dict.fromkeys(work.rubrics, ()))
-    assert not any("pair" in line for line in plan.detectable_effects(run.work))
+    assert any("show" in line for line in detectable.detectable_effects(run.work))
+    monkeypatch.setattr(detectable, "given_tests", lambda work: dict.fromkeys(work.rubrics, ()))
+    assert not any("pair" in line for line in detectable.detectable_effects(run.work))

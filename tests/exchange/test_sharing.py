@@ -18,7 +18,7 @@ from hab_ray.exchange import everything, export, licensed
 from hab_ray.exchange.card import CARD
 from hab_ray.exchange.imports.ratings import import_verdicts
 from hab_ray.exchange.imports.source import TableSource
-from hab_ray.inputs.csv_safe import NO_ISSUES
+from hab_ray.inputs.csv_text import NO_ISSUES
 from hab_ray.report import write_report
 from hab_ray.results import Run, open_run
 from hab_ray.rows import ChosenTest, Rater, Response, Verdict

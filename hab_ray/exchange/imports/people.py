@@ -14,7 +14,7 @@ from hab_ray.exchange.imports.scored import Form, Scored, is_empty
 from hab_ray.exchange.imports.source import name_in
 from hab_ray.given.ratings import number_in
 from hab_ray.given.responses import ERROR_MARKS
-from hab_ray.inputs.csv_safe import NO_ISSUES
+from hab_ray.inputs.csv_text import NO_ISSUES
 from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric
 from hab_ray.stages.replies.reading import Unreadable, named_letters
