@@ -123,8 +123,13 @@ def models_to_call(work: Work, failures_since: int) -> set[str]:
 
     Permanent failures of epochs before `failures_since` count as open calls.
     """
-    drafts = Counting(work, Store(open_folder(work.sweep.store), failures_since)).drafts()
-    return {work.model(draft.shard).name for draft in drafts if draft.asks}
+    asked: set[str] = set()
+    for draft in Counting(work, Store(open_folder(work.sweep.store), failures_since)).drafts():
+        if draft.asks:
+            asked.add(work.model(draft.shard).name)
+        if asked == work.models.keys():  # mostly after the first dimension
+            break
+    return asked
 
 
 def rows_forecast(
