@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.files import BadInput
-from hab_ray.inputs.yaml_text import yaml_file
+from hab_ray.inputs.files import BadInput, text_of
+from hab_ray.inputs.yaml_text import parse_yaml, yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes, short_assessments
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
@@ -127,19 +127,40 @@ def _read(folder: Path | None) -> RubricLibrary:
     shipped = {file.name: file for file in bundled("rubrics").iterdir() if _is_read(file.name)}
     own = _own_files(folder, problems)
     for name, file in sorted({**shipped, **own}.items()):
-        raw = _mapping_in(file, problems)
-        if raw is None:
+        try:
+            read, found = _parsed(name, str(file), text_of(file), name not in own)
+        except BadInput as error:
+            problems.append(RubricProblem(str(file), "", error.cause, error.remedy))
             continue
-        found = Findings(str(file), problems, is_shipped=name not in own)
-        if name == THEMES_FILE:
-            themes = found.parse(Themes, raw) or themes
-            check_themes(raw, found)
-        else:
-            rubric = found.parse(LiteralRubric if "literal" in raw else Rubric, raw)
-            check_rubric(name.removesuffix(".yaml"), raw, found)
-            if rubric is not None:
-                rubrics[rubric.id] = rubric
+        problems += found
+        if isinstance(read, Themes):
+            themes = read
+        elif read is not None:
+            rubrics[read.id] = read
     return RubricLibrary(rubrics, themes, own, tuple(problems))
+
+
+@lru_cache(maxsize=64)
+def _parsed(
+    name: str, file: str, text: str, is_shipped: bool
+) -> tuple[Rubric | Themes | None, Sequence[RubricProblem]]:
+    """Return the rubric or the themes that a text holds, if it is one, and its problems. Parsing takes milliseconds.
+
+    Raises:
+        BadInput: it is not YAML with keys.
+    """
+    raw = parse_yaml(text)
+    if not isinstance(raw, dict):
+        raise BadInput(f"holds {type(raw).__name__} and not keys with values", "write it like the built-in rubrics")
+    problems: list[RubricProblem] = []
+    found = Findings(file, problems, is_shipped)
+    if name == THEMES_FILE:
+        themes = found.parse(Themes, raw)
+        check_themes(raw, found)
+        return themes, tuple(problems)
+    rubric = found.parse(LiteralRubric if "literal" in raw else Rubric, raw)
+    check_rubric(name.removesuffix(".yaml"), raw, found)
+    return rubric, tuple(problems)
 
 
 def _own_files(folder: Path | None, problems: list[RubricProblem]) -> dict[str, Path]:
@@ -157,19 +178,6 @@ def _own_files(folder: Path | None, problems: list[RubricProblem]) -> dict[str, 
 
 def _is_read(name: str) -> bool:
     return name.endswith(".yaml") and not name.startswith(".") and name not in _NOT_READ
-
-
-def _mapping_in(file: Traversable, problems: list[RubricProblem]) -> dict[str, Any] | None:
-    try:
-        raw = yaml_file(file)
-    except BadInput as error:
-        problems.append(RubricProblem(str(file), "", error.cause, error.remedy))
-    else:
-        if isinstance(raw, dict):
-            return raw
-        cause = f"holds {type(raw).__name__} and not keys with values"
-        problems.append(RubricProblem(str(file), "", cause, "write it like the built-in rubrics"))
-    return None
 
 
 def _with_digest(digest: str, file: str, current: Digested) -> Digested:
