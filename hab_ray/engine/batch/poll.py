@@ -18,7 +18,7 @@ from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
 from hab_ray.engine.batch.components import Components, UnexpectedAction
-from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS, UNKNOWN_S, is_asked_again
+from hab_ray.engine.batch.decisions import FAILING_S, LATE_POLLS, SOME_LATE_POLLS, UNKNOWN_S, is_asked_again
 from hab_ray.engine.batch.rows import BatchInFlight
 from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.batch.transitions import Polled
@@ -97,7 +97,10 @@ class Poller:
         return transitions.polled(state, status, self._context.clock(), self._policy)
 
     def _failed(self, state: Polled, error: CallError) -> Polled:
-        """Return the state after a request for status or results failed; note if the vendor does not know them."""
+        """Return the state after a request for status or results failed.
+
+        Note if the vendor does not know them, and once if no request has succeeded for long.
+        """
         self._count_retry(state.record, error)
         failed = transitions.poll_failed(state, error, self._context.clock(), self._policy)
         if isinstance(error, ResultsGone) and state.polls.unknown_since == inf and is_asked_again(failed):
@@ -106,6 +109,12 @@ class Poller:
                 f"batch {state.record.name}: {error}; it may show late, and is asked for until {until:%H:%M:%S} UTC. "
                 "After that, unless the key may be another account's, the rest of its reservation counts as spent, and "
                 "its rows are sent again"
+            )
+        told_at = failed.polls.failing_since + FAILING_S
+        if isinstance(error, TransientError) and state.polls.at < told_at <= failed.polls.at:
+            self._counters.notes.append(
+                f"batch {state.record.name}: no request for its status or results succeeded in {FAILING_S / 60:.0f} "
+                f"minutes, the last because: {error}. The vendor is asked until it answers; nothing is sent again"
             )
         return failed
 

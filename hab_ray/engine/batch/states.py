@@ -107,7 +107,8 @@ class Polls:
     `ended` is the last status if the batch has ended. `counters` come from the latest such status that had any, and
     have not changed since `still_since`; the last `still_count` polls showed the end with these counters. `error` is
     the error of the last request for status or results; `unknown_since` is when the vendor, in its last answers, first
-    did not know the batch. `is_shown` means that the vendor has shown it to the key of this process.
+    did not know the batch, and `failing_since` when, in requests since the last answer, the first one failed.
+    `is_shown` means that the vendor has shown it to the key of this process.
     """
 
     since: float
@@ -120,6 +121,7 @@ class Polls:
     still_count: int = 0
     error: CallError | None = None
     unknown_since: float = inf
+    failing_since: float = inf
     is_shown: bool = False
 
     @property

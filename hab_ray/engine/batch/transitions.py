@@ -79,6 +79,7 @@ def polled(state: Polled, status: BatchStatus, clock: float, policy: BatchPolicy
         still_count=(0 if is_new else before.still_count) + 1 if status.ended else 0,
         error=None,
         unknown_since=before.unknown_since if isinstance(state, Ended) else inf,
+        failing_since=before.failing_since if isinstance(state, Ended) else inf,
         is_shown=True,
     )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
@@ -88,7 +89,16 @@ def poll_failed(state: Polled, error: CallError, clock: float, policy: BatchPoli
     """Return the state after a request for status or results failed; the next poll tries again."""
     before = state.polls
     unknown_since = min(before.unknown_since, clock) if isinstance(error, ResultsGone) else inf
-    polls = replace(before, at=clock, count=before.count + 1, ended=None, error=error, unknown_since=unknown_since)
+    failing_since = min(before.failing_since, clock)
+    polls = replace(
+        before,
+        at=clock,
+        count=before.count + 1,
+        ended=None,
+        error=error,
+        unknown_since=unknown_since,
+        failing_since=failing_since,
+    )
     return replace(state, polls=_scheduled(polls, state.record, clock, policy))
 
 

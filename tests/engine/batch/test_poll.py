@@ -294,6 +294,21 @@ async def test_a_batch_that_vanishes_costs_all_that_was_set_aside(scene_of: Scen
     assert scene.components.budget.lost == 100 and scene.components.counters.finished[7] == 2
 
 
+async def test_a_batch_whose_vendor_does_not_answer_for_ten_minutes_is_told_once(scene_of: SceneOf) -> None:
+    scene = scene_of(Scripted(statuses=[BUSY, status("in_progress"), BUSY]))
+    for clock in (0.0, 150.0, 250.0, 450.0, 700.0):
+        await scene.at(clock)
+    assert scene.components.counters.notes == [], "told although the vendor has answered meanwhile"
+    for clock in (860.0, 970.0):
+        await scene.at(clock)
+    (note,) = scene.components.counters.notes
+    assert note == (
+        "batch acme/000001: no request for its status or results succeeded in 10 minutes, the last because: "
+        "overloaded. The vendor is asked until it answers; nothing is sent again"
+    )
+    assert scene.vendor.asked == ["poll"] * 7
+
+
 @pytest.mark.parametrize("between", [status("in_progress"), BUSY], ids=["known", "overloaded"])
 async def test_a_batch_that_is_not_unknown_all_the_time_is_kept(
     scene_of: SceneOf, between: BatchStatus | CallError
