@@ -188,6 +188,19 @@ def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
     desk.says("run", sweep, "--store", "moved", "--yes")
 
 
+def test_a_run_whose_store_is_gone_pays_nothing_again(desk: Desk, sim: Vendor, sweep: Path) -> None:
+    """An empty store in its place would pay for each open call again, and count nothing as spent."""
+    spent = money(desk.folder / "run")["spent"]
+    (desk.folder / "store").rename(desk.folder / "unmounted")
+    for command in (("run", sweep, "--yes"), ("plan", sweep)):
+        refused = desk.says(*command, status=2)
+        assert f"is not at {desk.folder / 'store'}. Put it back" in refused and "another `run:`" in refused
+    assert not (desk.folder / "store").exists()
+    (desk.folder / "unmounted").rename(desk.folder / "store")
+    desk.says("run", sweep, "--yes")
+    assert money(desk.folder / "run")["spent"] == spent == sim.meter()["batch"]["nanousd"]
+
+
 def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path: Path) -> None:
     """Each holds the lease of its own store: only the run's own record can tell them apart."""
     now = datetime.now(UTC)
