@@ -79,6 +79,7 @@ def test_a_copied_run_is_refused_until_it_has_an_id_of_its_own(desk: Desk, sim: 
     desk.says("run", sweep, "--run", "copy", "--new-id", "--yes")
     assert record(desk.folder / "copy")["id"] != first == record(desk.folder / "run")["id"]
     assert money(desk.folder / "copy")["spent"] == 0
+    assert json.loads((desk.folder / "copy/log/progress.json").read_text())["earlier_nanousd"] == 0
     desk.says("run", sweep, "--run", "copy", "--yes")
     desk.says("run", sweep, "--yes")
 

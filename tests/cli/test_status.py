@@ -53,6 +53,22 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
     assert paid in desk.hab("status", desk.folder / "run").stdout
 
 
+@pytest.mark.parametrize("budget", [{}, {"budget_usd": 1000}])
+def test_what_a_killed_process_has_paid_and_not_reported_is_shown_once_the_run_goes_on(
+    desk: Desk, vendor: Vendors, budget: dict[str, int]
+) -> None:
+    sweep, run = small(desk, vendor().url, **budget), desk.folder / "run"
+    sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
+    desk.says("run", sweep, "--yes")
+    report, paid = run / "log/progress.json", status_of(desk)["cost_nanousd"]
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"cost_nanousd": 1}))
+    desk.says("run", sweep, "--yes")
+    status = status_of(desk)
+    assert (status["cost_nanousd"], status["earlier_nanousd"]) == (0, paid) != (0, 0)
+    if budget:
+        assert json.loads(desk.hab("budget", "show", run, "--json").stdout)["paid"] == paid
+
+
 def test_a_run_that_has_just_been_resumed_still_shows_its_rows(desk: Desk, vendor: Vendors) -> None:
     sweep = small(desk, vendor().url)
     desk.says("run", sweep, "--yes")
