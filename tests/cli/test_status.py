@@ -9,16 +9,32 @@ from typing import Any
 
 import pytest
 
-from hab_ray.cli.commands.running.status import print_status, read_status
+from hab_ray.cli.commands.running.status import Status, print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
 from hab_ray.exchange.card import CARD
 from hab_ray.location import Location
+from hab_ray.progress import LastEnd, Progress, StageProgress
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.visible import usd
 from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
+
+
+@pytest.mark.parametrize(
+    ("end", "is_open"), [(None, True), (Exit.INTERRUPTED, True), (Exit.COMPLETE, False)], ids=["none", "130", "0"]
+)
+def test_a_run_with_all_rows_known_so_far_is_not_taken_for_a_complete_one(
+    tmp_path: Path, end: Exit | None, is_open: bool
+) -> None:
+    place, stages = Location.of(tmp_path), (StageProgress("judge", "a", 9, 9, 0, 0),)
+    progress = Progress(
+        "2026-01-01T00:00:00+00:00", 1, stages, 9, 0, 0, (), end=None if end is None else LastEnd.by(end)
+    )
+    with console.capture() as captured:
+        print_status(Status(place, place, progress, None))
+    assert ("more may follow" in captured.get()) == is_open
 
 
 def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_path: Path) -> None:
