@@ -31,6 +31,7 @@ from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
 from hab_ray.rubric import KeptTexts, Rubric, RubricLibrary, read_library, read_library_of_run, unknown_dimensions
+from hab_ray.stages.added import stage_changes, with_added
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -396,7 +397,7 @@ def write_record(work: Work, now: datetime) -> None:
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
         hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
-        versions=installed_versions(),
+        versions=installed_versions() | with_added(earlier.versions if earlier else {}, work),
         started=earlier.started if earlier else now,
         priced_on=now.date(),
         prompts_version=work.prompts.version,
@@ -467,6 +468,7 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     ]
     grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
     yield from _with_hint(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
+    yield from stage_changes(earlier.versions, work, earlier.rubric_hashes)
     yield from changed_draw(before.responses, work.sweep.responses)
     for dimension, drawn in drawn_tests(work).items():
         if earlier.drawn.get(dimension, drawn) != drawn:

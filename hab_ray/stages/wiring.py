@@ -334,3 +334,9 @@ def stages() -> Mapping[str, StageSpec]:
             )
         specs.insert(names.index(spec.behind) + 1, spec)
     return {spec.name: spec for spec in specs}
+
+
+@cache
+def packages() -> Mapping[str, str]:
+    """Return the packages of the added stages, with their versions, by the stages' names."""
+    return {ADDED.load(entry.name, StageSpec).name: distribution(entry) for entry in ADDED.added()}  # type: ignore[type-abstract]
