@@ -93,6 +93,12 @@ def test_a_stage_does_not_enter_a_run_that_has_started(install: Install, resolve
         resolved()
 
 
+def test_a_stage_that_makes_answers_again_is_refused(install: Install, resolved: Resolve) -> None:
+    install(stage="0.3", code=COUNTING.replace("row = Words", "row = Response"))
+    with pytest.raises(ConfigError, match=r"package acme-words 0\.3 adds the stage 'count words', whose rows are Resp"):
+        wiring.stages()
+
+
 def test_another_version_of_a_package_is_a_warning(install: Install, resolved: Resolve) -> None:
     install(stage="0.3")
     write_record(resolved(), NOW)
