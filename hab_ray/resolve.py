@@ -160,8 +160,8 @@ def _pinned(
 ) -> Work:
     """Pin and read what a sweep names; the weights of models in `recorded`, by their `as_of`, are not looked at."""
     rubrics = _rubrics(sweep, library, earlier)
-    versions = (earlier.prompts_version, earlier.fence_version) if earlier else ()
     kept = library.kept.read(earlier.hashes.get("prompts", "")) if earlier and library.kept else None
+    asked = (earlier.prompts_version, earlier.fence_version, kept) if earlier else ()
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -178,7 +178,7 @@ def _pinned(
         models=models,
         rubrics=rubrics,
         themes=library.shown_themes(earlier.hashes.get("themes") if earlier else None),
-        prompts=load_prompts(sweep.rubrics, *versions, kept=kept),
+        prompts=load_prompts(sweep.rubrics, *asked),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
