@@ -24,6 +24,9 @@ Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")
 _REPAIRED = re.compile(r"'(issues|assessment)'")
 
+# Of the raters in an export of ours: a run may have had o3 beside the published o3.
+_PREFIXES = {Rater.MODEL: "earlier ", Rater.PUBLISHED: ""}
+
 
 @dataclass
 class Judges:
@@ -32,6 +35,7 @@ class Judges:
     rubrics: Mapping[str, Rubric]
     unread: int = 0
     kind: ClassVar = Rater.PUBLISHED
+    others: ClassVar = {Rater.PERSON: "by people and left out; `hab import ratings` reads them"}
     forms: ClassVar = (Form.ROWS, Form.OBJECT)
     columns: ClassVar = ("issues", "reply")
 
@@ -65,7 +69,7 @@ class Judges:
 
     def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
         """Return the judge's name and issue letters."""
-        rater = f"published {name_in(scored.rater, 'rater', where)}"
+        rater = f"{_PREFIXES.get(scored.kind, 'published ')}{name_in(scored.rater, 'rater', where)}"
         return {"rater": rater, "issues": None if score is None else self._issues(scored, score, dimension)}
 
     def _issues(self, scored: Scored, score: float, dimension: str) -> str | None:
@@ -91,6 +95,9 @@ class People:
     pseudonyms: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
     kind: ClassVar = Rater.PERSON
+    others: ClassVar = dict.fromkeys(
+        (Rater.MODEL, Rater.PUBLISHED), "by judges and left out; `hab import verdicts` reads them"
+    )
     forms: ClassVar = (Form.LIST, Form.ROWS, Form.OBJECT)
     columns: ClassVar = ("comment", "annotations")
 
@@ -123,7 +130,7 @@ class People:
 
 
 Raters = Judges | People
-"""A kind of rater: the forms and columns of its scores, and the cells kept beside a score.
+"""A kind of rater: the forms and columns of its scores, the cells kept beside a score, and who `others` are.
 
 `place` counts the scores of a row from 1.
 """

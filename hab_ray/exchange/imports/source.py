@@ -36,6 +36,7 @@ PUBLISHED = "published"
 _MAX_NAME = 180
 _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary", "finish"})
+_OF_EXPORTS = frozenset({"call", "kind", "state", "reason"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary", "call")}
 OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}
@@ -105,8 +106,10 @@ class OpenSource:
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         with refusing(frame.path):
             found = mapping(frame.names, known, self.source.columns)
-            if "test_id" not in frame.names and "call" not in self.source.columns:
-                found.pop("call", None)  # in a table that is no export of ours the word may mean anything
+            if "test_id" not in frame.names:  # in a table that is no export of ours these words may mean anything
+                found = {
+                    name: known for name, known in found.items() if name not in _OF_EXPORTS - {*self.source.columns}
+                }
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
                     present = ", ".join(name[:40] for name in frame.names)

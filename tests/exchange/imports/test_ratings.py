@@ -245,3 +245,26 @@ def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, mo
     files.append("b.jsonl")
     with pytest.raises(ConfigError, match=r"has 2 JSON files instead of one; it has README.md, a.json"):
         import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")
+
+
+def test_of_an_exported_runs_verdicts_each_import_takes_its_own_raters_and_keeps_failures(tmp_path: Path) -> None:
+    """A run may have had o3 as a judge beside the published o3."""
+    cells = {"dimension": PLAIN, "test_id": "t-1", "subject": "gpt-x", "state": "ok", "score": 7, "reason": ""}
+    rows = [
+        cells | {"judge": "o3", "kind": "model"},
+        cells | {"judge": "published o3", "kind": "published", "score": 3},
+        cells | {"judge": "luna", "kind": "model", "score": None, "state": "unreadable", "reason": "no list"},
+        cells | {"judge": "person-1", "kind": "person", "score": 10},
+    ]
+    source = given_table(tmp_path, rows)
+    found = import_verdicts(source, tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"earlier o3": 7, "published o3": 3, "earlier luna": None}
+    assert "failed, and in no mean whatever their score: 1, as no list" in found
+    assert "1 row is by people and left out; `hab import ratings` reads them" in found
+    found = import_ratings(source, tmp_path / "p.jsonl")
+    assert by_rater(given(tmp_path, "p.jsonl")) == {"person-1": 10}
+    assert "3 rows are by judges and left out; `hab import verdicts` reads them" in found
+    with pytest.raises(ConfigError, match="all rows are by judges and left out; `hab import verdicts` reads them"):
+        import_ratings(given_table(tmp_path, rows[:3]), tmp_path / "q.jsonl")
+    with pytest.raises(ConfigError, match=r"v\.jsonl: it is a file of ratings already, .*`raters: \[.*v\.jsonl\]`"):
+        import_verdicts(TableSource(str(tmp_path / "v.jsonl")), tmp_path / "w.jsonl")
