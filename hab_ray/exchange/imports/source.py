@@ -87,21 +87,25 @@ class OpenSource:
     _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
 
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
-        """Map our column names to the file's, by the `known` names; omit columns without a match.
+        """Map our column names to the files', by the `known` names; omit columns without a match.
+
+        Only the second text may be in some of the files alone, as the published code writes a file per dimension.
 
         Raises:
             ConfigError: a given name is not a column of ours or of the file, several columns match, a `needed` one is
-                missing and has no value for all rows, or two files differ.
+                missing and has no value for all rows, or two files differ otherwise.
         """
         if unknown := [name for name in self.source.values if name not in known]:
             raise ConfigError(f"--value {unknown[0]}: there is no such column of ours; they are {', '.join(known)}")
         found = [self._columns(frame, known, needed) for frame in self.frames]
-        for frame, columns in zip(self.frames, found, strict=True):
-            if columns != found[0]:
+        context = next(({"context": own["context"]} for own in found if "context" in own), {})
+        columns = found[0] | context
+        for frame, own in zip(self.frames, found, strict=True):
+            if context | own != columns:
                 raise ConfigError(
                     f"{frame.path}: its columns are not those of {self.frames[0].path}; import it on its own"
                 )
-        return found[0]
+        return columns
 
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         with refusing(frame.path):
