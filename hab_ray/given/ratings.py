@@ -187,8 +187,11 @@ class Rating:
 
 
 def test_of(rating: Rating, names: Mapping[str, str]) -> str | None:
-    """Return the id of the rated test by its `names`; None if it has none, or its texts are those of another test."""
-    test_id = names.get(rating.test)
+    """Return the id of the rated test by its `names`, or by its texts if its id is not one of them.
+
+    None if neither is, or the texts are those of another test.
+    """
+    test_id = names.get(rating.test, names.get(rating.texts))
     is_same = names.get(rating.texts, test_id) == test_id or _both(rating.test, rating.texts) in names
     return test_id if is_same else None
 

@@ -42,7 +42,7 @@ def _not_blank(text: str) -> str:
 
 
 def call_name(given: Any) -> Any:
-    """Return a number that names a generation call as its text, such as `3` for 3.0 from pandas, and None for NaN."""
+    """Return a number that names a test, its call or a rater as text, such as `3` for 3.0 from pandas; None for NaN."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return given
     if math.isnan(given):
@@ -55,7 +55,7 @@ ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=l
 """Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
 REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
-_MAY_BE_NUMBERS = {"call"}
+_MAY_BE_NUMBERS = {"call", "test_id"}
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
@@ -130,7 +130,7 @@ class AnswerRow(Strict):
 
     dimension: str
     subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
-    test_id: Text | None = None
+    test_id: CallName = None
     prompt: Text | None = None
     context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
     sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0

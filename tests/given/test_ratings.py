@@ -85,9 +85,19 @@ def test_a_table_of_columns_is_read_as_lines_are(tmp_path: Path, read: Read) -> 
 def test_tests_of_the_same_texts_are_told_apart_by_their_ids(read: Read) -> None:
     tests = [ChosenTest(id, PLAIN, text, "", "", None) for id, text in (("a", "How?"), ("b", "How?"), ("c", "Why?"))]
     found = read(
-        [row(test_id=test.id, prompt=test.prompt) for test in tests] + [row(test_id="a", prompt="Why?", rater="Bob")]
+        [row(test_id=test.id, prompt=test.prompt) for test in tests]
+        + [row(test_id=id, prompt="Why?", rater="Bob") for id in ("a", "z")]
+        + [row(test_id="z", prompt=prompt, rater="Eve") for prompt in (None, "Who?")]
     )
-    assert [ratings.test_of(rating, ratings.tests_by_text(tests)) for rating in found.ratings] == ["a", "b", "c", None]
+    joined = [ratings.test_of(rating, ratings.tests_by_text(tests)) for rating in found.ratings]
+    assert joined == ["a", "b", "c", None, "c", None]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("ids", [(0, 3), (0.0, 3.0)])
+def test_tests_may_have_numbers_for_ids(tmp_path: Path, suffix: str, ids: tuple[float, float]) -> None:
+    path = write_rows(tmp_path / f"r{suffix}", [row(prompt=None, test_id=id) for id in ids])
+    assert [rating.test for rating in read_given_ratings([Location.of(path)], RUBRICS).ratings] == ["0", "3"]
 
 
 @pytest.mark.parametrize("given", [0, 10, 7.0, "7", " 10.0 "])

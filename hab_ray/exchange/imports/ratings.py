@@ -28,6 +28,7 @@ from hab_ray.exchange.imports.source import (
     sample_in,
 )
 from hab_ray.given.ratings import response_digest, whole_score
+from hab_ray.given.rows import call_name
 from hab_ray.rows import Rater
 from hab_ray.visible import counted, one_line
 
@@ -183,10 +184,11 @@ class _ScoreReader:
         }
 
     def _test(self, row: Mapping[str, Any], where: str) -> Cells:
-        if row.get("test_id") and not row.get("prompt"):
+        test_id = call_name(row.get("test_id"))
+        if not is_empty(test_id) and not row.get("prompt"):
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
-            test_id = name_in(row["test_id"], "test_id", where)
-            return {"dimension": dimension, "test_id": test_id, "prompt": None, "context": None}
+            named = name_in(test_id, "test_id", where)
+            return {"dimension": dimension, "test_id": named, "prompt": None, "context": None}
         test = self.table.test(row, where)
         return {"dimension": test.dimension, "test_id": None, "prompt": test.prompt, "context": test.context}
 

@@ -194,6 +194,12 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
     assert (rating.test, rating.rater, rating.score, rating.response_sha256) == ("t-1", "person-1", 6, None)
 
 
+def test_tests_may_have_numbers_for_ids(tmp_path: Path) -> None:
+    cells = {"dimension": PLAIN, "subject": "gpt-x", "rater": "Ada", "score": 6}
+    import_ratings(given_table(tmp_path, [cells | {"test_id": id} for id in (0, 3.0, "z")]), tmp_path / "v.jsonl")
+    assert [rating.test for rating in given(tmp_path)] == ["0", "3", "z"]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "says"),
     [
