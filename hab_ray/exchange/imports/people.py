@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar
 
 from hab_ray.calls import clean_text
@@ -22,7 +23,7 @@ from hab_ray.stages.replies.verdicts import score as score_of
 
 Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")
-_REPAIRED = re.compile(r"'(issues|assessment)'")
+_QUOTED = re.compile(r"'(issues|assessment)'")
 
 # Of the raters in an export of ours: a run may have had o3 beside the published o3.
 _PREFIXES = {Rater.MODEL: "earlier ", Rater.PUBLISHED: ""}
@@ -59,7 +60,7 @@ class Judges:
         if not any(f"{quote}{key}{quote}" in text for key in keys for quote in "'\""):
             return "the reply names no issues"
         try:
-            found = json.loads(_REPAIRED.sub(r'"\1"', text[start : end + 1]))
+            found = json.loads(_repaired(text[start : end + 1]))
         except (ValueError, RecursionError):
             return "the reply is no JSON that can be read" if is_zero else ""
         listed = [found[key] for key in keys if isinstance(found, dict) and key in found]
@@ -141,6 +142,11 @@ def _keys(rubric: Rubric | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*([literal.key] if literal else []), *_KEYS)))
 
 
+def _repaired(reply: str) -> str:
+    """Return a reply with double quotes around its keys, as the published code repairs them."""
+    return _QUOTED.sub(r'"\1"', reply)
+
+
 def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
     """Return the letters listed in a cell; None if it holds anything else."""
     if isinstance(issues, str):
@@ -152,10 +158,10 @@ def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
 
 
 def _in_reply(reply: Any, score: float, rubric: Rubric) -> tuple[str, ...] | None:
-    """Return the letters of a judge's reply if they are readable and yield the score."""
-    for key in _keys(rubric):
+    """Return the letters of a judge's reply if they are readable, as it is or repaired, and yield the score."""
+    for key, text in product(_keys(rubric), dict.fromkeys((str(reply), _repaired(str(reply))))):
         try:
-            letters = named_letters(str(reply), key, rubric.issue_letters()).letters
+            letters = named_letters(text, key, rubric.issue_letters()).letters
         except Unreadable:
             continue
         if score_of(rubric, letters) == score:

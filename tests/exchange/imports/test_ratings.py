@@ -69,6 +69,8 @@ def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_pat
         ({"issues": {"B": 4}}, None),
         ({}, None),
         ({"evaluator_response": '{"deductions": ["B", "C"]}'}, ("B", "C")),
+        ({"evaluator_response": """{'assessment': "So.", 'issues': ["B", "C"]}"""}, ("B", "C")),
+        ({"evaluator_response": """{"assessment": "Of 'issues' two.", "issues": ["B", "C"]}"""}, ("B", "C")),
         ({"evaluator_response": '{"issues": ["B"]}'}, None),
         ({"evaluator_response": '{"issues": ["B", "C"]} or {"issues": ["A"]}'}, None),
     ],
