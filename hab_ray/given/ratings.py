@@ -227,7 +227,7 @@ class GivenRatings:
 def read_given_ratings(
     paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: SheetKey | None = None
 ) -> GivenRatings:
-    """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON lines).
+    """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON).
 
     `key` maps the items of sheets to responses; rows of sheets without a rating are left out. Of two rows about one
     rating, such as of both published data sets, the one that says more counts.
