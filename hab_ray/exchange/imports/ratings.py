@@ -34,7 +34,6 @@ from hab_ray.visible import counted, one_line
 
 _MAX_SHOWN = 30
 _OF_EXPORTS = ("kind", "state", "reason")
-_OF_IMPORTS = frozenset({"rater", "kind", "response_sha256"})
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
 
 
@@ -80,11 +79,8 @@ def _names(table: OpenSource, raters: Raters) -> Mapping[str, Sequence[str]]:
 
 
 def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
-    if own := [frame.path for frame in table.frames if {*frame.names} >= _OF_IMPORTS]:
-        raise ConfigError(
-            f"{own[0]}: it is a file of ratings already, with `kind` and `response_sha256`, which an import would "
-            f"lose; name it in a sweep file: `raters: [{own[0]}]`"
-        )
+    cause = "it is a file of ratings already, with `kind` and `response_sha256`, which an import would lose"
+    table.refuse_own({"rater", "kind", "response_sha256"}, cause, "`raters: [FILE]`")
     source, reader = table.source, _ScoreReader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import file_digest
@@ -85,6 +85,17 @@ class OpenSource:
     rows_read: int = 0
     canaries: set[str] = field(default_factory=set)
     _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
+
+    def refuse_own(self, columns: Set[str], cause: str, remedy: str) -> None:
+        """Refuse files that a sweep reads as they are: those with these columns. `remedy` has FILE for the file's name.
+
+        Raises:
+            ConfigError: there is such a file.
+        """
+        for frame in self.frames:
+            if columns <= {*frame.names}:
+                named = remedy.replace("FILE", str(frame.path))
+                raise ConfigError(one_line(f"{frame.path}: {cause}; name it in a sweep file: {named}"))
 
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         """Map our column names to the files', by the `known` names; omit columns without a match.
