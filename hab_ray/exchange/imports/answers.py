@@ -126,7 +126,7 @@ def _notes(table: OpenSource, about: Mapping[str, Any], answers: Answers) -> Ite
         f"licence: {about['licence']}"
     )
     for subject, count in subjects.items():
-        yield one_line(f"  {subject}: {count:,} responses")
+        yield f"  {one_line(subject)}: {count:,} responses"
     if failed := sum(text.lstrip().startswith(ERROR_MARKS) for text in answers.values()):
         yield f"{failed:,} begin with an error mark of the published code, and count as failed"
     if empty := sum(not has_visible_text(text) for text in answers.values()):

@@ -206,11 +206,11 @@ def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) ->
     )
     for rater in list(raters)[:_MAX_SHOWN]:
         failed = about["failed"].get(rater, 0)
-        yield one_line(f"  {rater}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed))
+        yield f"  {one_line(rater)}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed)
     if len(raters) > _MAX_SHOWN:
         yield f"  and {len(raters) - _MAX_SHOWN:,} more raters"
     for subject, count in Counter(map(str, columns["subject"])).items():
-        yield one_line(f"  of answers by {subject}: {count:,}")
+        yield f"  of answers by {one_line(subject)}: {count:,}"
     for reason, count in (+reader.failures).most_common(_MAX_SHOWN):
         yield one_line(f"failed, and in no mean whatever their score: {count:,}, as {reason}")
     for whose, count in reader.of_others.items():

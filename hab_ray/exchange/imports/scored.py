@@ -135,7 +135,9 @@ def _members(cell: Any, kind: type[Any], where: str, expected: str) -> Any:
 
 
 def _other_form(value: object, where: str, expected: str) -> ConfigError:
-    return ConfigError(one_line(f"{where}: holds {str(value)[:40]!r} and not {expected}; name another column"))
+    return ConfigError(
+        one_line(f"{where}: holds {str(value)[:40]!r} and not {expected}; write it as JSON, or name another column")
+    )
 
 
 def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:

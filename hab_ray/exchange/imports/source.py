@@ -210,7 +210,7 @@ class OpenSource:
         yield "columns: " + ", ".join(f"{ours} from {theirs}" for ours, theirs in about["columns"].items())
         for dimension, count in about[noun].items():
             unknown = "" if dimension in self.rubrics else "; no rubric has this id: a sweep needs one under `rubrics:`"
-            yield one_line(f"  {dimension}: {count:,} {noun}{unknown}")
+            yield f"  {one_line(dimension)}: {count:,} {noun}{unknown}"
         if about["canaries"]:
             yield f"canary GUID {', '.join(about['canaries'])}: do not train on these {noun}"
         if self.expected is None:

@@ -82,7 +82,7 @@ def test_a_judges_failures_are_neither_zeros_nor_tens(tmp_path: Path, name: str,
     failed = [rating for rating in found if rating.failed]
     assert (len(found), len(failed), {rating.score for rating in failed}) == (480, 47, {None})
     assert "failed, and in no mean whatever their score: 11, as the reply names no issues" in notes
-    assert "published o3: 433 scores, 47 failed verdicts" in notes
+    assert "  published o3: 433 scores, 47 failed verdicts" in notes
     scored = [rating for rating in found if rating.score is not None]
     assert all(rating.issues is not None and rating.score == POINTS["".join(rating.issues)] for rating in scored)
     about = yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())

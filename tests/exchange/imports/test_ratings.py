@@ -216,7 +216,7 @@ def test_tests_may_have_numbers_for_ids(tmp_path: Path) -> None:
         ([row(a=1, b={})], {"score:x": "a", "scores": "b"}, "score:NAME and scores are given"),
         ([row(a=1)], {"score:x": "b"}, "--column score:x=b: there is no such column"),
         ([row(rater="a", score=None)], {}, "no row has a score in score; name the column"),
-        ([row(s=[1])], {"scores": "s"}, "row 1: holds .* and not an object of scores by rater"),
+        ([row(s=[1])], {"scores": "s"}, "row 1: holds .* not an object of scores by rater; write it as JSON, or"),
         ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, differently"),
         (
             [row(rater="a", score=1), row(rater="a", score=1, subject_response="Another.")],
@@ -232,6 +232,14 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     with pytest.raises(ConfigError, match=says):
         import_verdicts(given_table(tmp_path, rows, columns), tmp_path / "v.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_cells_of_lists_and_empty_numbers_in_other_forms_are_refused_with_the_right_one(tmp_path: Path) -> None:
+    parquet(tmp_path / "r.parquet", [row(human_annotations=[{"rater": "Ada", "rating": 4}])])
+    with pytest.raises(ConfigError, match=r"'human_annotations' is of type list<.*; write it as JSON text"):
+        import_ratings(TableSource(str(tmp_path / "r.parquet")), tmp_path / "v.jsonl")
+    with pytest.raises(ConfigError, match=r"NaN is not a number in JSON, where an empty value is null"):
+        import_ratings(given_table(tmp_path, [row(rater="Ada", score=float("nan"))]), tmp_path / "v.jsonl")
 
 
 def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
