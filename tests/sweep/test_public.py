@@ -333,7 +333,7 @@ def test_a_changed_copy_of_a_sweep_is_checked_like_a_file(keys: Keys, update: Ke
 @pytest.mark.parametrize(
     ("changed", "says"),
     [
-        ({"model": 3}, "subjects.0.model: Input should be a valid string"),
+        ({"model": 3}, "subjects.0.model: must be text; put it in quotes"),
         ({"modle": "sim/beta"}, "subjects.0.modle: unknown key"),
         ({"params": ParamOverrides().model_copy(update={"max_tokens": -1})}, "subjects.0.params.max_tokens: "),
     ],
