@@ -65,7 +65,7 @@ HEADERS = {
     "twice": ({"X-Team": "A", "x-team": "B"}, "appears twice"),
     "no header": ({"X Team:": "A"}, "not a valid header name"),
     "forged": ({"X-A\r\nX-B": "A"}, "not a valid header name"),
-    "no text": ({"X-A": 7}, "string"),
+    "no text": ({"X-A": 7}, "must be text"),
     "a list": (["X-A"], "valid dictionary"),
 }
 
