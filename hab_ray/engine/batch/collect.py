@@ -16,7 +16,7 @@ from hab_ray.engine.jobs import Traffic
 from hab_ray.engine.ledger import Batch, Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
-from hab_ray.providers.base import Provider, malformed
+from hab_ray.providers.base import BrokenReader, Provider, malformed, read_answer
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MAX_TOKENS
 from hab_ray.storage.replies.store import StoreWriter
@@ -137,6 +137,7 @@ class Collector:
 
         Raises:
             ResultsLate: the vendor reports answers and shows none of them, only some, or something else.
+            BrokenReader: no answer of the provider can be read: collect again once its code is repaired.
             CallError: the request failed, or the stream broke off: collect again.
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
@@ -207,13 +208,14 @@ class Collector:
         try:
             if line.body is None:
                 raise line.error or malformed("a result without body or error")
-            provider = self._provider
-            answer = provider.read_embeddings(line.body, 1) if intent.embeds else provider.read_chat(line.body)
+            answer = read_answer(self._provider, line.body, 1 if intent.embeds else None)
         except RowError as error:
             if error.kind is FailureKind.BAD_REQUEST:
                 results.bad_requests.setdefault(str(error), []).append(key)
             else:
                 self._fail(results, intent, key, error.kind, str(error), share if isinstance(error, BadUsage) else 0)
+        except BrokenReader:
+            raise
         except (ModelError, ProviderError) as error:
             results.stop = error
         except BatchRefused as error:

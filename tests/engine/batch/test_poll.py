@@ -33,6 +33,7 @@ from hab_ray.errors import (
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGone
+from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import StoreWriter
@@ -281,6 +282,18 @@ async def test_answers_that_cannot_be_read_are_booked_told_and_not_deleted(scene
     (note,) = scene.components.counters.notes
     assert "2 answers of b-1 may have been billed and cannot be read, the first because: the response body" in note
     assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {50}
+
+
+async def test_a_batch_whose_answers_the_code_cannot_read_stays_open_for_the_next_run(
+    scene_of: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [Line(key, completion({"prompt_tokens": 1, "completion_tokens": 1})) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[*lines]))
+    monkeypatch.setattr(OpenAIProvider, "read_chat", lambda self, body: body["choice"])
+    await scene.polled(1)
+    assert isinstance(scene.batch.state, Ended) and "KeyError: 'choice'" in scene.components.counters.stops[""]
+    assert told(scene.components) == ["intent", "submitted", "ended"] and not stored(tmp_path, "m")
+    assert scene.vendor.asked[-1] == "results"
 
 
 async def test_files_of_answers_that_an_earlier_process_could_not_read_are_not_deleted(
