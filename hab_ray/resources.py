@@ -125,8 +125,7 @@ class Extensions:
                 raise
             raise ConfigError(
                 f"the {self.word} {entry.name!r} comes from the package {distribution(entry)} ({entry.value}), which "
-                f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it and "
-                f"choose another {self.word}"
+                f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it"
             ) from error
 
 
@@ -140,11 +139,14 @@ def package_of(module: str) -> str | None:
 
 
 def package_blamed(error: BaseException) -> str | None:
-    """Return the other distribution whose code raised an error or called what did, with its place; None = hab_ray's."""
+    """Return the other distribution whose code raised an error or called what did, with the place there.
+
+    An attribute that is missing is the fault of its object's class. None = the error is hab_ray's own.
+    """
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
         if package := package_of(str(frame.f_globals.get("__name__"))):
             return f"{package} ({Path(frame.f_code.co_filename).name}, line {line})"
-    return None
+    return package_of(type(error.obj).__module__) if isinstance(error, AttributeError) else None
 
 
 def distribution(entry: EntryPoint) -> str:
