@@ -67,7 +67,7 @@ def is_interactive() -> bool:
 
 
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
-    """Make a command exit with the status it returns; print an exception as one message.
+    """Make a command exit with the status it returns, 0 for None; print an exception as one message.
 
     If the type of a parameter is a dataclass, typer sees its annotated fields as options instead, and the command gets
     them as that dataclass.
@@ -81,7 +81,7 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
         try:
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
-            status = command(**given)
+            status = Exit(command(**given) or Exit.COMPLETE)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
