@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from hab_ray.cli import ending, main
+from hab_ray.cli import ending
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendors
 from tests.distributions import Distributions
@@ -178,10 +178,7 @@ def test_a_bug_of_a_package_that_extends_hab_is_not_called_one_of_hab(
     assert "the package acme-hab 0.3" in said and place in said and "bug in hab_ray" not in said
 
 
-def test_a_command_may_return_nothing_or_lack_the_decorator(
-    distributions: Distributions, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code = """
+MORE = """
 import hab_ray
 from hab_ray.cli.ending import ends_with_status
 
@@ -192,13 +189,18 @@ def nothing():
 def bare(run: str):
     hab_ray.open_run(run)
 """
+
+
+@pytest.mark.parametrize(("arguments", "status", "cause"), [(["nothing"], 0, ""), (["bare", "gone"], 2, "gone: ")])
+def test_a_command_may_return_nothing_or_lack_the_decorator(
+    arguments: list[str], status: int, cause: str, distributions: Distributions
+) -> None:
     groups = {"hab_ray.commands": {"nothing": "acme_more:nothing", "bare": "acme_more:bare"}}
-    distributions.install_modules("acme-hab", "0.3", {"acme_more": code}, groups)
-    for arguments, status in ((["nothing"], 0), (["bare", "no-such-run"], 2)):
-        with pytest.raises(SystemExit) as ended:
-            main._run(arguments)
-        assert ended.value.code == status
-    assert "no-such-run" in capsys.readouterr().err
+    distributions.install_modules("acme-hab", "0.3", {"acme_more": MORE}, groups)
+    path = os.pathsep.join([str(distributions.site), os.environ.get("PYTHONPATH", "")])
+    hab = [sys.executable, "-m", "hab_ray.cli", *arguments]
+    done = subprocess.run(hab, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == status and cause in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
