@@ -155,7 +155,14 @@ class Poller:
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
         self._apply_errors(batch, record, status, results)
-        if results.withheld:
+        if results.unread:
+            self._counters.notes.append(
+                f"batch {record.name}: {len(results.unread)} answers of {status.id} may have been billed and cannot be "
+                f"read, the first because: {next(iter(results.unread.values()))}. Their rows are failures, each booked "
+                "at an equal share of the batch's reservation. Nothing was deleted at the vendor. `--retry-failed` "
+                "sends these rows again and pays for them again"
+            )
+        if status.lacks_results and results.withheld:
             self._counters.notes.append(
                 f"batch {record.name}: {status.id} ended ({status.word}; the vendor counts {status.done} answers), but "
                 f"the vendor never showed its results: {results.withheld} rows are failures, booked at all that is "
@@ -168,7 +175,9 @@ class Poller:
                 "them: the others may have been billed, and are booked at a share of the batch's reservation. Rows "
                 "without a result are sent again. Nothing was deleted at the vendor: ask its support for the results"
             )
-        return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
+        is_ours = record.is_certain or bool(results.answered)
+        is_read = not (results.withheld or status.lacks_results or status.lacks_some)
+        return Collected(record, status, may_be_deleted=is_ours and is_read)
 
     async def _give_up(
         self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone

@@ -30,7 +30,7 @@ from hab_ray.errors import (
     Untrusted,
 )
 from hab_ray.fences import FenceCodes
-from hab_ray.providers.base import Exchange, Provider, Wire
+from hab_ray.providers.base import Exchange, Provider, Wire, read_answer
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import Watch, until_held
 
@@ -215,9 +215,8 @@ class Sender:
         return Answered(answer, cost, latency_s)
 
     def _read(self, request: Request, exchange: Exchange) -> Answer:
-        if isinstance(request.calls[0], ChatCall):
-            return self._provider.read_chat(exchange.body)
-        return self._provider.read_embeddings(exchange.body, len(request.calls))
+        texts = None if isinstance(request.calls[0], ChatCall) else len(request.calls)
+        return read_answer(self._provider, exchange.body, texts)
 
     def _cost(self, request: Request, answer: Answer, price: Price) -> int:
         traffic = self._counters.traffic[request.model]

@@ -110,6 +110,8 @@ class OpenAIBatches(SdkBatches):
     @override
     def body(self, record: JsonObject) -> JsonObject:
         response, error = record.get("response"), record.get("error")
+        if not (response or error):
+            raise malformed("a result line has neither a response nor an error")
         if not response:
             raise _without_response(masked_error(self._endpoint, {"error": error}))
         status, body = int(response["status_code"]), response["body"]

@@ -33,6 +33,7 @@ from hab_ray.errors import (
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGone
+from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import StoreWriter
@@ -44,6 +45,7 @@ POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
 REFUSED = RowError(FailureKind.TOO_LONG, "too long")
 BOTH = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
 BUSY = TransientError(FailureKind.SERVER, "overloaded")
+UNREADABLE = TransientError(FailureKind.MALFORMED, "neither a response nor an error")
 
 
 @dataclass
@@ -270,6 +272,42 @@ async def test_answers_that_never_show_beside_others_are_booked_and_not_deleted(
     assert (scene.harvested.replies, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (1, 1, 50)
     assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
     assert "never showed all of them" in scene.components.counters.notes[-1]
+
+
+async def test_answers_that_cannot_be_read_are_booked_told_and_not_deleted(scene_of: SceneOf, tmp_path: Path) -> None:
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], {}), Line(KEYS[1], error=UNREADABLE)]))
+    await scene.polled(1)
+    assert (scene.harvested.failures, scene.harvested.nanousd, scene.harvested.unanswered) == (2, 100, 0)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    (note,) = scene.components.counters.notes
+    assert "2 answers of b-1 may have been billed and cannot be read, the first because: the response body" in note
+    assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {50}
+
+
+async def test_a_batch_whose_answers_the_code_cannot_read_stays_open_for_the_next_run(
+    scene_of: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [Line(key, completion({"prompt_tokens": 1, "completion_tokens": 1})) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[*lines]))
+    monkeypatch.setattr(OpenAIProvider, "read_chat", lambda self, body: body["choice"])
+    await scene.polled(1)
+    assert isinstance(scene.batch.state, Ended) and "KeyError: 'choice'" in scene.components.counters.stops[""]
+    assert told(scene.components) == ["intent", "submitted", "ended"] and not stored(tmp_path, "m")
+    assert scene.vendor.asked[-1] == "results"
+
+
+async def test_files_of_answers_that_an_earlier_process_could_not_read_are_not_deleted(
+    scene_of: SceneOf, tmp_path: Path
+) -> None:
+    """It ended between storing them and the last event."""
+    earlier = StoreWriter(LocalFolder(tmp_path), 1, "earlier", Mode.BATCH)
+    for key in KEYS:
+        earlier.add("m", Failure(key, FailureKind.WITHHELD, attempts=1, message="cannot be read", cost_nanousd=50))
+    earlier.flush()
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(key, {}) for key in KEYS]))
+    await scene.polled(1)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
 
 
 async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
