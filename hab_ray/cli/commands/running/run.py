@@ -86,7 +86,7 @@ def _print_start(work: Work) -> None:
     sweep = work.sweep
     times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
     say(
-        f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
+        f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subject_names), 'subject')}, "
         f"{counted(len(sweep.judges), 'judge')}{times}; run in {sweep.run_folder}, replies in {sweep.store}"
     )
     if text := notice(work):
