@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from hab_ray.calls import Usage
 from hab_ray.errors import BadUsage, FailureKind, RowError
 from hab_ray.providers.base import malformed
 
@@ -57,6 +58,11 @@ def token_count(fields: Fields, name: str) -> int:
     if not _is_number(value) or not 0 <= value <= MAX_TOKENS or value != int(value):
         raise BadUsage(f"{name} is {_shown(value)}, not a count of tokens (0 to {MAX_TOKENS:,})")
     return int(value)
+
+
+def counts_answer(used: Usage, text: str) -> bool:
+    """Return whether these counts can be the bill of an answer with this text; gateways that count nothing send 0."""
+    return used.input > 0 and (used.output > 0 or not text)
 
 
 def counters(fields: Fields) -> dict[str, int]:

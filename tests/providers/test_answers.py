@@ -332,22 +332,41 @@ COUNTS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_without_one_of_both_counts_has_no_known_bill(kind: str) -> None:
-    """Booked at the other count alone, it would cost more than the budget knows."""
+    """Booked at the other count alone, it would cost more than the budget knows; a gateway's zeros are no counts."""
     asked, said = COUNTS[kind]
-    for usage in (None, {}, {asked: 9}, {said: 5}, {asked: 9, said: None}, {asked: None, said: 5}):
+    zeros = {asked: 0, said: 0}
+    for usage in (
+        None,
+        {},
+        {asked: 9},
+        {said: 5},
+        {asked: 9, said: None},
+        {asked: None, said: 5},
+        zeros,
+        {asked: 9, said: 0},
+    ):
         assert not read(kind, usage).bill_known, usage
     assert read(kind, {asked: 9, said: 5}).bill_known
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_without_text_may_cost_no_output(kind: str) -> None:
+    asked, said = COUNTS[kind]
+    silent = {OPENAI: choice, ANTHROPIC: message, GOOGLE: candidate}[kind](None)
+    silent["usageMetadata" if kind == GOOGLE else "usage"] = {asked: 9, said: 0}
+    assert reader(kind).read_chat(silent).bill_known
 
 
 def test_vectors_without_a_count_have_no_known_bill() -> None:
     openai: dict[str, Any] = {"data": [{"index": 0, "embedding": [1.0]}]}
     google: dict[str, Any] = {"embeddings": [{"values": [1.0]}]}
-    for kind, body, usage in (
-        (OPENAI, openai, {"usage": {"prompt_tokens": 2}}),
-        (GOOGLE, google, {"usageMetadata": {"promptTokenCount": 2}}),
+    for kind, body, field, name in (
+        (OPENAI, openai, "usage", "prompt_tokens"),
+        (GOOGLE, google, "usageMetadata", "promptTokenCount"),
     ):
         assert not reader(kind).read_embeddings(body, 1).bill_known
-        assert reader(kind).read_embeddings(body | usage, 1).bill_known
+        assert not reader(kind).read_embeddings(body | {field: {name: 0}}, 1).bill_known
+        assert reader(kind).read_embeddings(body | {field: {name: 2}}, 1).bill_known
 
 
 @pytest.mark.parametrize("embedding", [[1.0, float("nan")], [1e300, 0.0], "AADAfwAAgD8="])
