@@ -224,6 +224,15 @@ SETTINGS = [
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The specified schema produces too many states for serving.")),
     (XAI, 400, xai("Client specified an invalid argument", "Model x does not support parameter reasoningEffort.")),
     (XAI, 400, xai("Client specified an invalid argument", "Argument not supported: presencePenalty")),
+    (OPENAI, 400, openai("litellm.UnsupportedParamsError: models don't support temperature=0.0.", "400", "None")),
+    (
+        OPENAI,
+        400,
+        openai("litellm.BadRequestError: `temperature` and `top_p` cannot both be specified for this model."),
+    ),
+    (OPENAI, 400, openai("'temperature' and 'top_p' cannot both be specified for this model.")),
+    (OPENAI, 400, vllm('guided decoding backend xgrammar failed: Grammar error: Unimplemented keys: ["minItems"]')),
+    (OPENAI, 400, vllm("The provided JSON schema contains features not supported by xgrammar.")),
 ]
 TOO_LONG = [
     (OPENAI, 400, vllm_full(500, 8192, 8000)),

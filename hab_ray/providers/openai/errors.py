@@ -122,7 +122,9 @@ _RULES = Rules(
             re.compile(
                 r"^unrecognized request argument|tokens'? is too large: |max_(completion_)?tokens`? must be less"
                 r"|range of max_tokens|reasoning_effort|\bresponse_format\b"
-                r"|does not support parameter|^argument not supported",
+                r"|does not support parameter|^argument not supported|\bUnsupportedParamsError\b"
+                r"|\btop_p\W+cannot both be specified|grammar error: unimplemented keys"
+                r"|json schema contains features not supported",
                 re.I,
             ),
             means.setting_refused,
