@@ -450,8 +450,11 @@ class Model:
     as_of: str | None = None
 
     def is_itself(self, reported: str) -> bool:
-        """Whether a reply that reports this model name counts as the model's own."""
-        if self.entry.reports is None or reported == self.entry.wire:
+        """Whether a reply that reports this model name counts as the model's own.
+
+        Some gateways report no name, or put vendors before it, as in `openrouter/openai/gpt-6`.
+        """
+        if self.entry.reports is None or not reported or f"/{reported}".endswith(f"/{self.entry.wire}"):
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
 

@@ -241,7 +241,10 @@ class Poller:
         self._components.limits.note_end(batch.model)
 
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
-        """Apply errors of the whole batch or of single lines that concern the queue, the model or the account."""
+        """Apply errors of the whole batch or of single lines that concern the queue, the model or the account.
+
+        Errors of a batch that an earlier process sent stop nothing: key, credit or settings may be others since.
+        """
         limits, tokens = self._components.limits, record.intent.tokens
         if isinstance(status.problem, RateLimited):
             enqueued = self._rows.enqueued(batch.model)
@@ -251,9 +254,15 @@ class Poller:
                 self._components.apply_refusal(batch.model, refusal, _FILLED, status.problem)
         elif status.problem is None:
             limits.note_success(batch.model, tokens)
+        is_of_now = record.intent.epoch == self._context.epoch or self._context.keeps_refusals
         for problem in (status.problem, results.stop, results.refused):
-            if isinstance(problem, ProviderError | ModelError | BatchRefused):
+            if isinstance(problem, BatchRefused) or (is_of_now and isinstance(problem, ProviderError | ModelError)):
                 self._components.apply_error(batch.model, problem)
+        if results.stop and not is_of_now:
+            self._counters.notes.append(
+                f"batch {record.name}, sent before this start, has rows without an answer, which are sent again: "
+                f"{results.stop}"
+            )
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
 

@@ -129,6 +129,14 @@ async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Componen
     assert vendor.asked.count("poll foreign") == 1
 
 
+async def test_an_untagged_batch_beside_one_with_a_tag_of_ours_is_foreign(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("untagged", None), seen("earlier", "tag of another batch")]
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
+
+
 async def test_a_page_instead_of_results_does_not_prove_that_a_batch_is_foreign(
     components: Components, vendor: Vendor
 ) -> None:

@@ -127,6 +127,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         is_own: bool = True,
         age_s: float = 0.0,
         deadline: datetime | None = None,
+        keeps_refusals: bool = False,
         **intended: object,
     ) -> Scene:
         clock = Clock(0.0)
@@ -134,7 +135,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         def today() -> datetime:
             return START + timedelta(seconds=age_s + clock.now)
 
-        context = replace(context_of(clock, today), deadline=deadline)
+        context = replace(context_of(clock, today), deadline=deadline, keeps_refusals=keeps_refusals)
         components = components_of(tmp_path, vendor, POLICY, context)
         record = sent(components.ledger, certain, **intended)
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
@@ -525,9 +526,23 @@ async def test_a_queue_that_others_fill_for_a_quarter_of_an_hour_takes_no_more_b
 
 async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:
     retired = ModelError(FailureKind.MODEL_RETIRED, "retired")
-    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]))
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]), epoch=2)
     await scene.at(0.0)
     assert scene.components.counters.stops == {"m": "retired"}
+
+
+@pytest.mark.parametrize(
+    "error", [ProviderError(FailureKind.BAD_KEY, "no key"), ModelError(FailureKind.BAD_REQUEST, "no key")]
+)
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "--detach"])
+async def test_lines_of_a_batch_that_an_earlier_start_sent_stop_nothing_unless_starts_leave_their_batches(
+    scene_of: SceneOf, error: CallError, leaves: bool
+) -> None:
+    """The key may be another one since; a run that leaves would send the same batch at every start."""
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=error)]), keeps_refusals=leaves)
+    await scene.at(0.0)
+    counters = scene.components.counters
+    assert bool(counters.stops) == leaves and any("no key" in note for note in counters.notes) != leaves
 
 
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:
