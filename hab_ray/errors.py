@@ -22,7 +22,8 @@
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
 | LeaseStale        | waits                 | waits           | waits           | spends nothing until renewal         |
 
-"Ten alike": ten calls in a row, without a valid answer between them, refused in the same words or answered malformed.
+"Ten alike": ten calls in a row, without a valid answer between them, refused in the same words, answered malformed or
+timed out.
 
 "Open": the store has no reply and no permanent failure, so the same command sends the call again.
 

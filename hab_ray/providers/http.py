@@ -137,7 +137,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
             timer.cancel()
 
 
-def connection_failure(error: BaseException, has_answered: bool) -> CallError:
+def connection_failure(error: BaseException, endpoint: Endpoint, has_answered: bool) -> CallError:
     """Return the error for a request whose HTTP response is missing or incomplete.
 
     A certificate that cannot be verified stops the provider, unless the endpoint `has_answered` before: then one of its
@@ -152,7 +152,10 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
         if isinstance(cause, aiohttp.ClientHttpProxyError):
             return Unreachable(FailureKind.CONNECTION, _no_tunnel(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
-        return TransientError(FailureKind.TIMEOUT, "no answer within the time limit")
+        return TransientError(
+            FailureKind.TIMEOUT,
+            f"no answer within {endpoint.timeout_s:g} s (`limits: {{timeout_s: ...}}` of the provider)",
+        )
     return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
 
 

@@ -90,7 +90,7 @@ class SdkAccount:
                     break
                 yield chunk
         except _BROKEN as error:
-            raise connection_failure(error, has_answered=True) from None
+            raise connection_failure(error, self.endpoint, has_answered=True) from None
         finally:
             await response.aclose()
 
@@ -126,7 +126,7 @@ class SdkAccount:
             body = error_object(self.endpoint.without_key(error.response.text))
             raise self.refusal(error.response.status_code, body, error.response.headers) from None
         except (self._sdk.broken, *_BROKEN) as error:
-            raise connection_failure(error, self._has_answered) from None
+            raise connection_failure(error, self.endpoint, self._has_answered) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it names a batch or file with characters that no URL can hold") from None
 
