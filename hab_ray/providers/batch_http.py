@@ -22,7 +22,7 @@ from hab_ray.providers.batching import (
     SeenBatch,
 )
 from hab_ray.providers.error_rules import CHECK_MODEL
-from hab_ray.providers.http import ErrorText, StatusError, error_object
+from hab_ray.providers.http import StatusError, error_object
 
 # Enough for 64 MB at a quarter of a megabit per second. The endpoint's own limit bounds each read, so silence too.
 MAX_UPLOAD_S = 2400.0
@@ -125,8 +125,8 @@ def creating_with_rows(job: BatchJob) -> Iterator[None]:
 
 
 def _refuse_page(refused: StatusError) -> None:
-    if refused.status == _NOT_FOUND and isinstance(refused.body, ErrorText):
-        raise PageNotFound(" ".join(refused.body["error"]["message"].split())) from None
+    if refused.error.page is not None:
+        raise PageNotFound(refused.error.page) from None
 
 
 def _no_batch_api(refused: StatusError) -> NoBatchApi:

@@ -132,6 +132,20 @@ async def test_a_budget_that_ends_the_retries_leaves_the_last_error(
     assert "budget reached" in row.reason and "its last error: HTTP 504" in row.reason
 
 
+@pytest.mark.parametrize("page", ["404 page not found\n", "<html><h1>404 Not Found</h1></html>"])
+async def test_a_missing_page_among_answers_is_tried_again(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router whose servers restart sends some, as for an address or model that it never had."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
+    of = await asked(tmp_path, 20, lambda n: (404, page) if n in (5, 6, 12) else (200, ANSWER))
+    assert (of.requests, of.counters.finished[0], of.counters.stops) == (23, 20, {})
+    assert of.counters.lost_nanousd == 0
+    never = await asked(tmp_path / "never", 20, lambda n: (404, page))
+    assert (never.requests, len(never.counters.open)) == (1, 20) and never.counters.stops
+
+
 async def test_an_overloaded_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more refusals than the retries of a server error, then an answer; the limiter times the pauses."""
     monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
