@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 
-from hab_ray.errors import CallError, ModelError, RowError, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.batching import (
     BadRows,
@@ -79,6 +79,23 @@ def item_errors(name: str) -> Iterator[None]:
         if refused.status in _GONE:
             raise ResultsGone(f"{name}: the vendor does not know it ({refused.error})") from None
         raise refused.error from None
+
+
+@contextmanager
+def download_errors(name: str) -> Iterator[None]:
+    """Translate the errors of a request for the results of a batch; a redirect does not mean that the url is wrong."""
+    with item_errors(name):
+        try:
+            yield
+        except StatusError as refused:
+            if not 300 <= refused.status < 400:
+                raise
+            raise ProviderError(
+                FailureKind.BAD_REQUEST,
+                f"{name}: the endpoint has the results at another address (HTTP {refused.status}), and redirects are "
+                "not followed, because the key would be sent there: have whoever runs the endpoint send files of "
+                "results itself. They are paid for and not lost: once it does, the same command collects them",
+            ) from None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import httpx2
 
 from hab_ray.errors import CallError
 from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, cancelling, item_errors, request_errors
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, cancelling, download_errors, item_errors, request_errors
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
 from hab_ray.providers.http import (
@@ -79,7 +79,7 @@ class SdkAccount:
             CallError: the request failed, or the stream broke.
         """
         options = {"headers": headers or {}}
-        with item_errors(name):
+        with download_errors(name):
             response = await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
         try:
             chunks = response.aiter_bytes()
