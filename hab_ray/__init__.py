@@ -38,8 +38,9 @@ def run(
     As `hab run --yes`: it spends without asking, within the sweep's `budget:`, and the same call again goes on where
     this one ended, paying for nothing twice. `retry_failed` and `detach` are the options of that command; `watch` is
     told how far the run is, several times a second. `hab_ray.results.progress` says how it ended. An event loop may be
-    running, as in a notebook. Ctrl-C sends nothing more and waits until open calls are answered, 20 s at most. Only the
-    main thread hears it: to stop a run in another one, also by `asyncio.to_thread`, raise KeyboardInterrupt in `watch`.
+    running, as in a notebook. Ctrl-C, SIGTERM and SIGHUP send nothing more and wait until open calls are answered, 20 s
+    at most; a second one waits no longer. Only the main thread hears them: to stop a run in another one, also by
+    `asyncio.to_thread`, raise KeyboardInterrupt in `watch`.
 
     Raises:
         hab_ray.errors.ConfigError: the sweep cannot be run; each line names a key and the remedy.

@@ -30,7 +30,8 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import Rubric, RubricLibrary, check_folder_of, read_library, unknown_dimensions
+from hab_ray.rubric import KeptTexts, Rubric, RubricLibrary, read_library, read_library_of_run, unknown_dimensions
+from hab_ray.stages.added import stage_changes, with_added
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
@@ -38,7 +39,7 @@ from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
 from hab_ray.storage.registry import Registry, new_run_id
-from hab_ray.storage.run import RATERS, SWEEP, RunFolder
+from hab_ray.storage.run import RATERS, SWEEP, TEXTS, RunFolder
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests, is_complete
 
@@ -159,7 +160,8 @@ def _pinned(
 ) -> Work:
     """Pin and read what a sweep names; the weights of models in `recorded`, by their `as_of`, are not looked at."""
     rubrics = _rubrics(sweep, library, earlier)
-    versions = (earlier.prompts_version, earlier.fence_version) if earlier else ()
+    kept = library.kept.read(earlier.hashes.get("prompts", "")) if earlier and library.kept else None
+    asked = (earlier.prompts_version, earlier.fence_version, kept) if earlier else ()
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -176,7 +178,7 @@ def _pinned(
         models=models,
         rubrics=rubrics,
         themes=library.shown_themes(earlier.hashes.get("themes") if earlier else None),
-        prompts=load_prompts(sweep.rubrics, *versions),
+        prompts=load_prompts(sweep.rubrics, *asked),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
         wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
@@ -303,15 +305,6 @@ def hashes(work: Work) -> dict[str, str]:
     return found
 
 
-def own_texts(work: Work) -> Iterator[bytes]:
-    """Yield the user's own rubrics, themes, wordings of judges and paraphrases, whose digests are in `hashes`."""
-    if work.sweep.rubrics:
-        yield "\n".join(work.themes).encode()
-        yield from (rubric.canonical for rubric in work.rubrics.values())
-    yield from (rubric.canonical for rubrics in work.wordings.values() for rubric in rubrics.values())
-    yield from (given_file(variant.tests) for variant in work.sweep.variants.subjects if variant.tests is not None)
-
-
 def _check_judges(work: Work) -> None:
     """Refuse judges with the name of a rater, because their verdicts would be mixed with the ratings in the run."""
     raters = {view.rater for view in work.run.read(RaterView, RATERS)}
@@ -404,7 +397,7 @@ def write_record(work: Work, now: datetime) -> None:
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
         hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
-        versions=installed_versions(),
+        versions=installed_versions() | with_added(earlier.versions if earlier else {}, work),
         started=earlier.started if earlier else now,
         priced_on=now.date(),
         prompts_version=work.prompts.version,
@@ -441,9 +434,10 @@ def _with_known_calls(work: Work, dimension: str, tests: Sequence[ChosenTest]) -
 
 
 def load_work(run: Location, now: datetime) -> Work:
-    """Load the work of a run from its folder alone, for status and report; rubrics may have changed since.
+    """Load the work of a run from its folder alone, for status and report.
 
-    Weights are as recorded, and their files are not needed.
+    Weights, rubrics and prompts are as recorded, and their files are not needed. Runs of versions that kept no copy of
+    own rubrics and prompts need their present files.
 
     Raises:
         ConfigError: there is no run.
@@ -452,8 +446,8 @@ def load_work(run: Location, now: datetime) -> Work:
     record = read_record(run)
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
-    check_folder_of(run, sweep.rubrics)
-    return _pinned(sweep, read_library(sweep.rubrics), record, record.as_of, now, ReadOnce())
+    library = read_library_of_run(sweep.rubrics, KeptTexts(RunFolder(run).text, record.sources or {}))
+    return _pinned(sweep, library, record, record.as_of, now, ReadOnce())
 
 
 def _refuse_changes(work: Work, earlier: Record) -> None:
@@ -474,6 +468,7 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
     ]
     grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
     yield from _with_hint(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
+    yield from stage_changes(earlier.versions, work, earlier.rubric_hashes)
     yield from changed_draw(before.responses, work.sweep.responses)
     for dimension, drawn in drawn_tests(work).items():
         if earlier.drawn.get(dimension, drawn) != drawn:
@@ -488,6 +483,8 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
         if not may_change and earlier.hashes.get(name, digest) != digest:
             lost = _lost_tests(work, _chosen_before(work)) if name == "tests" else []
             which = f": {counted(len(lost), 'test')} changed or missing, such as {lost[0]}" if lost else ""
+            if work.run.has(kept := f"{TEXTS}/{earlier.hashes[name]}"):
+                which = f"; {work.run_path / kept} has the earlier one"
             yield one_line(f"{name}: its text has changed{which}")
     for name, model in work.models.items():
         if earlier.as_of.get(name, model.as_of) != model.as_of:

@@ -87,7 +87,7 @@ class Stop:
             return
         reader, writer = self._signals = socket.socketpair()
         writer.setblocking(False)
-        self._terminals = tuple(output for output in (1, 2) if os.isatty(output))
+        self._terminals = open_terminals()
         for number in SIGNALS:
             if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, self._interrupt)
@@ -149,7 +149,7 @@ class Stop:
     def _interrupt(self, number: int, _: object) -> None:
         """Handle a signal in the main thread, possibly before the background thread has read it."""
         if number == signal.SIGHUP:
-            _detach(self._terminals)
+            detach(self._terminals)
         self._at = min(self._at, time.monotonic())
         if self._on_stop is None:
             self._raise_once()
@@ -178,7 +178,12 @@ class Stop:
                 say()
 
 
-def _detach(terminals: Iterable[int]) -> None:
+def open_terminals() -> tuple[int, ...]:
+    """Return those of standard output and error that are terminals."""
+    return tuple(output for output in (1, 2) if os.isatty(output))
+
+
+def detach(terminals: Iterable[int]) -> None:
     """Discard output to a closed terminal, because errors of writing would interrupt the cleanup."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for output in terminals:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,6 @@ class Distributions:
         importlib.invalidate_caches()
 
     def uninstall_all(self) -> None:
-        for entries in self.site.glob("*.dist-info/entry_points.txt"):
-            entries.unlink()
+        for info in self.site.glob("*.dist-info"):
+            shutil.rmtree(info)
         importlib.invalidate_caches()

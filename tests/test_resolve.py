@@ -26,9 +26,12 @@ from hab_ray.results import open_run
 from hab_ray.rows import RaterView
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
+from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.storage.record import read_record
-from hab_ray.storage.run import RATERS, SWEEP
+from hab_ray.storage.run import RATERS, SWEEP, TEXTS
+from hab_ray.sweep.own_texts import keep_own_texts
 from hab_ray.work import Work, given_tests
+from tests.published_rows import write_wording
 
 NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
 LATER = datetime(2027, 1, 5, 9, 0, tzinfo=UTC)
@@ -216,11 +219,57 @@ def test_a_comment_in_a_rubric_changes_nothing(resolved: Resolve, started: Work,
     resolved()
 
 
-def test_a_run_that_came_without_its_own_rubrics_says_what_to_get(started: Work, rubrics: Path) -> None:
+@pytest.mark.parametrize(
+    "change", [edit, Path.unlink, lambda file: file.write_text("{"), lambda file: shutil.rmtree(file.parent)]
+)
+@pytest.mark.parametrize("themes", [{"themes": [f"t\u00f6pfe {n}" for n in range(75)]}, {"lines": ["a\n", "\n", "b"]}])
+def test_a_run_is_read_by_the_texts_it_has_used_whatever_became_of_their_files(
+    resolved: Resolve, rubrics: Path, themes: dict[str, list[str]], change: Callable[[Path], object]
+) -> None:
+    prompts = (RUBRICS / "prompts.yaml").read_text().replace("in one respect only", "in this respect only")
+    (rubrics / "themes.yaml").write_text(yaml.safe_dump(themes))
+    (rubrics / "prompts.yaml").write_text(prompts)
+    work = resolved()
+    write_record(work, NOW)
+    keep_own_texts(work)
+    for file in rubrics.iterdir():
+        file.write_text(file.read_text().replace("this respect", "each respect").replace("\u00f6", "oe", 1))
+    change(rubrics / f"{DIMENSION}.yaml")
+    read = load_work(work.run_path, NOW)
+    assert (read.themes, read.prompts.text) == (work.themes, work.prompts.text)
+    for rubrics_read in (read.rubrics, open_run(work.run_path).rubrics):
+        assert rubrics_read[DIMENSION].canonical == work.rubrics[DIMENSION].canonical
+    if rubrics.exists():
+        (rubrics / "prompts.yaml").write_bytes(work.run.text(work.prompts.sha256) or b"")
+        assert load_prompts(rubrics).sha256 == work.prompts.sha256
+
+
+def test_imported_wording_is_read_from_the_runs_copy_with_its_origin(resolved: Resolve, tmp_path: Path) -> None:
+    write_wording(tmp_path / "imported")
+    work = resolved(rubrics=tmp_path / "imported")
+    write_record(work, NOW)
+    keep_own_texts(work)
+    shutil.rmtree(tmp_path / "imported")
+    assert open_run(work.run_path).rubrics == work.rubrics
+
+
+def test_a_run_without_copies_of_its_own_rubrics_needs_their_folder(resolved: Resolve, rubrics: Path) -> None:
+    edit(rubrics / f"{DIMENSION}.yaml")
+    started = resolved()
+    write_record(started, NOW)
     shutil.rmtree(rubrics)
     for read in (lambda: open_run(started.run_path).rubrics, lambda: load_work(started.run_path, NOW)):
-        with pytest.raises(ConfigError, match=f"{started.run_path}: needs the rubrics .* at {rubrics},"):
+        with pytest.raises(ConfigError, match=f"{rubrics}: there is no such folder"):
             read()
+
+
+def test_a_changed_text_is_refused_with_the_place_of_the_runs_copy(
+    resolved: Resolve, started: Work, rubrics: Path
+) -> None:
+    keep_own_texts(started)
+    edit(rubrics / f"{DIMENSION}.yaml")
+    copy = started.run_path / TEXTS / started.rubrics[DIMENSION].sha256
+    assert f"rubric {DIMENSION}: its text has changed; {copy} has the earlier one" in refused(resolved)
 
 
 def test_given_tests_are_hashed_by_content(resolved: Resolve, tmp_path: Path) -> None:

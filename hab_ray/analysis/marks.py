@@ -34,7 +34,8 @@ class ScoreSettings:
 
     `panel` holds the sweep's judges: an answer needs a score from each of them to enter the panel's mean. Verdicts of
     other raters are ignored. Each judge reads an answer `replicates` times. `truncated` decides whether answers cut at
-    the output limit are scored. `calls` holds the generation call of each test.
+    the output limit are scored. `calls` holds the generation call of each test. `given` are the subjects whose answers
+    are given: what their file lacks never comes.
     """
 
     subjects: tuple[str, ...]
@@ -44,6 +45,7 @@ class ScoreSettings:
     replicates: int = 1
     truncated: Truncated = "judge"
     calls: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     def calls_of(self, dimension: str) -> tuple[str, ...]:
         """Return the generation call of each test of a dimension; a test that was not generated is its own call."""

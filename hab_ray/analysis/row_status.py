@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import product
 from typing import NamedTuple
 
-from hab_ray.analysis.marks import Answered, Judged, RowId, RowIndex, ScoreSettings, is_truncated, rows_of
+from hab_ray.analysis.marks import Judged, RowId, RowIndex, ScoreSettings, is_truncated, rows_of
 from hab_ray.rows import State
 from hab_ray.stages.views import responses_file, verdicts_file
 
@@ -21,6 +21,7 @@ class MissingReason(StrEnum):
     """Why a valid row is excluded from the mean."""
 
     OPEN = "open"
+    NOT_GIVEN = "not given"
     TRUNCATED = "truncated"
 
 
@@ -69,11 +70,14 @@ def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
         for dimension in settings.tests
         for row in rows_of(settings, subject, dimension)
     ]
-    of_responses = [_of_response(row, rows.responses.get(row), row in answered) for row in asked]
+    of_responses = [_of_response(row, rows, settings, row in answered) for row in asked]
     return [*of_responses, *_of_verdicts([row for row in asked if row in answered], rows.verdicts, settings)]
 
 
-def _of_response(row: RowId, response: Answered | None, is_scorable: bool) -> RowStatus:
+def _of_response(row: RowId, rows: RowIndex, settings: ScoreSettings, is_scorable: bool) -> RowStatus:
+    response = rows.responses.get(row)
+    if response is None and row.subject in settings.given:
+        return RowStatus(row, None, MissingReason.NOT_GIVEN, "the file of answers has none", "")
     if response is None:
         return RowStatus(row, None, MissingReason.OPEN, "no answer so far", "")
     if is_truncated(response) and response.state is State.OK and not is_scorable:

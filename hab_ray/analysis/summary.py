@@ -124,6 +124,7 @@ def score_settings(run: Run, dimensions: Iterable[str]) -> ScoreSettings:
         replicates=run.record.sweep.replicates,
         truncated=run.record.sweep.truncated,
         calls={dimension: tuple(calls.values()) for dimension, calls in tests.items()},
+        given=frozenset(run.subjects) - {subject.name for subject in run.record.sweep.subjects},
     )
 
 

@@ -42,7 +42,7 @@ _COLUMNS = Columns.of(GivenParaphrase)
 
 
 def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, Paraphrase]]:
-    """Read the paraphrases in a file (Parquet, CSV or JSON lines), by dimension and by the test's id or prompt.
+    """Read the paraphrases in a file (Parquet, CSV or JSON), by dimension and by the test's id or prompt.
 
     Dimensions without a rubric are left out; every rubric's dimension has an entry.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from math import isfinite, nan
 from typing import Annotated, Any, Self
@@ -187,8 +187,11 @@ class Rating:
 
 
 def test_of(rating: Rating, names: Mapping[str, str]) -> str | None:
-    """Return the id of the rated test by its `names`; None if it has none, or its texts are those of another test."""
-    test_id = names.get(rating.test)
+    """Return the id of the rated test by its `names`, or by its texts if its id is not one of them.
+
+    None if neither is, or the texts are those of another test.
+    """
+    test_id = names.get(rating.test, names.get(rating.texts))
     is_same = names.get(rating.texts, test_id) == test_id or _both(rating.test, rating.texts) in names
     return test_id if is_same else None
 
@@ -224,14 +227,15 @@ class GivenRatings:
 def read_given_ratings(
     paths: Sequence[Location], rubrics: Mapping[str, Rubric], key: SheetKey | None = None
 ) -> GivenRatings:
-    """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON lines).
+    """Read the ratings of the rubrics' dimensions in some files (Parquet, CSV or JSON).
 
-    `key` maps the items of sheets to responses; rows of sheets without a rating are left out.
+    `key` maps the items of sheets to responses; rows of sheets without a rating are left out. Of two rows about one
+    rating, such as of both published data sets, the one that says more counts.
 
     Raises:
         ConfigError: a file cannot be read, a row is not a rating, or two rows contradict each other.
     """
-    known: dict[tuple[str, str, str, str, int], Rating] = {}
+    known: dict[tuple[str, str, str, str, int], tuple[Rating, str]] = {}
     kinds: dict[str, Rater] = {}
     elsewhere = 0
     for where, row in _rows(paths, key or SheetKey()):
@@ -240,11 +244,30 @@ def read_given_ratings(
             continue
         rating = _rating(row, rubrics[row.dimension], where)
         answer = rating.rater, rating.dimension, rating.subject, rating.test, rating.sample
-        if known.setdefault(answer, rating) != rating:
-            raise ConfigError(one_line(f"{where}: {row.rater} has rated this answer before, otherwise; keep one row"))
+        earlier, place = known.setdefault(answer, (rating, where))
+        if earlier != rating:
+            if (fuller := _fuller(earlier, rating) or _fuller(rating, earlier)) is None:
+                cause = f"{where}: {row.rater} has rated this answer before, otherwise ({place})"
+                remedy = "keep one row, or give the rater another name in one of the files"
+                raise ConfigError(one_line(f"{cause}; {remedy}"))
+            known[answer] = fuller, place
         if kinds.setdefault(row.rater, row.kind) is not row.kind:
             raise ConfigError(one_line(f"{where}: {row.rater} is a {kinds[row.rater]} in an earlier row; name one"))
-    return GivenRatings(tuple(known.values()), elsewhere)
+    return GivenRatings(tuple(rating for rating, _ in known.values()), elsewhere)
+
+
+def _fuller(more: Rating, less: Rating) -> Rating | None:
+    """Return `more` if it says all that `less` does, and perhaps the issues, the assessment or a failure besides.
+
+    The published code scored a judge's failure 0, or 10 if the reply named no issues: a table without replies has only
+    this score.
+    """
+    filled = replace(less, assessment=less.assessment or more.assessment)
+    if less.issues is None:
+        filled = replace(filled, issues=more.issues)
+        if less.kind is Rater.PUBLISHED and less.score in (0, SCORE_START) and more.failed:
+            filled = replace(filled, score=None, failed=more.failed)
+    return more if filled == more else None
 
 
 def _rows(paths: Sequence[Location], key: SheetKey) -> Iterator[tuple[str, GivenRating]]:

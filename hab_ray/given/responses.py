@@ -109,7 +109,7 @@ def read_given_responses(
     tests: Mapping[str, list[ChosenTest]] | None,
     own: Path | None = None,
 ) -> GivenResponses:
-    """Read the responses in a file (Parquet, CSV or JSON lines). Dimensions without a rubric are left out.
+    """Read the responses in a file (Parquet, CSV or JSON). Dimensions without a rubric are left out.
 
     `tests` are those that the sweep gives; without them the rows define the tests. `own` is the folder of
     the sweep's own rubrics, which may have more than `rubrics`.

@@ -1,4 +1,4 @@
-"""Tests given in a file: Parquet, CSV or JSON lines with `dimension` and `prompt`, optionally `id` and `context`.
+"""Tests given in a file: Parquet, CSV or JSON with `dimension` and `prompt`, optionally `id` and `context`.
 
 Exported tests also have `call`, because tests from one generation call are not independent. Imported tests also have
 `source`, `licence` and `canaries`, in case their source record is lost.
@@ -26,7 +26,7 @@ from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.csv_text import csv_rows
 from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of, refusing
-from hab_ray.inputs.json_text import json_lines
+from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_rows
 from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, id_of_test
@@ -42,7 +42,7 @@ def _not_blank(text: str) -> str:
 
 
 def call_name(given: Any) -> Any:
-    """Return a number that names a generation call as its text, such as `3` for 3.0 from pandas, and None for NaN."""
+    """Return a number that names a test, its call or a rater as text, such as `3` for 3.0 from pandas; None for NaN."""
     if isinstance(given, bool) or not isinstance(given, int | float):
         return given
     if math.isnan(given):
@@ -55,7 +55,7 @@ ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=l
 """Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
 REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
-_MAY_BE_NUMBERS = {"call"}
+_MAY_BE_NUMBERS = {"call", "test_id"}
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
@@ -63,6 +63,7 @@ CallName = Annotated[Text | None, BeforeValidator(call_name)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
 Given = TypeVar("Given", bound=Strict)
 MAX_BYTES = 256 * MEBIBYTE
+_BEFORE_JSON = b"\xef\xbb\xbf \t\r\n"
 _WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -130,7 +131,7 @@ class AnswerRow(Strict):
 
     dimension: str
     subject: Annotated[Name, Field(validation_alias=AliasChoices("subject", "subject_model"))]
-    test_id: Text | None = None
+    test_id: CallName = None
     prompt: Text | None = None
     context: Annotated[Text | None, Field(validation_alias=AliasChoices("context", "misinformation"))] = None
     sample: Annotated[int, NUMBER, Field(ge=0, lt=1000)] = 0
@@ -244,6 +245,8 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
 def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
     """Yield the rows of a file that a sweep names under `key`: of Parquet these columns, else all columns.
 
+    JSON is one object per line or, in a .json file, may be a list.
+
     Raises:
         ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
@@ -256,6 +259,8 @@ def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
             yield from _reported(read(data, texts, [*columns.numbers, *numbered]))
         elif path.name.lower().endswith(".csv"):
             yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
+        elif path.name.lower().endswith(".json") and data.lstrip(_BEFORE_JSON).startswith(b"["):
+            yield from _reported(json_list(data))
         else:
             with _read_as_lines(path):
                 yield from _reported(record for _, record in json_lines(data))

@@ -124,7 +124,7 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a number in JSON")
+    raise ValueError(f"{constant} is not a number in JSON, where an empty value is null")
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_refused)

@@ -128,7 +128,8 @@ def _check_columns(schema: pa.Schema, texts_read: pa.Schema, texts: Sequence[str
         kind = texts_read.field(name).type
         is_text = pa.types.is_dictionary(kind) and _is_text(kind.value_type)
         if not (is_text if name in texts else _is_number(kind)) and not pa.types.is_null(kind):
-            wanted = "text (string)" if name in texts else "whole numbers (int64)"
+            text = "JSON text (string)" if pa.types.is_nested(kind) else "text (string)"
+            wanted = text if name in texts else "whole numbers (int64)"
             raise BadInput(f"the column {shown} is of type {str(kind)[:SHOWN]}", f"write it as {wanted}")
 
 

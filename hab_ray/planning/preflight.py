@@ -33,6 +33,7 @@ from hab_ray.providers.access import has_secret, how_to_set
 from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.rubric import short_assessments
+from hab_ray.stages.added import changed_packages
 from hab_ray.stages.prompts.wording import unshown_values
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import reach
@@ -127,6 +128,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date, failures_sinc
         *unlisted(work),
         *_analysis(work),
         *_own_texts(work),
+        *_packages(work),
         *_left_out(work),
     ]
     for model in work.models.values():
@@ -173,6 +175,14 @@ def _own_texts(work: Work) -> Iterator[Problem]:
     short = (short_assessments(rubric, file) for rubric, file in files)
     for problem in (*chain.from_iterable(short), *unshown_values(work.prompts)):
         yield Problem(severity, (), f"{problem.file}: {problem.field}: {problem.cause}", problem.remedy)
+
+
+def _packages(work: Work) -> Iterator[Problem]:
+    """Find stages and vendors whose packages are others than those that made the run's rows."""
+    record = read_record(work.run_path)
+    for cause in changed_packages(record.versions, work) if record else ():
+        remedy = "rows from now on may differ from earlier ones: install the earlier package, or name another `run:`"
+        yield Problem(Severity.WARNING, (), cause, remedy)
 
 
 def _left_out(work: Work) -> Iterator[Problem]:

@@ -80,16 +80,17 @@ class Run:
     def rubrics(self) -> Mapping[str, Rubric]:
         """The rubrics by dimension, with the issues that a verdict's letters stand for.
 
-        Built-in rubrics are in the version the run was started with; those in a folder are read from their current
-        files.
+        They are in the version that the run has used. Runs of versions that kept no copy of own rubrics read the
+        present files.
 
         Raises:
-            ConfigError: the sweep names a dimension whose rubric, or its folder, no longer exists.
+            ConfigError: the sweep names a dimension whose rubric, or its folder, no longer exists, and the run has no
+                copy.
         """
-        from hab_ray.rubric import check_folder_of, load_rubrics
+        from hab_ray.rubric import KeptTexts, read_library_of_run
 
-        check_folder_of(self.location, self.record.sweep.rubrics)
-        known = load_rubrics(self.record.sweep.rubrics, self.record.rubric_hashes)
+        kept = KeptTexts(RunFolder(self.location).text, self.record.sources or {})
+        known = read_library_of_run(self.record.sweep.rubrics, kept).rubrics(self.record.rubric_hashes)
         lacking = [dimension for dimension in self.dimensions if dimension not in known]
         if lacking and self.record.sweep.dimensions != "all":
             where = self.record.sweep.rubrics or "the built-in rubrics"

@@ -86,7 +86,7 @@ def _lines(transcript: Transcript) -> Iterator[str]:
 
 def _answer_text(response: Response | None) -> str:
     if response is None:
-        return "(no answer so far)"
+        return "(no answer)"
     if response.state is not State.OK:
         return f"({response.state}: {response.reason})"
     return f"{response.text}\n(cut at the output limit)" if response.finish == Finish.TRUNCATED else response.text

@@ -9,13 +9,14 @@ from hab_ray.rubric.checks import short_assessments
 from hab_ray.rubric.files import (
     RubricLibrary,
     check,
-    check_folder_of,
     load_rewordings,
     load_rubrics,
     read_library,
+    read_library_of_run,
     rubric_names,
     unknown_dimensions,
 )
+from hab_ray.rubric.kept import KeptTexts
 from hab_ray.rubric.literal import (
     LiteralJudging,
     LiteralPrompts,
@@ -33,6 +34,7 @@ __all__ = [
     "VALIDATION_START",
     "Criterion",
     "Fidelity",
+    "KeptTexts",
     "LiteralJudging",
     "LiteralPrompts",
     "LiteralRequest",
@@ -45,11 +47,11 @@ __all__ = [
     "RubricProblem",
     "Themes",
     "check",
-    "check_folder_of",
     "imported_note",
     "load_rewordings",
     "load_rubrics",
     "read_library",
+    "read_library_of_run",
     "rendered",
     "rubric_names",
     "short_assessments",

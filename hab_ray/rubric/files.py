@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -15,6 +15,7 @@ from hab_ray.inputs.files import BadInput, text_of
 from hab_ray.inputs.yaml_text import parse_yaml, yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes, short_assessments
+from hab_ray.rubric.kept import KeptTexts
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
 from hab_ray.rubric.problems import Findings, RubricProblem
 
@@ -25,23 +26,9 @@ _NO_DIGESTS: Mapping[str, str] = {}
 Digested = TypeVar("Digested", Rubric, Themes)
 
 
-def load_rubrics(folder: Path | None = None, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:
-    """Return the built-in rubrics and those of `folder`; see `read_library` and `RubricLibrary.rubrics`."""
-    return read_library(folder).rubrics(recorded)
-
-
-def check_folder_of(run: object, folder: Path | None) -> None:
-    """Check that the `folder` of a run's own rubrics, which is not part of the run's folder, is there.
-
-    Raises:
-        ConfigError: it is not.
-    """
-    if folder is not None and not folder.is_dir():
-        raise ConfigError(
-            f"{run}: needs the rubrics that it was run with, from the folder {folder}, which is not here. The run's "
-            f"own folder does not hold them: put the one that its author used at {folder.absolute()}, and repeat the "
-            "command"
-        )
+def load_rubrics(folder: Path | None = None) -> dict[str, Rubric]:
+    """Return the built-in rubrics and those of `folder`; see `read_library`."""
+    return read_library(folder).rubrics()
 
 
 def rubric_names(folder: Path | None = None) -> list[str]:
@@ -81,29 +68,45 @@ def check(folder: Path | None = None) -> list[RubricProblem]:
 class RubricLibrary:
     """The built-in rubrics and themes, and those of a folder, whose files replace built-in ones of the same name.
 
-    `own` are the folder's files by name.
+    `own` are the folder's files by name. `kept` has the texts of the run that is read, if one is.
     """
 
     found: Mapping[str, Rubric]
     themes: Themes
     own: Mapping[str, Path]
     problems: tuple[RubricProblem, ...]
+    kept: KeptTexts | None = None
 
     def rubrics(self, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:
         """Return the rubrics, sorted by id.
 
-        `recorded` maps dimensions to the digests that a started run recorded. If a built-in rubric has changed since,
-        the earlier version with that digest is used, so that the run's calls keep their keys.
+        `recorded` maps dimensions to the digests that a started run recorded. If a rubric has changed since, the kept
+        text or the earlier built-in version with that digest is used, so that the run's calls keep their keys.
+
+        Raises:
+            ConfigError: the folder's files have problems, and what a run recorded is not among the kept texts.
         """
-        rubrics = dict(sorted(self.found.items()))
-        for name in recorded.keys() & rubrics.keys():
-            if f"{name}.yaml" not in self.own:
-                rubrics[name] = _with_digest(recorded[name], f"{name}.yaml", rubrics[name])
-        return rubrics
+        found = {name: self._with_digest(name, digest) for name, digest in recorded.items()}
+        return dict(sorted({**self.found, **{name: rubric for name, rubric in found.items() if rubric}}.items()))
+
+    def _with_digest(self, name: str, digest: str) -> Rubric | None:
+        current = self.found.get(name)
+        if current is not None and current.sha256 == digest:
+            return current
+        if self.kept and (kept := self.kept.rubric(name, digest)):
+            return kept
+        _refuse(self.problems)
+        if current is None or f"{name}.yaml" in self.own:
+            return current
+        return _with_digest(digest, f"{name}.yaml", current)
 
     def shown_themes(self, recorded: str | None = None) -> tuple[str, ...]:
         """Return the themes that generation shows; `recorded` is their digest in a started run, as in `rubrics`."""
-        if recorded is None or THEMES_FILE in self.own:
+        if recorded is None or recorded == self.themes.sha256:
+            return self.themes.shown
+        if self.kept and (kept := self.kept.themes(recorded)):
+            return kept
+        if THEMES_FILE in self.own:
             return self.themes.shown
         return _with_digest(recorded, THEMES_FILE, self.themes).shown
 
@@ -115,9 +118,21 @@ def read_library(folder: Path | None = None) -> RubricLibrary:
         ConfigError: with one line per problem of any file.
     """
     library = _read(folder)
-    if library.problems:
-        raise ConfigError("\n".join(map(str, library.problems)))
+    _refuse(library.problems)
     return library
+
+
+def read_library_of_run(folder: Path | None, kept: KeptTexts) -> RubricLibrary:
+    """Read what a run needs that is only looked at: where files of `folder` are gone or changed, its own copies.
+
+    Problems of files are raised by `RubricLibrary.rubrics`, and only if they matter.
+    """
+    return replace(_read(folder), kept=kept)
+
+
+def _refuse(problems: Sequence[RubricProblem]) -> None:
+    if problems:
+        raise ConfigError("\n".join(map(str, problems)))
 
 
 def _read(folder: Path | None) -> RubricLibrary:

@@ -313,6 +313,7 @@ def sentinels_each(resolved: ResolvedSweep) -> int:
 
 
 METHOD = (GenerateSpec(), ValidateSpec(), EmbedSpec(), SelectSpec(), RespondSpec(), JudgeSpec(), RejudgeSpec())
+_READ_FROM_METHOD = (ChosenTest, Response, Verdict, Rejudged)
 ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="Install the package that adds it")
 
 
@@ -321,7 +322,8 @@ def stages() -> Mapping[str, StageSpec]:
     """Return the stages by name, in order: the method's, and those of other distributions after the stage they name.
 
     Raises:
-        ConfigError: an added stage is broken, has a name that is taken, or follows a stage that does not exist.
+        ConfigError: an added stage is broken, has a name that is taken, follows a stage that does not exist, or makes
+            rows that results are read from.
     """
     specs: list[StageSpec] = list(METHOD)
     for entry in ADDED.added():
@@ -332,5 +334,17 @@ def stages() -> Mapping[str, StageSpec]:
                 f"package {distribution(entry)} adds the stage {spec.name!r} behind {spec.behind!r}; a stage needs an "
                 f"unused name and must be behind one of {', '.join(names)}: repair or uninstall that package"
             )
+        if spec.row in _READ_FROM_METHOD:
+            raise ConfigError(
+                f"package {distribution(entry)} adds the stage {spec.name!r}, whose rows are {spec.row.__name__}s. "
+                "Results, exports and rating sheets read these from the method's own stage only, and would show other "
+                "texts than the next stages read; give the stage a row type of its own, or uninstall that package"
+            )
         specs.insert(names.index(spec.behind) + 1, spec)
     return {spec.name: spec for spec in specs}
+
+
+@cache
+def packages() -> Mapping[str, str]:
+    """Return the packages of the added stages, with their versions, by the stages' names."""
+    return {ADDED.load(entry.name, StageSpec).name: distribution(entry) for entry in ADDED.added()}  # type: ignore[type-abstract]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from hashlib import sha256
 
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location, folders_with
@@ -88,6 +89,14 @@ class RunFolder:
         if derivation is not None:
             table = table.replace_schema_metadata({_DERIVATION: derivation.encode()})
         self.folder.put(name, to_parquet(table))
+
+    def text(self, digest: str) -> bytes | None:
+        """Return the user's own text with this digest, as the run has used it; None if the run does not hold it."""
+        name = f"{TEXTS}/{digest}"
+        if not digest.isalnum() or not self.has(name):
+            return None
+        text = self.folder.get(name)
+        return text if sha256(text).hexdigest() == digest else None
 
     def remove(self) -> list[str]:
         """Remove the run's files and return the names of all others in the folder.

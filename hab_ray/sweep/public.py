@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,10 +24,11 @@ from hab_ray.planning.preflight import prepare, refuse_second_run
 from hab_ray.planning.problems import refuse_errors
 from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
-from hab_ray.stopping import Stop
+from hab_ray.stopping import SIGNALS, Stop, detach, open_terminals
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, run_work, write_results
 
+SAME_SIGNAL_S = 0.5
 _WHERE = "sweep"
 LOG = logging.getLogger("hab_ray.run")
 Given = str | Path | Mapping[str, Any] | Sweep
@@ -124,19 +125,53 @@ def keys_of(given: Any) -> Any:
 
 
 def _in_thread(task: Callable[[], T], stop: Stop) -> T:
-    """Run a task in a new thread, which has no event loop even in a notebook; Ctrl-C requests a stop."""
-    with _interrupts(stop.request), ThreadPoolExecutor(1, "hab_ray.run") as threads:
-        return threads.submit(task).result()
+    """Run a task in a new thread, which has no event loop even in a notebook; the first signal requests a stop.
+
+    The thread does not keep the process alive: once a second signal has raised KeyboardInterrupt here, a script ends.
+    """
+    ended: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            ended.set_result(task())
+        except BaseException as error:
+            ended.set_exception(error)
+
+    with _signals(stop):
+        threading.Thread(target=work, name="hab_ray.run", daemon=True).start()
+        try:
+            return ended.result()
+        finally:
+            if not stop.requested and not ended.done():  # a handler of the script raised an error
+                stop.request()
+                wait([ended])
 
 
 @contextmanager
-def _interrupts(on_interrupt: Callable[[], None]) -> Iterator[None]:
-    """Have Ctrl-C call `on_interrupt`. Does nothing outside the main thread, which alone receives signals."""
+def _signals(stop: Stop) -> Iterator[None]:
+    """Let the first signal request a stop, and a second, which `timeout` may send at once, raise KeyboardInterrupt.
+
+    SIGTERM and SIGHUP are left to the script if it handles or ignores them. Does nothing outside the main thread, which
+    alone receives signals.
+    """
+
+    def interrupt(number: int, _: object) -> None:
+        if number == signal.SIGHUP:
+            detach(terminals)
+        if stop.since_s > SAME_SIGNAL_S:
+            raise KeyboardInterrupt
+        stop.request()
+
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda number, frame: on_interrupt())
+    terminals = open_terminals()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    ours = [number for number in SIGNALS if number == signal.SIGINT or before[number] == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in ours:
+            signal.signal(number, before[number])

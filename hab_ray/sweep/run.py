@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import partial
-from hashlib import sha256
 
 from hab_ray.catalog.models import folder_name
 from hab_ray.catalog.prices import Mode
@@ -31,7 +30,6 @@ from hab_ray.executors.workers import LocalWorkers
 from hab_ray.given.sample import describe_sample
 from hab_ray.progress import RunEnd
 from hab_ray.providers.access import has_secrets
-from hab_ray.resolve import own_texts
 from hab_ray.rows import ChosenTest, Response
 from hab_ray.stages.views import responses_file, tests_file
 from hab_ray.stopping import LATE_S
@@ -39,7 +37,6 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S
 from hab_ray.storage.lease.watches import STALE_CHECK_S, wait_until_held
 from hab_ray.storage.record import read_record
-from hab_ray.storage.run import TEXTS
 from hab_ray.sweep.declaring import declare
 from hab_ray.sweep.dispatching import DriverContext
 from hab_ray.sweep.driver import Driver
@@ -48,6 +45,7 @@ from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.monitoring.log import RunLog
 from hab_ray.sweep.monitoring.reporting import Reporter
 from hab_ray.sweep.options import Options
+from hab_ray.sweep.own_texts import keep_own_texts
 from hab_ray.sweep.raters import place_raters
 from hab_ray.sweep.routing import Router
 from hab_ray.sweep.session import Session
@@ -220,9 +218,7 @@ class _Run:
         for dimension, tests in given.tests.items():
             if run.count(tests_file(dimension)) is None:
                 run.write(ChosenTest, tests_file(dimension), tests)
-        for text in own_texts(self._work):
-            if not run.has(file := f"{TEXTS}/{sha256(text).hexdigest()}"):
-                run.folder.put(file, text)
+        keep_own_texts(self._work)
         for (subject, dimension), rows in given.responses.items():
             if run.count(responses_file(subject, dimension)) != len(rows):  # another number of `samples`
                 run.write(Response, responses_file(subject, dimension), rows)

@@ -19,9 +19,10 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resolve import load_work
+from hab_ray.stages.added import missing_stages
 from hab_ray.stages.base import CallStage
 from hab_ray.storage.folder import Folder, open_folder
-from hab_ray.storage.record import run_id_in
+from hab_ray.storage.record import read_record, run_id_in
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.records import RecordKind, is_part, read_table
 from hab_ray.storage.replies.sidecars import put_part, sidecar_name
@@ -99,6 +100,11 @@ def used_keys(store: Location, runs: Runs, now: datetime) -> set[str]:
             raise ConfigError(
                 f"{run}: this run is not complete, so what it will use is unknown; repeat its `hab run` until it is "
                 "complete, or remove it with `hab rm`"
+            )
+        record = read_record(run)
+        if record and (missing := missing_stages(record.versions)):
+            raise ConfigError(
+                f"{run}: the stage {missing[0]} is not installed, so what the run uses is unknown; install that package"
             )
         used |= _keys_of(load_work(run, now), Store(open_folder(store)))
     return used

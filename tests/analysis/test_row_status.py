@@ -32,6 +32,12 @@ def test_each_row_has_one_status() -> None:
     ]
 
 
+def test_an_answer_that_its_file_lacks_is_not_open_as_no_run_will_bring_it() -> None:
+    asked = replace(settings("s", "asked", tests={"d1": 1}), given=frozenset({"s"}))
+    found = [(f.row.subject, f.state) for f in row_statuses(RowIndex.of([], []), asked)]
+    assert found == [("s", MissingReason.NOT_GIVEN), ("asked", MissingReason.OPEN)]
+
+
 def test_every_replicate_has_a_status_of_its_own() -> None:
     read = [verdict("d1-0", 5), verdict("d1-0", None, reason="no JSON", replicate=2)]
     found = row_statuses(RowIndex.of([answer("d1-0")], read), settings(tests={"d1": 1}, replicates=3))

@@ -62,8 +62,9 @@ def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: De
     desk.says("run", sweep, "--yes")
     run = open_run(desk.folder / "runs/s")
     assert "not_at_random" in run.analysis("findings").column("kind").to_pylist()
+    assert "the file of answers has none" in (run.location.path / "report/index.html").read_text()
     last = run.tests()["id"][11].as_py()
-    assert "(no answer so far)" in str(run.transcript(last, "two"))
+    assert "(no answer)" in str(run.transcript(last, "two"))
 
 
 def test_given_answers_beyond_the_samples_are_not_paid_for_and_told(desk: Desk, vendor: Vendors) -> None:

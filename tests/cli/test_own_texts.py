@@ -39,9 +39,9 @@ def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_under_their_recorded
     assert record is not None
     kept = {file.name: file.read_bytes() for file in (run / "texts").iterdir()}
     assert all(sha256(text).hexdigest() == name for name, text in kept.items())
-    named = ("rubric ", "themes", "wording of ", "paraphrases of ")
+    named = ("rubric ", "prompts", "themes", "wording of ", "paraphrases of ")
     recorded = [digest for name, digest in record.hashes.items() if name.startswith(named)]
-    assert len(set(recorded)) >= 4 and set(recorded) == kept.keys()
+    assert len(set(recorded)) >= 5 and set(recorded) == kept.keys()
     assert (desk.folder / "again.jsonl").read_bytes() in kept.values() and "\n".join(themes).encode() in kept.values()
 
     used = kept[record.rubric_hashes[DIMENSION]]

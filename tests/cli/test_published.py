@@ -57,6 +57,16 @@ def test_a_run_is_set_beside_them_by_its_models_names(desk: Desk) -> None:
     assert "claude-opus-4-1-20250805: compared with claude-opus-4.1-20250805, of the paper" in said
 
 
+def test_a_model_has_its_name_in_the_data_set_too_and_subjects_that_are_left_out_are_named(desk: Desk) -> None:
+    for name, other in (("one", "gemini-2.5-pro"), ("two", "beta")):
+        write_run(desk.folder / "runs" / name, Shape(("alpha", other), dimensions=(DIMENSION,)))
+    said = " ".join(desk.says("compare", "runs/one", "published").split())
+    assert "gemini-2.5-pro: compared with gemini-2.5-pro-preview-03-25, of the paper" in said
+    assert "1 subject left out, without published means: alpha. Subjects are matched by" in said
+    said = " ".join(desk.says("compare", "runs/one", "runs/two").split())
+    assert "2 subjects left out, in one run alone: gemini-2.5-pro, beta. Subjects are matched by" in said
+
+
 def test_it_is_said_which_dimensions_are_in_no_overall_row(desk: Desk) -> None:
     for name, dimensions in (("two", SHAPE.dimensions), ("three", (*SHAPE.dimensions, "ask_clarifying_questions"))):
         write_run(desk.folder / "runs" / name, replace(SHAPE, dimensions=dimensions))

@@ -22,6 +22,8 @@ def write_rows(path: Path, rows: Sequence[Any]) -> Path:
                 table = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
                 table.writeheader()
                 table.writerows(rows)
+        case ".json":
+            path.write_text(f"\ufeff {json.dumps(rows, ensure_ascii=False, indent=1)}", encoding="utf-8")
         case _:
             path.write_bytes("\r\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode())
     return path

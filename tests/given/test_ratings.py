@@ -85,9 +85,19 @@ def test_a_table_of_columns_is_read_as_lines_are(tmp_path: Path, read: Read) -> 
 def test_tests_of_the_same_texts_are_told_apart_by_their_ids(read: Read) -> None:
     tests = [ChosenTest(id, PLAIN, text, "", "", None) for id, text in (("a", "How?"), ("b", "How?"), ("c", "Why?"))]
     found = read(
-        [row(test_id=test.id, prompt=test.prompt) for test in tests] + [row(test_id="a", prompt="Why?", rater="Bob")]
+        [row(test_id=test.id, prompt=test.prompt) for test in tests]
+        + [row(test_id=id, prompt="Why?", rater="Bob") for id in ("a", "z")]
+        + [row(test_id="z", prompt=prompt, rater="Eve") for prompt in (None, "Who?")]
     )
-    assert [ratings.test_of(rating, ratings.tests_by_text(tests)) for rating in found.ratings] == ["a", "b", "c", None]
+    joined = [ratings.test_of(rating, ratings.tests_by_text(tests)) for rating in found.ratings]
+    assert joined == ["a", "b", "c", None, "c", None]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet"])
+@pytest.mark.parametrize("ids", [(0, 3), (0.0, 3.0)])
+def test_tests_may_have_numbers_for_ids(tmp_path: Path, suffix: str, ids: tuple[float, float]) -> None:
+    path = write_rows(tmp_path / f"r{suffix}", [row(prompt=None, test_id=id) for id in ids])
+    assert [rating.test for rating in read_given_ratings([Location.of(path)], RUBRICS).ratings] == ["0", "3"]
 
 
 @pytest.mark.parametrize("given", [0, 10, 7.0, "7", " 10.0 "])
@@ -105,7 +115,12 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
     ("rows", "says"),
     [
         ([row(score=85)], r"row 1: score: '85' is no whole number from 0 to 10, .* convert ratings on another scale"),
-        ([row(), row(score=3)], "row 2: Ada has rated this answer before, otherwise; keep one row"),
+        (
+            [row(), row(score=3)],
+            r"row 2: Ada has rated .*, otherwise \(.*0\.jsonl, row 1\); keep one row, or give",
+        ),
+        ([row(issues="A"), row(issues="B")], "row 2: Ada has rated this answer before, otherwise"),
+        ([row(failed="no JSON", score=None), row(score=0)], "row 2: Ada has rated this answer before, otherwise"),
         ([row(), row(prompt="Why?", kind="published")], "row 2: Ada is a person in an earlier row"),
         ([row(prompt=None)], "row 1: .*names no test; give `prompt`"),
         ([row(kind="expert")], "row 1: kind: .*'model', 'person' or 'published'"),
@@ -165,6 +180,19 @@ def test_a_score_outside_of_its_scale_is_none(given: object) -> None:
 
 def test_a_row_that_comes_twice_is_one(read: Read) -> None:
     assert len(read([row(), row()], [row()]).ratings) == 1
+
+
+@pytest.mark.parametrize("score", [0, 10])
+def test_of_two_files_with_the_same_verdict_the_one_that_knows_letters_or_a_failure_counts(
+    read: Read, score: int
+) -> None:
+    """The published code scored failures 0 or 10; a table without its judge's replies cannot know of them."""
+    full = [row(issues="A", comment="Curt."), row(prompt="Why?", score=None, failed="no JSON")]
+    bare = [row(), row(prompt="Why?", score=score)]
+    files = [[each | {"rater": "o3", "kind": "published"} for each in rows] for rows in (full, bare)]
+    assert read(*files) == read(files[0]) == read(*files[::-1])
+    with pytest.raises(ConfigError, match=r"1\.jsonl, row 1: o3 has rated this answer before, otherwise \(.*0\.jsonl"):
+        read([row(rater="o3", kind="published", score=None, failed="no JSON")], [files[1][0]])
 
 
 def test_pseudonyms_of_two_imports_are_not_taken_for_one_person(read: Read) -> None:

@@ -35,7 +35,7 @@ def record(prompt: str = "What shall I do?", **more: Any) -> Record:
     return {"dimension": PLAIN, "prompt": prompt, **more}
 
 
-@pytest.fixture(params=["jsonl", "parquet", "csv"])
+@pytest.fixture(params=["jsonl", "json", "parquet", "csv"])
 def write(request: pytest.FixtureRequest, tmp_path: Path) -> Write:
     return partial(write_rows, tmp_path / f"tests.{request.param}")
 

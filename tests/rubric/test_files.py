@@ -105,7 +105,7 @@ def test_notes_of_ours_are_few() -> None:
 def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, version: str) -> None:
     now = load_rubrics()
     digest = Rubric.model_validate(_raw(f"versions/{version}/{dimension}")).sha256
-    then = load_rubrics(recorded={dimension: digest})
+    then = read_library().rubrics({dimension: digest})
     assert then[dimension].sha256 == digest != now[dimension].sha256
     assert {name: r for name, r in then.items() if name != dimension} == {
         name: r for name, r in now.items() if name != dimension
@@ -113,7 +113,7 @@ def test_a_run_that_has_started_gets_the_rubric_it_started_with(dimension: str, 
 
 
 def test_a_digest_that_no_version_has_had_changes_nothing(tmp_path: Path, seventh: Raw) -> None:
-    assert load_rubrics(recorded={"encourage_learning": "0" * 64, "gone": "0" * 64}) == load_rubrics()
+    assert read_library().rubrics({"encourage_learning": "0" * 64, "gone": "0" * 64}) == load_rubrics()
     assert read_library().shown_themes("0" * 64) == read_library().shown_themes()
 
 
@@ -122,7 +122,7 @@ def test_a_folders_own_file_replaces_the_built_in_and_its_earlier_versions(tmp_p
     digest = Rubric.model_validate(_raw(f"versions/1/{name}")).sha256
     _write(tmp_path, name, _raw(name) | {"title": "Ours"})
     for recorded in ({}, {name: digest}):
-        rubrics = load_rubrics(tmp_path, recorded)
+        rubrics = read_library(tmp_path).rubrics(recorded)
         assert (len(rubrics), rubrics[name].title) == (6, "Ours")
     themes = [f"theme {n}" for n in range(75)]
     _write(tmp_path, "themes", {"themes": themes})

@@ -6,6 +6,8 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -33,7 +35,7 @@ from hab_ray.stopping import Stop
 from hab_ray.storage.local import LocalFolder
 from hab_ray.sweep.public import keys_of
 from hab_ray.sweep.session import Session, spending
-from tests.conftest import MADE, Desk, Vendor, Vendors, ended
+from tests.conftest import MADE, Desk, Vendor, Vendors, ended, until
 
 DIMENSIONS = ["ask_clarifying_questions", "correct_misinformation"]
 SEEDS = {"dimensions": DIMENSIONS, "tests": "seeds"}
@@ -63,6 +65,19 @@ def status(run: Run) -> int:
     found = progress(run)
     assert found and found.end
     return found.end.status
+
+
+def started_script(desk: Desk) -> subprocess.Popen[str]:
+    """A script that runs the sweep, in an interpreter of its own."""
+    (desk.folder / "script.py").write_text('import hab_ray\nhab_ray.run("public.yaml")\n')
+    return subprocess.Popen(
+        [sys.executable, "script.py"],
+        cwd=desk.folder,
+        env=desk.whole_environment | {"PYTHONPATH": str(Path(hab_ray.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
 
 
 def test_a_run_that_has_ended_claims_no_folder(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,6 +119,55 @@ def test_ctrl_c_ends_a_run_which_goes_on_when_it_is_run_again(keys: Keys, sim: V
     run = hab_ray.run(keys)
     assert status(run) == Exit.COMPLETE and run.verdicts().num_rows == 2 * run.tests().num_rows
     assert received(sim) > sent and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_script_that_is_told_to_end_waits_for_its_open_calls(
+    number: signal.Signals, keys: Keys, desk: Desk, sim: Vendor
+) -> None:
+    """As Slurm, `timeout` and a closed terminal tell it; `timeout` twice."""
+    sim.post("/_faults", [{"kind": "delay", "seconds": 2, "probability": 1}])
+    script = started_script(desk)
+    until(lambda: sim.meter()["in_flight"], script)
+    for _ in range(2):
+        script.send_signal(number)
+        time.sleep(0.05)
+    assert ended(script).returncode != 0 and status(hab_ray.open_run(keys["run"])) == Exit.INTERRUPTED
+    sim.post("/_faults", [])
+    assert status(hab_ray.run(keys)) == Exit.COMPLETE and sim.meter()["billed_more_than_once"]["bodies"] == 0
+
+
+def test_a_second_signal_ends_a_script_at_once_and_the_store_is_free(keys: Keys, desk: Desk, sim: Vendor) -> None:
+    sim.post("/_faults", [{"kind": "delay", "seconds": 18, "probability": 1}])
+    script = started_script(desk)
+    until(lambda: sim.meter()["in_flight"], script)
+    script.send_signal(signal.SIGTERM)
+    time.sleep(1)
+    assert script.poll() is None
+    script.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    assert "KeyboardInterrupt" in ended(script).stdout and time.monotonic() - began < 3
+    sim.post("/_faults", [])
+    assert status(hab_ray.run(keys)) == Exit.COMPLETE
+
+
+def test_a_scripts_own_handler_of_a_signal_is_kept_and_its_error_stops_the_run(keys: Keys, sim: Vendor) -> None:
+    def leave(*_: object) -> None:
+        raise SystemExit(3)
+
+    def terminate(progress: Progress) -> None:
+        if progress.calls >= CALLS_BEFORE_CTRL_C and not sent:
+            sent.append(progress.calls)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    sent: list[int] = []
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        with pytest.raises(SystemExit):
+            hab_ray.run(keys, watch=terminate)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert status(hab_ray.open_run(keys["run"])) == Exit.INTERRUPTED
 
 
 def test_a_complete_run_is_repeated_without_keys_and_after_its_models_were_retired(

@@ -69,6 +69,10 @@ def test_what_is_held_or_not_complete_is_refused(desk: Desk, vendor: Vendors) ->
     lease = LocalLease.acquire(Location.of(desk.folder / "store"), Location.of(desk.folder / "runs/small"), NOW)
     desk.says("store", "gc", "store", "--yes", status=Exit.HELD)
     lease.release()
+    record = desk.folder / "runs/small/sweep.yaml"
+    record.write_text(record.read_text().replace("versions:\n", "versions:\n  stage hedges: hedging 0.3\n"))
+    refused = desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)
+    assert "the stage hedges of the package hedging 0.3 is not installed" in refused
     progress = desk.folder / "runs/small/log/progress.json"
     progress.write_text(progress.read_text().replace('"status": 0', '"status": 5'))
     assert "not complete" in desk.says("store", "gc", "store", "--yes", status=Exit.CONFIGURATION)

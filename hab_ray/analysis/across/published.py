@@ -2,7 +2,8 @@
 
 `published.csv` has the means and standard errors (0..1, 500 tests each) of 38 models: 25 of the paper, 13 that its
 authors added in May 2026. Source: figures/results_summary_38_models.csv of github.com/BenSturgeon/HumanAgencyBench at
-commit 818ad94. All are from o3's verdicts in the published wording; the individual rows are not included.
+commit 818ad94; `also` is a model's name in the paper's data set if it differs. All are from o3's verdicts in the
+published wording; the individual rows are not included.
 """
 
 from __future__ import annotations
@@ -35,9 +36,13 @@ NOTES = (
 
 @dataclass(frozen=True)
 class Published:
-    """A model's published means by dimension; `in_paper` is false if the authors added it later."""
+    """A model's published means by dimension; `in_paper` is false if the authors added it later.
+
+    `names` are all its names in what the authors published.
+    """
 
     subject: str
+    names: tuple[str, ...]
     in_paper: bool
     means: Mapping[str, Interval]
 
@@ -49,13 +54,14 @@ def published() -> Sequence[Published]:
     return [
         Published(
             name,
+            (name, also) if also else (name,),
             paper == "yes",
             {
                 dimension: _interval(float(mean), float(error))
-                for dimension, mean, error in zip(header[2::2], figures[::2], figures[1::2], strict=True)
+                for dimension, mean, error in zip(header[3::2], figures[::2], figures[1::2], strict=True)
             },
         )
-        for name, paper, *figures in rows
+        for name, also, paper, *figures in rows
     ]
 
 
@@ -70,7 +76,7 @@ def _interval(mean: float, error: float) -> Interval:
 
 def published_of(subjects: Iterable[Sent]) -> dict[str, Published]:
     """Return the published means of each subject, matched by its own name or its model's from any provider."""
-    known = {_plain(one.subject): one for one in published()}
+    known = {_plain(name): one for one in published() for name in one.names}
     found = {sent.subject: known.get(_plain(sent.subject)) or known.get(_plain(sent.model or "")) for sent in subjects}
     return {subject: one for subject, one in found.items() if one is not None}
 

@@ -42,11 +42,8 @@ def import_tests(source: TableSource, out: Path, rubrics: Path | None = None) ->
             the table is a file of tests already.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
-    if own := [frame.path for frame in table.frames if {"id", "system", "call"} <= set(frame.names)]:
-        raise ConfigError(
-            f"{own[0]}: it is a file of tests already, with `id` and `system`, which an import would lose; name it in "
-            f"a sweep file: `tests: {own[0]}`"
-        )
+    cause = "it is a file of tests already, with `id` and `system`, which an import would lose"
+    table.refuse_own({"id", "system", "call"}, cause, "`tests: FILE`")
     columns = table.columns(OF_TESTS, ("dimension", "prompt"))
     tests: dict[NamedTest, str | None] = {}
     for where, row in table.rows(columns):
@@ -82,6 +79,10 @@ def import_responses(source: TableSource, out: Path, rubrics: Path | None = None
             subject has two different answers to a test, or `out` exists.
     """
     table = open_source(source, EVALUATIONS, out, rubrics)
+    cause = "it is a file of answers already, which names their tests by `test_id`"
+    table.refuse_own(
+        {"test_id", "subject", "state", "text"}, cause, "`responses: FILE`, and `tests:` of the same export"
+    )
     known = {**OF_ANSWERS, "finish": NAMES["finish"]}
     columns = table.columns(known, ("dimension", "prompt", "subject", "text"))
     answers: Answers = {}
@@ -125,7 +126,7 @@ def _notes(table: OpenSource, about: Mapping[str, Any], answers: Answers) -> Ite
         f"licence: {about['licence']}"
     )
     for subject, count in subjects.items():
-        yield one_line(f"  {subject}: {count:,} responses")
+        yield f"  {one_line(subject)}: {count:,} responses"
     if failed := sum(text.lstrip().startswith(ERROR_MARKS) for text in answers.values()):
         yield f"{failed:,} begin with an error mark of the published code, and count as failed"
     if empty := sum(not has_visible_text(text) for text in answers.values()):

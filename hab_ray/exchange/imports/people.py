@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, ClassVar
 
 from hab_ray.calls import clean_text
@@ -22,7 +23,10 @@ from hab_ray.stages.replies.verdicts import score as score_of
 
 Cells = Mapping[str, str | int | float | None]
 _KEYS = ("issues", "deductions")
-_REPAIRED = re.compile(r"'(issues|assessment)'")
+_QUOTED = re.compile(r"'(issues|assessment)'")
+
+# Of the raters in an export of ours: a run may have had o3 beside the published o3.
+_PREFIXES = {Rater.MODEL: "earlier ", Rater.PUBLISHED: ""}
 
 
 @dataclass
@@ -32,6 +36,7 @@ class Judges:
     rubrics: Mapping[str, Rubric]
     unread: int = 0
     kind: ClassVar = Rater.PUBLISHED
+    others: ClassVar = {Rater.PERSON: "by people and left out; `hab import ratings` reads them"}
     forms: ClassVar = (Form.ROWS, Form.OBJECT)
     columns: ClassVar = ("issues", "reply")
 
@@ -55,7 +60,7 @@ class Judges:
         if not any(f"{quote}{key}{quote}" in text for key in keys for quote in "'\""):
             return "the reply names no issues"
         try:
-            found = json.loads(_REPAIRED.sub(r'"\1"', text[start : end + 1]))
+            found = json.loads(_repaired(text[start : end + 1]))
         except (ValueError, RecursionError):
             return "the reply is no JSON that can be read" if is_zero else ""
         listed = [found[key] for key in keys if isinstance(found, dict) and key in found]
@@ -65,7 +70,7 @@ class Judges:
 
     def cells(self, scored: Scored, score: float | None, dimension: str, place: int, where: str) -> Cells:
         """Return the judge's name and issue letters."""
-        rater = f"published {name_in(scored.rater, 'rater', where)}"
+        rater = f"{_PREFIXES.get(scored.kind, 'published ')}{name_in(scored.rater, 'rater', where)}"
         return {"rater": rater, "issues": None if score is None else self._issues(scored, score, dimension)}
 
     def _issues(self, scored: Scored, score: float, dimension: str) -> str | None:
@@ -91,6 +96,9 @@ class People:
     pseudonyms: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
     kind: ClassVar = Rater.PERSON
+    others: ClassVar = dict.fromkeys(
+        (Rater.MODEL, Rater.PUBLISHED), "by judges and left out; `hab import verdicts` reads them"
+    )
     forms: ClassVar = (Form.LIST, Form.ROWS, Form.OBJECT)
     columns: ClassVar = ("comment", "annotations")
 
@@ -123,7 +131,7 @@ class People:
 
 
 Raters = Judges | People
-"""A kind of rater: the forms and columns of its scores, and the cells kept beside a score.
+"""A kind of rater: the forms and columns of its scores, the cells kept beside a score, and who `others` are.
 
 `place` counts the scores of a row from 1.
 """
@@ -132,6 +140,11 @@ Raters = Judges | People
 def _keys(rubric: Rubric | None) -> tuple[str, ...]:
     literal = rubric.literal_judging if rubric else None
     return tuple(dict.fromkeys((*([literal.key] if literal else []), *_KEYS)))
+
+
+def _repaired(reply: str) -> str:
+    """Return a reply with double quotes around its keys, as the published code repairs them."""
+    return _QUOTED.sub(r'"\1"', reply)
 
 
 def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
@@ -145,10 +158,10 @@ def _in_column(issues: Any, rubric: Rubric) -> tuple[str, ...] | None:
 
 
 def _in_reply(reply: Any, score: float, rubric: Rubric) -> tuple[str, ...] | None:
-    """Return the letters of a judge's reply if they are readable and yield the score."""
-    for key in _keys(rubric):
+    """Return the letters of a judge's reply if they are readable, as it is or repaired, and yield the score."""
+    for key, text in product(_keys(rubric), dict.fromkeys((str(reply), _repaired(str(reply))))):
         try:
-            letters = named_letters(str(reply), key, rubric.issue_letters()).letters
+            letters = named_letters(text, key, rubric.issue_letters()).letters
         except Unreadable:
             continue
         if score_of(rubric, letters) == score:

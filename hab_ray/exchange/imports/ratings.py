@@ -1,8 +1,8 @@
 """`hab import verdicts` and `hab import ratings`: import scores as files that `raters:` reads.
 
 Verdicts come from an earlier study's judges, ratings from people. A judge of another study is named "published NAME",
-to distinguish it from the run's judges. People become person-1, person-2, ... in order of first appearance, and no
-written file reveals their names.
+one of an exported run "earlier NAME", to distinguish it from the run's judges. People become person-1, person-2, ... in
+order of first appearance, and no written file reveals their names.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ from hab_ray.exchange.imports.source import (
     sample_in,
 )
 from hab_ray.given.ratings import response_digest, whole_score
+from hab_ray.given.rows import call_name
 from hab_ray.rows import Rater
-from hab_ray.visible import one_line
+from hab_ray.visible import counted, one_line
 
 _MAX_SHOWN = 30
+_OF_EXPORTS = ("kind", "state", "reason")
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
 
 
@@ -67,7 +69,7 @@ def _names(table: OpenSource, raters: Raters) -> Mapping[str, Sequence[str]]:
     of ratings, `rater` and `score` have none either: they may be a judge's.
     """
     source = table.source
-    known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *raters.columns)}
+    known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *_OF_EXPORTS, *raters.columns)}
     unnamed = [name for name in source.columns if is_wide(name)]
     has_list = any(snake(name) in known.get(Form.LIST.value, ()) for frame in table.frames for name in frame.names)
     is_by_row = bool({"rater", "score"} & source.columns.keys())
@@ -77,6 +79,8 @@ def _names(table: OpenSource, raters: Raters) -> Mapping[str, Sequence[str]]:
 
 
 def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
+    cause = "it is a file of ratings already, with `kind` and `response_sha256`, which an import would lose"
+    table.refuse_own({"rater", "kind", "response_sha256"}, cause, "`raters: [FILE]`")
     source, reader = table.source, _ScoreReader(table, raters)
     if table.expected is not None and table.expected.judge is not None:
         source = table.source = replace(source, values={"rater": table.expected.judge, **source.values})
@@ -88,6 +92,8 @@ def _import(table: OpenSource, raters: Raters) -> tuple[str, ...]:
     for where, row in table.rows(columns):
         reader.add_row(row, form, where)
     if not reader.columns:
+        if reader.of_others:
+            raise ConfigError(one_line(f"{table.got.paths[0]}: all rows are {next(iter(reader.of_others))}"))
         shown = columns.get(form, f"the columns {form}")
         raise ConfigError(one_line(f"{table.got.paths[0]}: no row has a score in {shown}; name the column"))
     scored = [score is not None for score in reader.columns["score"]]
@@ -112,20 +118,24 @@ class _ScoreReader:
     columns: dict[str, list[str | int | float | None]] = field(default_factory=dict)
     without_score: int = 0
     repeated: int = 0
+    of_others: Counter[str] = field(default_factory=Counter)
     failures: Counter[str] = field(default_factory=Counter)
     _places: dict[tuple[str | int | float | None, ...], int] = field(default_factory=dict)
 
     def add_row(self, row: Mapping[str, Any], form: Form, where: str) -> None:
         """Add the scores of one row; raise ConfigError if it identifies no answer or a score is not on the scale."""
+        if whose := self.raters.others.get(str(row.get("kind"))):
+            self.of_others[whose] += 1
+            return
         answer = self._answer(row, where)
         for place, scored in enumerate(scores_in(row, form, where), 1):
-            if is_empty(scored.score):
+            if is_empty(scored.score) and not scored.failed:
                 self.without_score += 1
                 continue
             if form is Form.ROWS and not scored.rater:
                 remedy = "name the rater, give --value rater=NAME if all such rows are of one rater, or leave them out"
                 raise ConfigError(f"{where}: has no rater; {remedy}")
-            failed = self.raters.failure(scored, str(answer["dimension"]))
+            failed = scored.failed or self.raters.failure(scored, str(answer["dimension"]))
             score = None if failed else self._score(scored.score, where)
             cells = {
                 **answer,
@@ -170,10 +180,11 @@ class _ScoreReader:
         }
 
     def _test(self, row: Mapping[str, Any], where: str) -> Cells:
-        if row.get("test_id") and not row.get("prompt"):
+        test_id = call_name(row.get("test_id"))
+        if not is_empty(test_id) and not row.get("prompt"):
             dimension = name_in(snake(row.get("dimension") or ""), "dimension", where)
-            test_id = name_in(row["test_id"], "test_id", where)
-            return {"dimension": dimension, "test_id": test_id, "prompt": None, "context": None}
+            named = name_in(test_id, "test_id", where)
+            return {"dimension": dimension, "test_id": named, "prompt": None, "context": None}
         test = self.table.test(row, where)
         return {"dimension": test.dimension, "test_id": None, "prompt": test.prompt, "context": test.context}
 
@@ -195,13 +206,15 @@ def _notes(table: OpenSource, about: Mapping[str, Any], reader: _ScoreReader) ->
     )
     for rater in list(raters)[:_MAX_SHOWN]:
         failed = about["failed"].get(rater, 0)
-        yield one_line(f"  {rater}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed))
+        yield f"  {one_line(rater)}: {raters[rater] - failed:,} scores" + f", {failed:,} failed verdicts" * bool(failed)
     if len(raters) > _MAX_SHOWN:
         yield f"  and {len(raters) - _MAX_SHOWN:,} more raters"
     for subject, count in Counter(map(str, columns["subject"])).items():
-        yield one_line(f"  of answers by {subject}: {count:,}")
-    for reason, count in (+reader.failures).items():
-        yield f"failed, and in no mean whatever their score: {count:,}, as {reason}"
+        yield f"  of answers by {one_line(subject)}: {count:,}"
+    for reason, count in (+reader.failures).most_common(_MAX_SHOWN):
+        yield one_line(f"failed, and in no mean whatever their score: {count:,}, as {reason}")
+    for whose, count in reader.of_others.items():
+        yield f"{counted(count, 'row')} {'is' if count == 1 else 'are'} {whose}"
     if reader.without_score:
         yield f"{reader.without_score:,} places for a score are empty and left out"
     if reader.repeated:

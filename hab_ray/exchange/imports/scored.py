@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from hab_ray.calls import clean_text
 from hab_ray.errors import ConfigError
 from hab_ray.exchange.imports.columns import NAMES, snake
 from hab_ray.given.rows import call_name
 from hab_ray.inputs.files import BadInput
 from hab_ray.inputs.json_text import parse_json
+from hab_ray.rows import State
 from hab_ray.visible import one_line
 
 _WIDE = re.compile(r"(score|issues|reply|comment):(.+)", re.DOTALL)
+
+_FAILED = tuple(state for state in State if state is not State.OK)
 
 
 class Form(StrEnum):
@@ -35,6 +39,7 @@ class Form(StrEnum):
 class Scored:
     """A rater's unchecked score of the answer in a row. `rater` is "" if unknown.
 
+    `failed` says why the rater has no score, and `kind` who rated, if an export of ours says so.
     `reply` is None if the table has no replies, and "" if it has but this one is null.
     """
 
@@ -43,6 +48,8 @@ class Scored:
     issues: Any = None
     reply: Any = None
     comment: Any = None
+    failed: str = ""
+    kind: str = ""
 
     @classmethod
     def of(cls, rater: Any, cells: Mapping[str, Any]) -> Scored:
@@ -50,7 +57,10 @@ class Scored:
         known = call_name(rater)
         name = known.strip() if isinstance(known, str) else ""
         reply = "" if "reply" in cells and cells["reply"] is None else cells.get("reply")
-        return cls(name, cells.get("score"), cells.get("issues"), reply, cells.get("comment"))
+        has_failed = cells.get("state") in _FAILED
+        failed = clean_text(str(cells.get("reason") or cells["state"])) if has_failed else ""
+        kind = str(cells.get("kind") or "")
+        return cls(name, cells.get("score"), cells.get("issues"), reply, cells.get("comment"), failed, kind)
 
 
 def is_wide(ours: str) -> bool:
@@ -125,7 +135,9 @@ def _members(cell: Any, kind: type[Any], where: str, expected: str) -> Any:
 
 
 def _other_form(value: object, where: str, expected: str) -> ConfigError:
-    return ConfigError(one_line(f"{where}: holds {str(value)[:40]!r} and not {expected}; name another column"))
+    return ConfigError(
+        one_line(f"{where}: holds {str(value)[:40]!r} and not {expected}; write it as JSON, or name another column")
+    )
 
 
 def _first(known: Mapping[str, Any], names: Sequence[str]) -> Any:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import file_digest
@@ -36,6 +36,7 @@ PUBLISHED = "published"
 _MAX_NAME = 180
 _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary", "finish"})
+_OF_EXPORTS = frozenset({"call", "kind", "state", "reason"})
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary", "call")}
 OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}
@@ -85,28 +86,45 @@ class OpenSource:
     canaries: set[str] = field(default_factory=set)
     _tests: dict[NamedTest, NamedTest] = field(default_factory=dict)
 
+    def refuse_own(self, columns: Set[str], cause: str, remedy: str) -> None:
+        """Refuse files that a sweep reads as they are: those with these columns. `remedy` has FILE for the file's name.
+
+        Raises:
+            ConfigError: there is such a file.
+        """
+        for frame in self.frames:
+            if columns <= {*frame.names}:
+                named = remedy.replace("FILE", str(frame.path))
+                raise ConfigError(one_line(f"{frame.path}: {cause}; name it in a sweep file: {named}"))
+
     def columns(self, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
-        """Map our column names to the file's, by the `known` names; omit columns without a match.
+        """Map our column names to the files', by the `known` names; omit columns without a match.
+
+        Only the second text may be in some of the files alone, as the published code writes a file per dimension.
 
         Raises:
             ConfigError: a given name is not a column of ours or of the file, several columns match, a `needed` one is
-                missing and has no value for all rows, or two files differ.
+                missing and has no value for all rows, or two files differ otherwise.
         """
         if unknown := [name for name in self.source.values if name not in known]:
             raise ConfigError(f"--value {unknown[0]}: there is no such column of ours; they are {', '.join(known)}")
         found = [self._columns(frame, known, needed) for frame in self.frames]
-        for frame, columns in zip(self.frames, found, strict=True):
-            if columns != found[0]:
+        context = next(({"context": own["context"]} for own in found if "context" in own), {})
+        columns = found[0] | context
+        for frame, own in zip(self.frames, found, strict=True):
+            if context | own != columns:
                 raise ConfigError(
                     f"{frame.path}: its columns are not those of {self.frames[0].path}; import it on its own"
                 )
-        return found[0]
+        return columns
 
     def _columns(self, frame: Frame, known: Mapping[str, Sequence[str]], needed: Sequence[str]) -> dict[str, str]:
         with refusing(frame.path):
             found = mapping(frame.names, known, self.source.columns)
-            if "test_id" not in frame.names and "call" not in self.source.columns:
-                found.pop("call", None)  # in a table that is no export of ours the word may mean anything
+            if "test_id" not in frame.names:  # in a table that is no export of ours these words may mean anything
+                found = {
+                    name: known for name, known in found.items() if name not in _OF_EXPORTS - {*self.source.columns}
+                }
             for ours in needed:
                 if ours not in found and ours not in self._values(frame):
                     present = ", ".join(name[:40] for name in frame.names)
@@ -192,7 +210,7 @@ class OpenSource:
         yield "columns: " + ", ".join(f"{ours} from {theirs}" for ours, theirs in about["columns"].items())
         for dimension, count in about[noun].items():
             unknown = "" if dimension in self.rubrics else "; no rubric has this id: a sweep needs one under `rubrics:`"
-            yield one_line(f"  {dimension}: {count:,} {noun}{unknown}")
+            yield f"  {one_line(dimension)}: {count:,} {noun}{unknown}"
         if about["canaries"]:
             yield f"canary GUID {', '.join(about['canaries'])}: do not train on these {noun}"
         if self.expected is None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources.abc import Traversable
 from os.path import lexists
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from hab_ray.bounds import NUMBER
 from hab_ray.catalog.base import Strict
@@ -80,7 +82,9 @@ class JudgeTexts(TemplateTexts):
 
 
 class PromptsFile(Strict):
-    """A prompts.yaml."""
+    """A prompts.yaml, or a run's copy of one."""
+
+    model_config = ConfigDict(validate_by_alias=True, validate_by_name=True)
 
     version: Annotated[int, NUMBER, Field(ge=1, le=PROMPTS_VERSION)]
     generate: TemplateTexts
@@ -89,9 +93,9 @@ class PromptsFile(Strict):
     fidelity: Fidelity | None = Field(default=None, exclude=True)
 
     @property
-    def sha256(self) -> str:
-        """The hash of all templates, for the record of a run. Absent fields do not count."""
-        return sha256(self.model_dump_json(exclude_none=True).encode()).hexdigest()
+    def text(self) -> bytes:
+        """All templates as JSON. Absent fields do not count."""
+        return self.model_dump_json(exclude_none=True).encode()
 
 
 @dataclass(frozen=True)
@@ -145,17 +149,23 @@ class Wording:
 class Prompts:
     """The templates of the three steps that have prompts of ours.
 
-    `version` is the file's, `fence` that of the fences around texts, `reasoning` what a judge writes first.
+    `version` is the file's, `fence` that of the fences around texts, `text` the file's templates as JSON, `reasoning`
+    what a judge writes first.
     """
 
     version: int
     fence: int
-    sha256: str
+    text: bytes
     generate: Wording
     validation: Wording
     judge: Wording
     reasoning: Reasoning
     fidelity: Fidelity | None
+
+    @cached_property
+    def sha256(self) -> str:
+        """The digest of `text`, for the record of a run."""
+        return sha256(self.text).hexdigest()
 
 
 class BadPrompts(ConfigError):
@@ -165,10 +175,13 @@ class BadPrompts(ConfigError):
         return "\n".join(map(str, self.args))
 
 
-def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fence: int = FENCE_VERSION) -> Prompts:
+def load_prompts(
+    folder: Path | None = None, version: int = PROMPTS_VERSION, fence: int = FENCE_VERSION, kept: bytes | None = None
+) -> Prompts:
     """Load the folder's prompts.yaml, or the built-in one of this `version` if the folder has none.
 
-    A run keeps the versions of prompts and fences it started with, so that its calls keep their keys.
+    A run keeps the versions of prompts and fences it started with, so that its calls keep their keys. `kept` is its
+    copy of the prompts, which is used instead of the files.
 
     Raises:
         ConfigError: there is no such version, or the file has problems (one per line).
@@ -178,13 +191,17 @@ def load_prompts(folder: Path | None = None, version: int = PROMPTS_VERSION, fen
             f"prompts version {version} with fence version {fence} is unknown: this version of hab-ray has prompts "
             f"1 to {PROMPTS_VERSION} and fences 1 to {FENCE_VERSION}; use the version that started the run"
         )
-    return _load(_source(folder, version), fence)
+    if kept is not None:
+        with suppress(ValidationError):
+            return _load(PromptsFile.model_validate_json(kept), f"the run's copy of {PROMPTS_FILE}", fence)
+    source = _source(folder, version)
+    return _load(_read(source), str(source), fence)
 
 
 def prompt_problems(folder: Path | None = None) -> list[RubricProblem]:
     """Return all problems of the prompts that a sweep with this folder would use."""
     try:
-        return list(unshown_values(_load(_source(folder, PROMPTS_VERSION), FENCE_VERSION)))
+        return list(unshown_values(load_prompts(folder)))
     except BadPrompts as error:
         return list(error.args)
 
@@ -213,12 +230,11 @@ def _source(folder: Path | None, version: int) -> Traversable:
     return rubrics.joinpath("versions", f"prompts-{version}.yaml")
 
 
-def _load(source: Traversable, fence: int) -> Prompts:
-    file = _read(source)
+def _load(file: PromptsFile, source: str, fence: int) -> Prompts:
     prompts = Prompts(
         version=file.version,
         fence=fence,
-        sha256=file.sha256,
+        text=file.text,
         generate=_wording(file.generate, "generate", source, fence),
         validation=_wording(file.validation, "validate", source, fence),
         judge=replace(_wording(file.judge, "judge", source, fence), choices=file.judge.choices),
@@ -241,8 +257,8 @@ def _read(source: Traversable) -> PromptsFile:
     raise BadPrompts(*(RubricProblem(str(source), at, f"not a prompts file: {cause}", remedy) for at, cause in causes))
 
 
-def _wording(texts: TemplateTexts, stage: str, source: Traversable, fence: int) -> Wording:
-    return Wording(texts.system, texts.user, texts.again, stage, str(source), fence)
+def _wording(texts: TemplateTexts, stage: str, source: str, fence: int) -> Wording:
+    return Wording(texts.system, texts.user, texts.again, stage, source, fence)
 
 
 def _problems(wording: Wording) -> Iterator[RubricProblem]:

@@ -109,6 +109,14 @@ def test_rows_that_do_not_fit_are_refused(tmp_path: Path, changes: dict[str, Any
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
+def test_an_exports_answers_are_for_a_sweep_with_its_tests(tmp_path: Path) -> None:
+    source = given_table(tmp_path, [{"test_id": "t", "dimension": PLAIN, "subject": "s", "state": "ok", "text": "So."}])
+    with pytest.raises(
+        ConfigError, match=r"r\.jsonl: it is a file of answers already, .*`responses: .*`, and `tests:`"
+    ):
+        import_responses(source, tmp_path / "a.jsonl")
+
+
 def test_answers_may_be_numbered(tmp_path: Path) -> None:
     source = given_table(tmp_path, [row(sample=0), row(sample="1", subject_response="Another.")])
     import_responses(source, tmp_path / "a.jsonl")

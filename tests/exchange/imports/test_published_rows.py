@@ -17,12 +17,13 @@ import yaml
 from huggingface_hub import constants
 
 from hab_ray.errors import ConfigError
-from hab_ray.exchange.imports.answers import import_responses
+from hab_ray.exchange.imports.answers import import_responses, import_tests
 from hab_ray.exchange.imports.hub import EVALUATIONS
 from hab_ray.exchange.imports.ratings import import_ratings, import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.given.ratings import Rating, Scale, read_given_ratings
 from hab_ray.given.responses import read_given_responses
+from hab_ray.given.rows import read_given_tests
 from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
 from tests.exchange.imports.tables import Write, comma_separated, given_table, json_lines, json_list, parquet
@@ -81,7 +82,7 @@ def test_a_judges_failures_are_neither_zeros_nor_tens(tmp_path: Path, name: str,
     failed = [rating for rating in found if rating.failed]
     assert (len(found), len(failed), {rating.score for rating in failed}) == (480, 47, {None})
     assert "failed, and in no mean whatever their score: 11, as the reply names no issues" in notes
-    assert "published o3: 433 scores, 47 failed verdicts" in notes
+    assert "  published o3: 433 scores, 47 failed verdicts" in notes
     scored = [rating for rating in found if rating.score is not None]
     assert all(rating.issues is not None and rating.score == POINTS["".join(rating.issues)] for rating in scored)
     about = yaml.safe_load((tmp_path / f"{out}.source.yaml").read_text())
@@ -135,6 +136,22 @@ def test_files_of_one_dimension_each_are_read_together_and_duplicates_once(tmp_p
     (tmp_path / "y.csv").write_text("dimension,prompt,subject,rater,score\n")
     with pytest.raises(ConfigError, match=r"y.csv: its columns are not those of .*gpt-0_ask"):
         import_verdicts(TableSource(first, values=stated, more=(str(tmp_path / "y.csv"),)), tmp_path / "z.parquet")
+
+
+@pytest.mark.parametrize("other", [0, 1])
+def test_only_files_of_a_dimension_with_a_second_text_have_its_column(tmp_path: Path, other: int) -> None:
+    paths = [tmp_path / "gpt_ask_clarifying_questions.csv", tmp_path / "gpt_correct_misinformation.csv"]
+    row = {"prompt": "How?", "score": 7, "subject_response": "So.", "subject_model": "gpt"}
+    comma_separated(paths[0], [row])
+    comma_separated(paths[1], [row | {"misinformation": "It is."}])
+    first, second = str(paths[other]), str(paths[1 - other])
+    import_tests(TableSource(first, more=(second,)), tmp_path / "t.parquet")
+    import_responses(TableSource(first, more=(second,)), tmp_path / "a.parquet")
+    import_verdicts(TableSource(first, values={"rater": "o3"}, more=(second,)), tmp_path / "v.parquet")
+    given = read_given_tests(Location.of(tmp_path / "t.parquet"), load_rubrics())
+    assert {test.context for tests in given.values() for test in tests} == {"", "It is."}
+    answers = read_given_responses(Location.of(tmp_path / "a.parquet"), load_rubrics(), given)
+    assert len(answers.responses) == 2 and len(ratings(tmp_path / "v.parquet")) == 2
 
 
 @pytest.mark.parametrize("out", ["v.parquet", "v.jsonl"])

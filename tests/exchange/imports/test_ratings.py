@@ -69,6 +69,8 @@ def test_the_verdicts_of_published_rows_name_the_answer_that_they_are_of(tmp_pat
         ({"issues": {"B": 4}}, None),
         ({}, None),
         ({"evaluator_response": '{"deductions": ["B", "C"]}'}, ("B", "C")),
+        ({"evaluator_response": """{'assessment': "So.", 'issues': ["B", "C"]}"""}, ("B", "C")),
+        ({"evaluator_response": """{"assessment": "Of 'issues' two.", "issues": ["B", "C"]}"""}, ("B", "C")),
         ({"evaluator_response": '{"issues": ["B"]}'}, None),
         ({"evaluator_response": '{"issues": ["B", "C"]} or {"issues": ["A"]}'}, None),
     ],
@@ -194,6 +196,12 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
     assert (rating.test, rating.rater, rating.score, rating.response_sha256) == ("t-1", "person-1", 6, None)
 
 
+def test_tests_may_have_numbers_for_ids(tmp_path: Path) -> None:
+    cells = {"dimension": PLAIN, "subject": "gpt-x", "rater": "Ada", "score": 6}
+    import_ratings(given_table(tmp_path, [cells | {"test_id": id} for id in (0, 3.0, "z")]), tmp_path / "v.jsonl")
+    assert [rating.test for rating in given(tmp_path)] == ["0", "3", "z"]
+
+
 @pytest.mark.parametrize(
     ("rows", "columns", "says"),
     [
@@ -208,7 +216,7 @@ def test_an_own_sheet_may_name_tests_by_their_ids(tmp_path: Path) -> None:
         ([row(a=1, b={})], {"score:x": "a", "scores": "b"}, "score:NAME and scores are given"),
         ([row(a=1)], {"score:x": "b"}, "--column score:x=b: there is no such column"),
         ([row(rater="a", score=None)], {}, "no row has a score in score; name the column"),
-        ([row(s=[1])], {"scores": "s"}, "row 1: holds .* and not an object of scores by rater"),
+        ([row(s=[1])], {"scores": "s"}, "row 1: holds .* not an object of scores by rater; write it as JSON, or"),
         ([row(rater="a", score=1), row(rater="a", score=2)], {}, "row 2: a has scored this answer before, differently"),
         (
             [row(rater="a", score=1), row(rater="a", score=1, subject_response="Another.")],
@@ -224,6 +232,14 @@ def test_a_table_that_does_not_fit_is_refused_with_a_remedy(
     with pytest.raises(ConfigError, match=says):
         import_verdicts(given_table(tmp_path, rows, columns), tmp_path / "v.jsonl")
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def test_cells_of_lists_and_empty_numbers_in_other_forms_are_refused_with_the_right_one(tmp_path: Path) -> None:
+    parquet(tmp_path / "r.parquet", [row(human_annotations=[{"rater": "Ada", "rating": 4}])])
+    with pytest.raises(ConfigError, match=r"'human_annotations' is of type list<.*; write it as JSON text"):
+        import_ratings(TableSource(str(tmp_path / "r.parquet")), tmp_path / "v.jsonl")
+    with pytest.raises(ConfigError, match=r"NaN is not a number in JSON, where an empty value is null"):
+        import_ratings(given_table(tmp_path, [row(rater="Ada", score=float("nan"))]), tmp_path / "v.jsonl")
 
 
 def test_the_published_verdicts_are_those_of_the_papers_judge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,3 +261,26 @@ def test_the_data_set_of_annotations_is_its_only_file_of_json(tmp_path: Path, mo
     files.append("b.jsonl")
     with pytest.raises(ConfigError, match=r"has 2 JSON files instead of one; it has README.md, a.json"):
         import_ratings(TableSource("published-annotations", revision=REVISION), tmp_path / "w.jsonl")
+
+
+def test_of_an_exported_runs_verdicts_each_import_takes_its_own_raters_and_keeps_failures(tmp_path: Path) -> None:
+    """A run may have had o3 as a judge beside the published o3."""
+    cells = {"dimension": PLAIN, "test_id": "t-1", "subject": "gpt-x", "state": "ok", "score": 7, "reason": ""}
+    rows = [
+        cells | {"judge": "o3", "kind": "model"},
+        cells | {"judge": "published o3", "kind": "published", "score": 3},
+        cells | {"judge": "luna", "kind": "model", "score": None, "state": "unreadable", "reason": "no list"},
+        cells | {"judge": "person-1", "kind": "person", "score": 10},
+    ]
+    source = given_table(tmp_path, rows)
+    found = import_verdicts(source, tmp_path / "v.jsonl")
+    assert by_rater(given(tmp_path)) == {"earlier o3": 7, "published o3": 3, "earlier luna": None}
+    assert "failed, and in no mean whatever their score: 1, as no list" in found
+    assert "1 row is by people and left out; `hab import ratings` reads them" in found
+    found = import_ratings(source, tmp_path / "p.jsonl")
+    assert by_rater(given(tmp_path, "p.jsonl")) == {"person-1": 10}
+    assert "3 rows are by judges and left out; `hab import verdicts` reads them" in found
+    with pytest.raises(ConfigError, match="all rows are by judges and left out; `hab import verdicts` reads them"):
+        import_ratings(given_table(tmp_path, rows[:3]), tmp_path / "q.jsonl")
+    with pytest.raises(ConfigError, match=r"v\.jsonl: it is a file of ratings already, .*`raters: \[.*v\.jsonl\]`"):
+        import_verdicts(TableSource(str(tmp_path / "v.jsonl")), tmp_path / "w.jsonl")

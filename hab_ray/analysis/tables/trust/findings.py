@@ -10,7 +10,6 @@ from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import read_verdicts
 from hab_ray.analysis.marks import PANEL, ItemScores
 from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.row_status import StatusCount
 from hab_ray.analysis.signs import design, judging, rows
 from hab_ray.analysis.signs import drift as signs
 from hab_ray.analysis.signs import people as rating
@@ -33,25 +32,25 @@ def findings(summary: Summary) -> Sequence[Finding]:
     """Return all findings that a reader should know before using the scores, the most severe first."""
     marks, asked = summary.marks[summary.settings.truncated], summary.settings
     panel = [score for score in summary.scores if score.judge == PANEL]
-    agreement, awaited = agreed(summary), _awaited(summary)
+    agreement, statuses = agreed(summary), summary.statuses
     read = list(read_verdicts(summary.run, asked, summary.rubrics))
     rated = people(summary)
     return ranked(
         [
             *rows.without_tests(asked.tests),
-            *rows.unfinished(awaited, len(asked.panel) * asked.replicates),
+            *rows.unfinished(statuses, len(asked.panel) * asked.replicates),
             *judging.chance(agreement, rated),
             *design.separate_nobody(differences(summary), asked),
-            *judging.judges_without_scores(summary.statuses),
-            *judging.lost_verdicts(summary.statuses),
+            *judging.judges_without_scores(statuses),
+            *judging.lost_verdicts(statuses),
             *judging.empty_verdicts(read),
             *judging.contradictory_verdicts(read),
             *rating.people_differ(rated, asked.panel),
             *rating.people_disagree(rated),
             *rating.raters_at_chance(rated, asked.panel),
             *judging.ambiguous_rubrics(agreement),
-            *(rows.without_overall(panel, awaited) if all(asked.tests.values()) else ()),
-            *rows.not_at_random((one for one in marks if one.judge == PANEL), awaited),
+            *(rows.without_overall(panel, statuses) if all(asked.tests.values()) else ()),
+            *rows.not_at_random((one for one in marks if one.judge == PANEL), statuses),
             *rows.missing(bounds_of(marks)),
             *signs.changed_models(summary),
             *signs.shifted_judges(drift(summary)),
@@ -68,12 +67,6 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *rows.not_sent(_unheeded(summary)),
         ]
     )
-
-
-def _awaited(summary: Summary) -> list[StatusCount]:
-    """Return the statuses without given answers: running again cannot complete a file."""
-    asked = {subject.name for subject in summary.run.record.sweep.subjects}
-    return [status for status in summary.statuses if status.judge is not None or status.subject in asked]
 
 
 def _counts(marks: Sequence[ItemScores], count: Callable[[ItemScores], int]) -> list[rows.Counted]:

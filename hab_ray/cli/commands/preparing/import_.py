@@ -190,8 +190,9 @@ def verdicts_command(
 
     Scores are in one column (score, with a column rater), in one column per judge (--column score:o3=NAME), or in
     cells with objects of scores by judge (--column scores=NAME). If there is a column text, each verdict is joined to
-    the answer with that text. A judge is called "published NAME" in the file. A verdict whose reply is an error text,
-    or has no JSON or no issues, counts as failed and enters no mean. Duplicate rows are dropped and counted.
+    the answer with that text. A judge is called "published NAME" in the file, or "earlier NAME" if the table is a
+    run's export. A verdict whose reply is an error text, or has no JSON or no issues, counts as failed and enters no
+    mean. Duplicate rows are dropped and counted.
     """
     from hab_ray.exchange.imports.ratings import import_verdicts
 

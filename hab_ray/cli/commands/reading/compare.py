@@ -71,6 +71,7 @@ def _notes(runs: tuple[Run, Run], rows: Sequence[RunDifference], apart: Sequence
         yield _NO_SCORES if share_tests(*runs) else _NO_TESTS
     yield from describe(same_replies(*runs), *runs)
     yield from _left_out(rows, [name for run in runs for name in run.dimensions])
+    yield from _subjects_left_out(rows, [name for run in runs for name in run.subjects], "in one run alone")
     rows = [row for row in rows if row.dimension != OVERALL]
     matchings = Counter(row.matching for row in rows)
     if matchings[Matching.PAIRED] and matchings[Matching.UNPAIRED]:
@@ -86,6 +87,15 @@ def _left_out(rows: Sequence[RunDifference], dimensions: Iterable[str]) -> Itera
         yield (
             f"Overall rows are means over the shared dimensions alone. They leave out {', '.join(missing)}, so they "
             "differ from overall scores that include these, as in a leaderboard."
+        )
+
+
+def _subjects_left_out(rows: Sequence[RunDifference], subjects: Iterable[str], why: str) -> Iterator[str]:
+    compared = {row.subject for row in rows}
+    if missing := [name for name in dict.fromkeys(subjects) if name not in compared]:
+        yield (
+            f"{counted(len(missing), 'subject')} left out, {why}: {', '.join(missing)}. Subjects are matched by their "
+            "names: by `name:` in a sweep, or by the column of subjects in a file of answers."
         )
 
 
@@ -141,7 +151,10 @@ def command(
     if second == Location.of(PUBLISHED) and not open_folder(second).exists(SWEEP):
         summary = summarise(run)
         rows, apart, caption = compare_published(summary), [], "The published means"
-        left_out = _left_out(rows, [*run.dimensions, *published()[0].means])
+        left_out = [
+            *_left_out(rows, [*run.dimensions, *published()[0].means]),
+            *_subjects_left_out(rows, run.subjects, "without published means"),
+        ]
         notes = [*_simulated_notices([run]), *NOTES, *left_out, *_published_matches(summary)]
     else:
         other = open_run(second)

@@ -1,0 +1,61 @@
+"""What a run owes to other packages: its added stages and the kinds of its providers, among the versions it records."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from hab_ray.catalog.vendors import VENDORS
+from hab_ray.resources import distribution
+from hab_ray.stages import wiring
+from hab_ray.stages.spec import ResolvedSweep
+
+_STAGE, _KIND = "stage ", "kind "
+_NO_STAGES = {"stages of other packages": "none"}
+
+
+def with_added(versions: Mapping[str, str], resolved: ResolvedSweep) -> dict[str, str]:
+    """Add to a run's recorded `versions` the packages of the added stages and kinds that its sweep uses now."""
+    used = {resolved.sweep.catalog.providers[model.entry.provider].kind for model in resolved.models.values()}
+    before = {name: package for name, package in versions.items() if name.startswith((_STAGE, _KIND))}
+    stages = {f"{_STAGE}{name}": package for name, package in wiring.packages().items() if _parts(name, resolved)}
+    kinds = {f"{_KIND}{entry.name}": distribution(entry) for entry in VENDORS.added() if entry.name in used}
+    found = before | stages | kinds
+    return found if any(name.startswith(_STAGE) for name in found) else found | _NO_STAGES
+
+
+def missing_stages(versions: Mapping[str, str]) -> list[str]:
+    """Return the recorded stages that no installed package adds, each with its package."""
+    recorded, here = _recorded(versions), wiring.packages()
+    return [f"{name} of the package {package}" for name, package in recorded.items() if name not in here]
+
+
+def stage_changes(versions: Mapping[str, str], resolved: ResolvedSweep, dimensions: Collection[str]) -> Iterator[str]:
+    """Yield the stages that a run with these `versions` and `dimensions` has lost, and those that have entered it.
+
+    Runs of versions that recorded no stages are taken as they are.
+    """
+    for stage in missing_stages(versions):
+        yield f"stages: {stage} is missing; install that package"
+    recorded = _recorded(versions)
+    if not recorded and not versions.items() >= _NO_STAGES.items():
+        return
+    for name, package in wiring.packages().items():
+        if name not in recorded and not _parts(name, resolved).isdisjoint(dimensions):
+            yield f"stages: {name} of the package {package} is new; uninstall that package"
+
+
+def changed_packages(versions: Mapping[str, str], resolved: ResolvedSweep) -> Iterator[str]:
+    """Yield what comes from another package or version than these `versions` recorded."""
+    for name, package in with_added({}, resolved).items():
+        before = versions.get(name, package)
+        if name not in _NO_STAGES and before != package:
+            yield f"{name}: this run's earlier rows were made by {before}, and {package} is installed"
+
+
+def _recorded(versions: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix(_STAGE): of for name, of in versions.items() if name.startswith(_STAGE)}
+
+
+def _parts(stage: str, resolved: ResolvedSweep) -> set[str]:
+    """Return the dimensions in which a stage has parts."""
+    return {part.dimension for part in wiring.stages()[stage].parts(resolved)}

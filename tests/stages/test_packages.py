@@ -1,0 +1,133 @@
+"""A run records the packages that its stages and vendors come from, and notices when they are others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from hab_ray.config.sweep import Sweep
+from hab_ray.errors import ConfigError
+from hab_ray.planning.preflight import preflight
+from hab_ray.resolve import load_work, resolve, write_record
+from hab_ray.stages import wiring
+from hab_ray.storage.record import read_record
+from hab_ray.storage.run import SWEEP
+from hab_ray.work import Work
+from tests.distributions import Distributions
+from tests.stages import count_words
+
+NOW = datetime(2026, 11, 21, 9, 0, tzinfo=UTC)
+DIMENSIONS = ["defer_important_decisions", "encourage_learning"]
+COUNTING = Path(str(count_words.__file__)).read_text("utf-8") + "\n\nSPEC = CountWordsSpec()\n"
+ONLY = COUNTING.replace("in resolved.rubrics", f"in resolved.rubrics.keys() - {{{DIMENSIONS[0]!r}}}")
+Install = Callable[..., None]
+Resolve = Callable[..., Work]
+
+
+def forget() -> None:
+    wiring.stages.cache_clear()
+    wiring.packages.cache_clear()
+
+
+@pytest.fixture
+def install(distributions: Distributions) -> Iterator[Install]:
+    """Replaces what is installed by these versions of a vendor's package and a stage's."""
+
+    def replaced(vendor: str = "1.0", stage: str | None = None, code: str = COUNTING) -> None:
+        distributions.uninstall_all()
+        distributions.install(
+            "acme-hab", vendor, "acme_hab", "from hab_ray.providers.openai import VENDOR", acme="acme_hab:VENDOR"
+        )
+        if stage:
+            groups = {"hab_ray.stages": {"count": f"acme_words_{len(code)}:SPEC"}}
+            distributions.install_modules("acme-words", stage, {f"acme_words_{len(code)}": code}, groups)
+        forget()
+
+    yield replaced
+    distributions.uninstall_all()
+    forget()
+
+
+@pytest.fixture
+def resolved(tmp_path: Path) -> Resolve:
+    def make(*dimensions: str) -> Work:
+        lab = {"kind": "acme", "url": "http://lab:1/v1", "price": {"input": 0}}
+        given = {"name": "s", "run": tmp_path / "run", "tests": "seeds", "providers": {"lab": lab}}
+        models = {"subjects": ["lab/a"], "judges": ["lab/j"], "dimensions": dimensions or DIMENSIONS}
+        return resolve(Sweep.model_validate(given | models), NOW)
+
+    return make
+
+
+def test_a_run_records_the_packages_of_its_stages_and_vendors(install: Install, resolved: Resolve) -> None:
+    install(stage="0.3")
+    write_record(resolved(), NOW)
+    record = read_record(resolved().run_path)
+    assert record and record.versions["stage count words"] == "acme-words 0.3"
+    assert record.versions["kind acme"] == "acme-hab 1.0" and "kind openai" not in record.versions
+
+
+def test_a_run_does_not_go_on_without_a_stage_it_was_started_with(install: Install, resolved: Resolve) -> None:
+    install(stage="0.3")
+    write_record(resolved(), NOW)
+    install()
+    with pytest.raises(ConfigError, match=r"stages: count words of the package acme-words 0\.3 is missing; install"):
+        resolved()
+
+
+def test_a_stage_does_not_enter_a_run_that_has_started(install: Install, resolved: Resolve) -> None:
+    install()
+    write_record(resolved(DIMENSIONS[0]), NOW)
+    install(stage="0.3")
+    with pytest.raises(ConfigError, match=r"stages: count words of the package acme-words 0\.3 is new; uninstall"):
+        resolved(DIMENSIONS[0])
+    install(stage="0.4", code=ONLY)
+    write_record(resolved(), NOW)  # it makes rows of the dimension only that is new, too
+    write_record(resolved(DIMENSIONS[0]), NOW)
+    install()
+    with pytest.raises(ConfigError, match="is missing"):
+        resolved()
+
+
+def test_a_stage_that_makes_answers_again_is_refused(install: Install, resolved: Resolve) -> None:
+    install(stage="0.3", code=COUNTING.replace("row = Words", "row = Response"))
+    with pytest.raises(ConfigError, match=r"package acme-words 0\.3 adds the stage 'count words', whose rows are Resp"):
+        wiring.stages()
+
+
+def test_another_version_of_a_package_is_a_warning(install: Install, resolved: Resolve) -> None:
+    install(stage="0.3")
+    write_record(resolved(), NOW)
+
+    def warned() -> list[str]:
+        problems = preflight(resolved(), {}, NOW.date())
+        return [p.cause for p in problems if "earlier rows" in p.cause]
+
+    assert warned() == []
+    install(vendor="1.1", stage="0.4")
+    assert warned() == [
+        "stage count words: this run's earlier rows were made by acme-words 0.3, and acme-words 0.4 is installed",
+        "kind acme: this run's earlier rows were made by acme-hab 1.0, and acme-hab 1.1 is installed",
+    ]
+    write_record(resolved(), NOW)
+    assert warned() == []
+
+
+def test_a_run_that_recorded_no_packages_is_taken_as_it_is(install: Install, resolved: Resolve) -> None:
+    install()
+    work = resolved()
+    write_record(work, NOW)
+    file = work.run_path.path / SWEEP
+    record = yaml.safe_load(file.read_text())
+    record["versions"] = {"python": "3.12"}
+    file.write_text(yaml.safe_dump(record))
+    install(stage="0.3")
+    write_record(resolved(), NOW)
+    install()
+    with pytest.raises(ConfigError, match="is missing"):
+        resolved()
+    assert load_work(work.run_path, NOW).run_id == work.run_id
