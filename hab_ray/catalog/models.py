@@ -338,6 +338,10 @@ class Catalog(Strict):
         """Return the vendor that an endpoint is `like`, or None if the catalogue does not have it."""
         return self.vendors.get(like) if like else None
 
+    def is_vendors(self, url: str) -> bool:
+        """Whether this is the address of one of the vendors."""
+        return url.rstrip("/") in {(vendor.url or "").rstrip("/") for vendor in self.vendors.values()}
+
     @property
     def vendors(self) -> Mapping[str, ProviderEntry]:
         """The providers with a URL, which a gateway can stand in for."""

@@ -140,6 +140,14 @@ async def test_a_list_that_is_not_found_in_plain_text_says_nothing_of_the_vendor
             await line.api.newest()
 
 
+async def test_a_key_that_may_not_list_batches_has_none() -> None:
+    """Its model may be asked online all the same."""
+    async with vendor("openai") as line:
+        line.says(line.at.list, Scripted({"error": {"message": "Batches are not enabled"}}, 403))
+        with pytest.raises(NoBatchApi, match="Batches are not enabled: the endpoint has no batch API"):
+            await line.api.newest()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_refused_list_is_classified(kind: str) -> None:
     async with vendor(kind) as line:

@@ -284,6 +284,17 @@ async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: str)
 
 
 @pytest.mark.parametrize("kind", IN_FILES)
+async def test_results_at_another_address_are_not_said_to_be_at_a_wrong_url(kind: str) -> None:
+    """A gateway may redirect to its file store; the key is not sent there."""
+    async with vendor(kind) as line, vendor(kind) as elsewhere:
+        found = await line.ended()
+        line.says(line.at.results, Scripted("", 307, {"location": f"{elsewhere.url}/blob"}))
+        with pytest.raises(ProviderError, match="send files of results itself") as caught:
+            await line.lines(found)
+        assert elsewhere.got == [] and "the provider's url" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", IN_FILES)
 async def test_lines_come_while_the_rest_is_still_on_its_way(kind: str) -> None:
     """The second line is sent only when the first one has been read; then silence is a timeout."""
     read = asyncio.Event()

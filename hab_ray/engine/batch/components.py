@@ -42,7 +42,8 @@ class EngineContext:
     but not paid for. At `deadline`, the engine cancels this run's open batches and sends nothing more. With
     `keeps_refusals`, a model or provider that refused a batch of an earlier process, or its rows, gets no further one:
     a run that leaves before its batches end would otherwise send the same one at every start. `fingerprint` is that of
-    the account's key. `clock` gives monotonic seconds; `new_tag` must be unique.
+    the account's key. `is_vendors`: the address is the vendor's own, which certainly has batches. `clock` gives
+    monotonic seconds; `new_tag` must be unique.
     """
 
     epoch: int
@@ -53,6 +54,7 @@ class EngineContext:
     fingerprint: str
     deadline: datetime | None = None
     keeps_refusals: bool = False
+    is_vendors: bool = False
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = utc_now
     new_tag: Callable[[], str] = random_tag
