@@ -200,7 +200,10 @@ def file_problem(error: OSError) -> HabError | None:
     for numbers, problem in _WRONG_FILES:
         if error.errno in numbers:
             cause = problem.format(reason=error.strerror)
-            return ConfigError(f"{place}: {cause}, or name another `run:` or `store:`")
+            return ConfigError(
+                f"{place}: {cause}, or name another place: in a sweep `run:` or `store:`, on the command line --out or "
+                "the FILE to write"
+            )
     if error.errno in _NO_PATH:
         return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
     if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):

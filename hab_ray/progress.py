@@ -87,8 +87,8 @@ class LastEnd:
 class Progress:
     """A run at one moment.
 
-    - `calls` were sent by this process and cost `cost_nanousd`. `earlier_nanousd` is the cost that earlier processes
-      of the run reported.
+    - `calls` were sent by this process and cost `cost_nanousd`. `earlier_nanousd` is what earlier processes of the run
+      paid.
     - `money` is set if the sweep has a budget, `draining` after the first signal, `end` after an orderly end.
     - `outages` describes the outage of each provider that cannot be reached.
     - `driver_cpu_s` is the CPU time of the driver's thread, without the executors.

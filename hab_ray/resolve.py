@@ -38,7 +38,7 @@ from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
-from hab_ray.storage.registry import Registry, new_run_id
+from hab_ray.storage.registry import Registry, new_run_id, refuse_lost
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS, RunFolder
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests, is_complete
@@ -118,12 +118,12 @@ def refuse_other_store(work: Work) -> None:
     """Check that a run uses the store that records its spending, even if the run or the store was moved.
 
     Raises:
-        ConfigError: it is another store, or a copy while the original still exists.
+        ConfigError: it is another store, a copy while the original still exists, or not there.
     """
     run, store, record = work.run_path, work.sweep.store, read_record(work.run_path)
     before = record.store_of(run) if record else store
     if before.absolute() == store.absolute() or before.is_same(store):
-        return
+        return refuse_lost(run, store)
     knowing = [place for place in (before, store) if Registry(place).epochs(work.run_id, run)]
     if knowing != [store]:
         there, remedy = "knows nothing of them", "or its new place if it was moved"

@@ -60,3 +60,9 @@ def test_an_error_of_the_disk_that_cannot_be_sent_keeps_its_remedy() -> None:
 def test_too_many_open_files_is_told_with_its_remedy() -> None:
     error = OSError(errno.EMFILE, "Too many open files", "/store/lease")
     assert exit_of(error) is Exit.ENGINE and "`ulimit -n`" in str(file_problem(error))
+
+
+def test_of_a_folder_that_cannot_be_written_every_commands_other_place_is_named() -> None:
+    """`hab figures` and `hab init` have no `run:` to change."""
+    told = str(file_problem(OSError(errno.EROFS, "Read-only file system", "/runs/demo/figures")))
+    assert all(place in told for place in ("/runs/demo/figures", "writable", "`run:`", "`store:`", "--out", "FILE"))

@@ -27,6 +27,7 @@ from hab_ray.rows import RaterView
 from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.prompts.wording import load_prompts
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import read_record
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS
 from hab_ray.sweep.own_texts import keep_own_texts
@@ -145,6 +146,21 @@ def test_the_same_sweep_fits_its_run_again(resolved: Resolve, started: Work) -> 
     write_record(again, LATER)
     record = read_record(again.run_path)
     assert record and (record.started, record.priced_on) == (NOW, LATER.date())
+
+
+@pytest.mark.parametrize("left", ["lease/000001.json", "replies/sim/part.parquet", "ledger/sim/000001/0.json"])
+def test_a_run_with_rows_goes_on_with_whatever_is_left_of_its_store_but_not_without(
+    resolved: Resolve, tmp_path: Path, left: str
+) -> None:
+    """Older stores have no lease, and those that `hab store gc` has emptied no replies."""
+    store = tmp_path / "store"
+    work = resolved(store=store)
+    write_record(work, NOW)
+    work.run.folder.put(f"verdicts/one/{DIMENSION}.parquet", b"")
+    with pytest.raises(ConfigError, match=f"is not at {store}"):
+        resolved(store=store)
+    open_folder(work.sweep.store).put(left, b"")
+    resolved(store=store)
 
 
 def test_what_a_sweep_leaves_to_the_catalogue_is_the_catalogues_again_in_the_record(resolved: Resolve) -> None:

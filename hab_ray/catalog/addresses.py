@@ -116,6 +116,20 @@ def _dns_name(host: str) -> bytes:
     return idna.encode(host)
 
 
+def checked_variable(name: str) -> str:
+    """Return the name of the environment variable with a key unchanged if it can be one.
+
+    Raises:
+        ValueError: it cannot; it may be the key itself.
+    """
+    if not _VARIABLE.fullmatch(name):
+        raise ValueError(
+            "is not the name of an environment variable (letters, digits and _); put the key into a variable and give "
+            "the variable's name here, such as GATEWAY_KEY, so that the file holds no secret"
+        )
+    return name
+
+
 def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return `headers`, a mapping from header name to environment variable, unchanged if it is valid.
 

@@ -44,7 +44,7 @@ from hab_ray.bounds import (
     WaitSeconds,
 )
 from hab_ray.calls import Params
-from hab_ray.catalog.addresses import checked_headers, checked_url
+from hab_ray.catalog.addresses import checked_headers, checked_url, checked_variable
 from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -239,7 +239,7 @@ class ProviderEntry(Strict):
     like: str | None = None
     kind: str
     url: Annotated[str, AfterValidator(checked_url)] | None = None
-    key_env: str | None = None
+    key_env: Annotated[str, AfterValidator(checked_variable)] | None = None
     headers_env: Annotated[Mapping[str, str], AfterValidator(checked_headers)] = {}
     serve: bool = False
     limits: Limits = Field(default=Limits(), validate_default=True)

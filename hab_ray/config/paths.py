@@ -30,14 +30,16 @@ _MAX_COMPARED = 1000
 def nearest_sweep(path: Path) -> str | None:
     """Return the YAML file whose path or name is most like that of a missing one, or None if none is like it.
 
-    It is searched for in the same folder, in the current folder and among the shipped sweeps.
+    It is searched for in the same folder, in the current folder and among the shipped sweeps. Endings are not compared,
+    as those of all files are alike.
     """
     own = (file for folder in dict.fromkeys((path.parent, Path(), Path("jobs"))) for file in folder.glob("*.y*ml"))
     shipped = (file.name for file in bundled("jobs").iterdir() if file.name.endswith(".yaml"))
     files = sorted({*map(str, islice(own, _MAX_COMPARED)), *(f"jobs/{name}" for name in shipped)})
+    by_path = {str(Path(file).with_suffix("")): file for file in files}
     by_stem = {Path(file).stem: file for file in files}
-    near = difflib.get_close_matches(str(path), files, n=1)
-    return near[0] if near else next((by_stem[stem] for stem in difflib.get_close_matches(path.stem, by_stem)), None)
+    near = difflib.get_close_matches(str(path.parent / path.stem), by_path, n=1)
+    return by_path[near[0]] if near else next(map(by_stem.get, difflib.get_close_matches(path.stem, by_stem)), None)
 
 
 def resolve_paths(given: Mapping[str, Any], file: Path) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import difflib
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -51,6 +51,10 @@ from hab_ray.visible import one_line
 
 MAX_PROBLEMS, MAX_ERRORS = 50, 500
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+_FORMS = {
+    "name": "takes at most 64 small letters, digits and . _ - and begins with a letter or digit, such as first-sweep",
+    "deadline": "takes a number with m, h or d for minutes, hours or days, such as 90m, 6h or 2d",
+}
 
 
 def _only_budget(budget: SpendingLimit | None, info: ValidationInfo) -> SpendingLimit | None:
@@ -317,9 +321,15 @@ def _explained(given: Any, error: ErrorDetails) -> str:
 
 
 def _wrong_type(where: str, error: ErrorDetails) -> str | None:
-    """Return how to write a text where a list is needed, or a number as the budget; None for any other error."""
-    value = error["input"]
-    if error["type"] == "tuple_type" and isinstance(value, str):
+    """Return how to write what is empty, needs another form, or looks like a number; None for any other error."""
+    value, kind = error["input"], error["type"]
+    if value is None and kind != "value_error":
+        return "is empty; write its value, or remove the key"
+    if kind == "string_pattern_mismatch" or (kind == "string_type" and where == "deadline"):
+        return _FORMS.get(where)
+    if kind == "string_type" and isinstance(value, bool | int | float | date):
+        return "must be text; put it in quotes"
+    if kind == "tuple_type" and isinstance(value, str):
         return f"takes a list{', or `all`' if where == 'dimensions' else ''}; write [{value}]"
     if where == "budget" and isinstance(value, int | float) and not isinstance(value, bool):
         return f"takes a mapping; for a hard limit write `budget_usd: {value}`"

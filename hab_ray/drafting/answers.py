@@ -219,8 +219,8 @@ def price_of(given: str) -> UsdPrice:
 
 
 def vendor_like(given: str) -> str | None:
-    """Read the name of a vendor of the catalogue, "-" for none."""
-    if (given := given.strip()) == NONE:
+    """Read the name of a vendor of the catalogue, in any case, "-" for none."""
+    if (given := given.strip().lower()) == NONE:
         return None
     vendors = load_catalog().vendors
     if given not in vendors:

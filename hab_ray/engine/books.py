@@ -16,7 +16,7 @@ from hab_ray.engine.ledger import LEDGER, Batch, Ledger, Phase, accounts_in, bod
 from hab_ray.storage.folder import Folder
 from hab_ray.storage.replies.records import RecordKind, prefix_of
 from hab_ray.storage.replies.store import failed_keys
-from hab_ray.storage.spending import online_spending
+from hab_ray.storage.spending import Online, online_spending
 
 
 def opening_balance(
@@ -37,6 +37,7 @@ def opening_balance(
         stranded=online.stranded,
         committed=sum(intent.nanousd for intent in intents if intent.model in models),
         out_of_reach=sum(intent.nanousd for intent in intents if intent.model not in models),
+        paid=_paid(online, batches),
     )
 
 
@@ -64,11 +65,10 @@ def explained(folder: Folder, epochs: Collection[int], released_up_to: int) -> E
     """
     online = online_spending(folder, epochs, released_up_to)
     batches = list(batches_of(folder, epochs))
-    lost = sum((batch.harvested and batch.harvested.lost_nanousd) or 0 for batch in batches)
     intents = [batch.intent for batch in batches if batch.phase is not Phase.DONE]
     return Explained(
-        paid=online.spent - online.lost - online.stranded + sum(map(_cost, batches)) - lost,
-        unanswered=online.lost + lost,
+        paid=_paid(online, batches),
+        unanswered=online.lost + sum(map(_lost, batches)),
         stranded=online.stranded,
         by_bound=sum(intent.nanousd for intent in intents if intent.most_nanousd is not None),
         hard=sum(intent.nanousd for intent in intents if intent.most_nanousd is None),
@@ -110,6 +110,16 @@ def _holds_failed(folder: Folder, batch: Batch) -> bool:
     keys = list(body_hashes(Ledger(folder, batch.provider).rows(batch)))
     ever, lately = (failed_keys(folder, batch.intent.model, keys, since) for since in (0, batch.events[0].epoch))
     return ever > lately
+
+
+def _paid(online: Online, batches: Iterable[Batch]) -> int:
+    """Return the cost of all replies."""
+    return online.spent - online.lost - online.stranded + sum(_cost(batch) - _lost(batch) for batch in batches)
+
+
+def _lost(batch: Batch) -> int:
+    """Return the most that calls of a collected batch without a reply may have cost."""
+    return (batch.harvested and batch.harvested.lost_nanousd) or 0
 
 
 def _cost(batch: Batch) -> int:

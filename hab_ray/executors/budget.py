@@ -40,17 +40,20 @@ class RunBudget:
         self._lock = threading.Lock()
 
     def open_books(self, earlier: Collection[int], released_up_to: int, models: Collection[str]) -> int:
-        """Read what the run spent in its earlier epochs, and return the part that an unclean end has stranded.
+        """Read what the run spent in its earlier epochs, and return the part of a budget that is stranded.
 
         Call it before any engine draws money. After an unclean end, it waits until that process's budget can no longer
         grant money.
         """
-        if self._limit is None:
-            return 0
-        if not self._lease.clean:
+        if self._limit is not None and not self._lease.clean:
             time.sleep(2 * WATCH_EVERY_S)
         self._opening = opening_balance(self._folder, earlier, released_up_to, models)
-        return self._opening.stranded
+        return 0 if self._limit is None else self._opening.stranded
+
+    @property
+    def paid_before(self) -> int | None:
+        """What replies to the run's earlier processes cost; None before the books are open."""
+        return None if self._opening is None else self._opening.paid
 
     async def grant(self, request: BudgetRequest) -> BudgetGrant:
         with self._lock:

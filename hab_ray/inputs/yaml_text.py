@@ -71,9 +71,21 @@ def parse_yaml(text: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
-        raise BadInput(f"not valid YAML: {where}{error.problem}", "correct the YAML there") from None
+        cause, remedy = _in_plain_words(text, error)
+        raise BadInput(f"not valid YAML: {where}{cause}", remedy) from None
     except yaml.YAMLError as error:
         raise BadInput(f"not valid YAML: {' '.join(str(error).split())}", "correct the YAML there") from None
+
+
+def _in_plain_words(text: str, error: yaml.MarkedYAMLError) -> tuple[str, str]:
+    """Return the problem of an invalid text and its remedy."""
+    mark, problem = error.problem_mark, str(error.problem)
+    lines = text.splitlines()
+    if mark and mark.line < len(lines) and lines[mark.line][mark.column :].startswith("\t"):
+        return f"{problem}: it is a tab", "indent with spaces"
+    if problem == "but found another document":
+        return "a second document begins here", "keep one"
+    return problem, "correct the YAML there"
 
 
 def _refuse_large(text: str) -> None:

@@ -20,6 +20,8 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import lease_records, read_holder, record_name
 from hab_ray.storage.record import run_id_in
+from hab_ray.storage.replies.records import RecordKind
+from hab_ray.storage.run import RunFolder
 
 _ENTRY = re.compile(r"^runs/([^/]+)/(\d+)\.json$")
 _RELEASED = re.compile(r"^released-(\d+)\.json$")
@@ -28,6 +30,22 @@ _RELEASED = re.compile(r"^released-(\d+)\.json$")
 def new_run_id() -> str:
     """Return a new unique run id."""
     return uuid4().hex
+
+
+def refuse_lost(run: Location, store: Location) -> None:
+    """Check that the store of a run that has begun exists: a new one would pay again, and count nothing as spent.
+
+    Raises:
+        ConfigError: there is no store.
+    """
+    folder = open_folder(store)
+    is_there = lease_records(folder) or any(folder.list(kind) for kind in (*RecordKind, "ledger", "runs"))
+    if not is_there and RunFolder(run).has_begun():
+        raise ConfigError(
+            f"{run}: the run's store, with its replies and what it has spent of its budget, is not at "
+            f"{store.absolute()}. Put it back or mount it; if it was moved, name its new place as `store:` or with "
+            "--store; if it is lost, give the sweep another `run:`, which pays for every call again"
+        )
 
 
 class Registry:

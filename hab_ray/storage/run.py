@@ -59,6 +59,10 @@ class RunFolder:
         """Return whether a run was ever started here."""
         return self.folder.exists(SWEEP)
 
+    def has_begun(self) -> bool:
+        """Return whether the run has rows or a log, and may thus have spent money."""
+        return any(self.folder.list(part) for part in ("log", *VIEWS))
+
     def has(self, name: str) -> bool:
         """Return whether the run has this view."""
         return self.folder.exists(name)

@@ -121,6 +121,14 @@ def test_headers_that_cannot_be_sent_are_refused_and_values_are_not_repeated(
     assert SECRET not in output
 
 
+def test_a_key_in_place_of_its_variables_name_is_refused_and_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status, output = planned(sweep(tmp_path, url="http://localhost:1/v1", key_env=SECRET), monkeypatch)
+    assert status == 2 and "providers.house.key_env: is not the name of an environment variable" in output
+    assert SECRET not in output
+
+
 def test_a_variable_that_is_not_set_is_named_before_anything_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

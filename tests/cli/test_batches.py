@@ -132,7 +132,8 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
     last = poor.splitlines()[-1]
     assert re.fullmatch(
         rf"budget reached: \$0\.00\d\d of \$0\.0010 spent; raise `budget_usd` "
-        rf"\(`hab plan {sweep}` says to how much\), then: hab run {sweep}",
+        rf"in the sweep file \(`hab plan {sweep}` with the same options says to how much\), "
+        r"then repeat the same command",
         last,
     )
     assert "sends them again" not in poor and poor.count("raise") == 1

@@ -79,6 +79,7 @@ def test_a_copied_run_is_refused_until_it_has_an_id_of_its_own(desk: Desk, sim: 
     desk.says("run", sweep, "--run", "copy", "--new-id", "--yes")
     assert record(desk.folder / "copy")["id"] != first == record(desk.folder / "run")["id"]
     assert money(desk.folder / "copy")["spent"] == 0
+    assert json.loads((desk.folder / "copy/log/progress.json").read_text())["earlier_nanousd"] == 0
     desk.says("run", sweep, "--run", "copy", "--yes")
     desk.says("run", sweep, "--yes")
 
@@ -186,6 +187,19 @@ def test_another_store_is_refused_as_it_knows_nothing_of_what_the_run_has_spent(
     desk.says("run", sweep, "--store", "moved", "--yes")
     assert money(desk.folder / "run")["spent"] == spent == sim.meter()["batch"]["nanousd"]
     desk.says("run", sweep, "--store", "moved", "--yes")
+
+
+def test_a_run_whose_store_is_gone_pays_nothing_again(desk: Desk, sim: Vendor, sweep: Path) -> None:
+    """An empty store in its place would pay for each open call again, and count nothing as spent."""
+    spent = money(desk.folder / "run")["spent"]
+    (desk.folder / "store").rename(desk.folder / "unmounted")
+    for command in (("run", sweep, "--yes"), ("plan", sweep)):
+        refused = desk.says(*command, status=2)
+        assert f"is not at {desk.folder / 'store'}. Put it back" in refused and "another `run:`" in refused
+    assert not (desk.folder / "store").exists()
+    (desk.folder / "unmounted").rename(desk.folder / "store")
+    desk.says("run", sweep, "--yes")
+    assert money(desk.folder / "run")["spent"] == spent == sim.meter()["batch"]["nanousd"]
 
 
 def test_of_two_stores_that_start_one_run_at_once_the_second_is_refused(tmp_path: Path) -> None:

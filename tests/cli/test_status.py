@@ -9,16 +9,32 @@ from typing import Any
 
 import pytest
 
-from hab_ray.cli.commands.running.status import print_status, read_status
+from hab_ray.cli.commands.running.status import Status, print_status, read_status
 from hab_ray.cli.ending import console
 from hab_ray.errors import Exit
 from hab_ray.exchange.card import CARD
 from hab_ray.location import Location
+from hab_ray.progress import LastEnd, Progress, StageProgress
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.visible import usd
 from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
+
+
+@pytest.mark.parametrize(
+    ("end", "is_open"), [(None, True), (Exit.INTERRUPTED, True), (Exit.COMPLETE, False)], ids=["none", "130", "0"]
+)
+def test_a_run_with_all_rows_known_so_far_is_not_taken_for_a_complete_one(
+    tmp_path: Path, end: Exit | None, is_open: bool
+) -> None:
+    place, stages = Location.of(tmp_path), (StageProgress("judge", "a", 9, 9, 0, 0),)
+    progress = Progress(
+        "2026-01-01T00:00:00+00:00", 1, stages, 9, 0, 0, (), end=None if end is None else LastEnd.by(end)
+    )
+    with console.capture() as captured:
+        print_status(Status(place, place, progress, None))
+    assert ("more may follow" in captured.get()) == is_open
 
 
 def test_every_stage_is_shown_in_order_and_what_has_no_file_is_left_open(tmp_path: Path) -> None:
@@ -51,6 +67,22 @@ def test_what_earlier_processes_have_paid_is_shown_apart(
     assert status["cost_nanousd"] == 0 and status["earlier_nanousd"] > 10**6
     paid = f"for $0.00, and {usd(status['earlier_nanousd'])} before"
     assert paid in desk.hab("status", desk.folder / "run").stdout
+
+
+@pytest.mark.parametrize("budget", [{}, {"budget_usd": 1000}])
+def test_what_a_killed_process_has_paid_and_not_reported_is_shown_once_the_run_goes_on(
+    desk: Desk, vendor: Vendors, budget: dict[str, int]
+) -> None:
+    sweep, run = small(desk, vendor().url, **budget), desk.folder / "run"
+    sweep.write_text(sweep.read_text().replace("input: 0", "input: 1000"))
+    desk.says("run", sweep, "--yes")
+    report, paid = run / "log/progress.json", status_of(desk)["cost_nanousd"]
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"cost_nanousd": 1}))
+    desk.says("run", sweep, "--yes")
+    status = status_of(desk)
+    assert (status["cost_nanousd"], status["earlier_nanousd"]) == (0, paid) != (0, 0)
+    if budget:
+        assert json.loads(desk.hab("budget", "show", run, "--json").stdout)["paid"] == paid
 
 
 def test_a_run_that_has_just_been_resumed_still_shows_its_rows(desk: Desk, vendor: Vendors) -> None:

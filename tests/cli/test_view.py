@@ -127,3 +127,16 @@ def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, los
 def test_one_is_not_counted_as_many() -> None:
     assert [counted(n, "batch", "batches") for n in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
     assert counted(2, "row") == "2 rows"
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_live_view_shows_names_and_rows_whole_also_on_a_narrow_terminal(width: int) -> None:
+    names = ("gateway/gpt-6.1-terra", "gateway/gpt-6.1-terra-mini")
+    stages = tuple(replace(STAGE, model=name, done=1109, total=12345, in_flight=12) for name in names)
+    console = Console(file=io.StringIO(), width=width, force_terminal=True, record=True)
+    view = View(console)
+    with view.shown():
+        view.update(replace(AT_START, stages=stages))
+    header, *rows = [line for line in console.export_text().splitlines() if line[9:].strip()][:-1]
+    assert sum("1109/12345" in row for row in rows) == 2
+    assert "".join(row[header.index("model") :].split(" ")[0] for row in rows) == "".join(names)

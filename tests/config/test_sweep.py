@@ -106,6 +106,21 @@ def test_the_command_lines_changes_go_before_the_file(load: Load, path: Path) ->
             {"providers": {"lab": {"kind": "openai", "models": {"m": {"jsn_schema": True}}}}},
             ["providers.lab.models.m.jsn_schema: unknown key; did you mean 'json_schema'?"],
         ),
+        ({"name": 2024}, ["name: must be text; put it in quotes"]),
+        (
+            {"name": "First Sweep"},
+            [
+                "name: takes at most 64 small letters, digits and . _ - and begins with a letter or digit, "
+                "such as first-sweep"
+            ],
+        ),
+        *(
+            (
+                {"deadline": given},
+                ["deadline: takes a number with m, h or d for minutes, hours or days, such as 90m, 6h or 2d"],
+            )
+            for given in ("soon", 6)
+        ),
         ({"budget": 1}, ["budget: takes a mapping; for a hard limit write `budget_usd: 1`"]),
         ({"judges": "lab/j"}, ["judges: takes a list; write [lab/j]"]),
         ({"subjects": "lab/a, lab/b"}, ["subjects: takes a list; write [lab/a, lab/b]"]),
@@ -172,6 +187,7 @@ def test_a_dimension_may_be_defined_in_a_folder_of_the_users(load: Load, path: P
         ("studies/frist.yaml", "studies/first.yaml"),
         ("mine.yml", "mine.yaml"),
         ("zzzzzz", None),
+        ("nope.yaml", None),
     ],
 )
 def test_of_a_wrong_path_the_nearest_sweep_is_named(
@@ -285,6 +301,24 @@ def test_a_key_that_stands_twice_is_named_with_its_line(text: str, key: str, lin
     assert f"the key {key!r} appears twice" in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("subjects:\n\t- a\n", "line 2, column 1: found character that cannot start any token: it is a tab; "),
+        ("generate:\n  model: a\n\tmode: b\n", "it is a tab; indent with spaces"),
+        ("name: a\n---\nname: b\n", "line 2, column 1: a second document begins here; keep one"),
+        ("name: [a\n", "; correct the YAML there"),
+        ("subjects:\n", "subjects: is empty; write its value, or remove the key"),
+        ("subjects: [a]\ndimensions:\n", "dimensions: is empty; write its value, or remove the key"),
+    ],
+)
+def test_what_is_no_yaml_is_said_in_plain_words(text: str, said: str, path: Path) -> None:
+    path.write_text(text)
+    with pytest.raises(ConfigError) as told:
+        load_sweep(path)
+    assert said in str(told.value)
+
+
 def test_a_sweep_on_other_weights_needs_no_validation(load: Load) -> None:
     given = load(tests="seeds", generate=None, validate=None, select=None, judges=["smollm2-135m"])
     assert given.on_local_weights(Path("x.gguf")).model_names() == ["lab/a", "local/x.gguf"]
@@ -326,7 +360,7 @@ GATEWAY = {"like": "openai", "url": "https://gateway.example.org/v1"}
             "providers.gw.like: the catalogue has no vendor 'nobody'; It has open",
         ),
         ({"gw": {**GATEWAY, "like": "local"}}, "providers.gw.like: the catalogue has no vendor 'local'; "),
-        ({"gw": {**GATEWAY, "like": 3}}, "providers.gw.like: Input should be a valid string"),
+        ({"gw": {**GATEWAY, "like": 3}}, "providers.gw.like: must be text; put it in quotes"),
         ({"gw": {**GATEWAY, "kind": "google"}}, "providers.gw.kind: openai is of kind 'openai', not 'google'"),
         ({"gw": {**GATEWAY, "batch": "yes please"}}, "providers.gw.batch: "),
         ({"xai": GATEWAY}, "providers.xai.like: xai is a vendor itself, and these replies would be stored as its own"),

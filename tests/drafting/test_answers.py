@@ -70,6 +70,7 @@ def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
         variable(SECRET)
     assert SECRET not in str(refused.value) and ".env" in str(refused.value)
     assert variable(" GATEWAY_KEY ") == "GATEWAY_KEY" and variable("-") is None and vendor_like("-") is None
+    assert vendor_like(" OpenAI") == "openai"
 
 
 def test_what_cannot_be_read_is_refused() -> None:

@@ -325,7 +325,7 @@ def test_a_damaged_file_is_named(ending: str, folder: Folder) -> None:
     cuts = [*range(0, len(whole), 97), len(whole) - 8, len(whole) - 1]
     for damaged in [*(whole[:cut] for cut in cuts), swapped]:
         folder.put(name, damaged)
-        with pytest.raises(DamagedFile, match=name):
+        with pytest.raises(DamagedFile, match=f"the store's {name}: .*Copy it again .* paid for again"):
             refreshed(folder).read(MODEL, keys("09"))
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
+from hab_ray.cli.views.terminal import TABLE_COLUMNS
 from hab_ray.cli.views.waiting import choosing, waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
 from hab_ray.visible import counted, duration, one_line, usd
@@ -110,11 +111,12 @@ class View:
         return left / rate if rate > 0 and left else None
 
     def _table(self, progress: Progress) -> Group:
-        table = Table("stage", "model", box=None, pad_edge=False)
-        for title in ("done", "failed", "in flight", "rows/s", "left"):
-            table.add_column(title, justify="right")
+        table = Table("stage", Column("model", overflow="fold"), box=None, pad_edge=False)
+        is_narrow = self.console.width < TABLE_COLUMNS
+        for title in ("done", "failed", "in flight", *(() if is_narrow else ("rows/s", "left"))):
+            table.add_column(title, justify="right", no_wrap=True)
         for stage in progress.stages:
-            table.add_row(*self._cells(stage), style="dim" if stage.done == stage.total else "")
+            table.add_row(*self._cells(stage)[: len(table.columns)], style="dim" if stage.done == stage.total else "")
         cost = f"  {usd(progress.cost_nanousd)}" if progress.cost_nanousd else ""
         batches = f"  {counted(len(progress.batches), 'batch', 'batches')} at the vendors" if progress.batches else ""
         calls, retries = counted(progress.calls, "call"), counted(progress.retries, "retry", "retries")

@@ -42,14 +42,16 @@ class HighWaterMark:
 class OpeningBalance:
     """What earlier processes of a run have spent and reserved.
 
-    `stranded` is the part of `spent` that was granted before an unclean end and cannot be accounted for. Open batches
-    reserve `committed`, and `out_of_reach` if this process does not use their models: another process collects those.
+    `stranded` is the part of `spent` that was granted before an unclean end and cannot be accounted for, and `paid` the
+    part that replies cost. Open batches reserve `committed`, and `out_of_reach` if this process does not use their
+    models: another process collects those.
     """
 
     spent: int = 0
     stranded: int = 0
     committed: int = 0
     out_of_reach: int = 0
+    paid: int = 0
 
 
 class Budget:

@@ -128,7 +128,17 @@ def whole_file(name: str, problem: str = "cannot be read") -> Iterator[None]:
     except (pa.ArrowException, LookupError, ValueError, OSError) as error:
         if getattr(error, "errno", None) in NO_DESCRIPTOR:
             raise
-        raise DamagedFile(f"{name}: {problem} ({error}); delete it and run the same command") from error
+        raise DamagedFile(_damaged(name, f"{problem} ({error})")) from error
+
+
+def _damaged(name: str, cause: str) -> str:
+    remedy = "delete it and run the same command"
+    if name.partition("/")[0] not in tuple(RecordKind):  # a view, which is derived again from the store
+        return f"{name}: {cause}; {remedy}"
+    return (
+        f"the store's {name}: {cause}. Copy it again from where the store came from, or from a backup; only if there "
+        f"is no other copy, {remedy}: its replies are then paid for again"
+    )
 
 
 def read_listed(read: Callable[[], T]) -> T:

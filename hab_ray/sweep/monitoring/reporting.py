@@ -50,7 +50,7 @@ class Reporter:
         self._announcer, self._metrics, self._log = announcer, metrics, log
         self._started, self._cpu_started = time.monotonic(), time.thread_time()
         self._shown = self._written = float("-inf")
-        self._earlier_nanousd = _paid_before(work.run.folder)
+        self._reported_before = _reported_before(work.run.folder)
 
     def report(self, draining: Draining | None = None) -> None:
         """Show the progress at most every `SHOW_EVERY_S`, and write it every `PROGRESS_EVERY_S`.
@@ -131,6 +131,7 @@ class Reporter:
     def _progress(self, draining: Draining | None) -> Progress:
         counters = self._counters
         newest = counters.newest.values()
+        paid_before = self._budget.paid_before
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
@@ -146,7 +147,7 @@ class Reporter:
             store=str(self._work.sweep.store),
             computed=tuple(_computed(self._shards)),
             outages=counters.outages(),
-            earlier_nanousd=self._earlier_nanousd,
+            earlier_nanousd=self._reported_before if paid_before is None else paid_before,
             choosing=sum(state.status is ShardStatus.COMPUTING for state in self._shards.all),
         )
 
@@ -158,8 +159,8 @@ class Reporter:
         self._work.run.folder.put(PROGRESS, progress.to_json())
 
 
-def _paid_before(run: Folder) -> int:
-    """Return what the run's earlier processes paid, in nano-dollars, by the last one's progress file."""
+def _reported_before(run: Folder) -> int:
+    """Return what the run's earlier processes reported to have paid; one that was killed may have paid more."""
     try:
         last = read_progress(run.get(PROGRESS))
     except (FileNotFoundError, ValueError):

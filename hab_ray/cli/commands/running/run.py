@@ -119,7 +119,8 @@ def _budget_reached(path: Path, work: Work, end: RunEnd) -> str:
     key = "`usd` of `budget`" if work.sweep.budget else "`budget_usd`"
     spent = f": {usd(end.money.spent)} of {usd(end.money.budget)} spent" if end.money else ""
     file = shlex.quote(str(path))
-    return f"{BUDGET_REACHED}{spent}; raise {key} (`hab plan {file}` says to how much), then: hab run {file}"
+    amount = f"`hab plan {file}` with the same options says to how much"
+    return f"{BUDGET_REACHED}{spent}; raise {key} in the sweep file ({amount}), then repeat the same command"
 
 
 def sent_and_paid(end: RunEnd) -> str:

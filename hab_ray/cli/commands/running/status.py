@@ -96,6 +96,9 @@ def print_status(status: Status) -> None:
         is_open = status.is_counted and line.stage in WITHOUT_VIEW
         table.add_row(one_line(line.stage), one_line(line.model), "" if is_open else str(line.done), str(line.total))
     print_cells(table, console)
+    end = status.progress.end
+    if not status.is_counted and (end is None or end.status != Exit.COMPLETE):
+        say("not complete: these are the rows known so far, and more may follow")
     _print_driver(status)
     if batches := status.progress.batches:
         say(
