@@ -22,7 +22,8 @@
 | LeaseLost         | open                  | -               | -               | stops spending at once; exit 6       |
 | LeaseStale        | waits                 | waits           | waits           | spends nothing until renewal         |
 
-"Ten alike": ten calls in a row, without a valid answer between them, refused in the same words or answered malformed.
+"Ten alike": ten calls in a row, without a valid answer between them, refused in the same words, answered malformed or
+timed out.
 
 "Open": the store has no reply and no permanent failure, so the same command sends the call again.
 
@@ -259,9 +260,14 @@ def sendable(error: Exception) -> Exception:
 class CallError(HabError):
     """A failed call. `kind` is the reason, and the class determines the reaction.
 
+    `page` is the text of a response with HTTP 404 that is not JSON: the address or model is wrong, or a router between
+    here and the vendor did not reach it.
+
     The message may quote a vendor and goes to terminals, logs and stored failures, so it is reduced to one line of
     visible characters.
     """
+
+    page: str | None = None
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(one_line(message))

@@ -168,10 +168,10 @@ class FailedRows:
 class RunEnd:
     """The end of a run.
 
-    `stops` has the reason why a provider, or a model of it, was stopped. `batches` are still at the vendors. `cut`
-    counts, by model, the calls cut off without an answer, which count as spent with `cut_nanousd`. `failed` rows are
-    sent again only with --retry-failed. `without_ok` names those that have rows but none that can be used; such a run
-    is not complete.
+    `stops` has the reason why a provider, or a model of it, was stopped. `calls` of this process cost `cost_nanousd`,
+    and those without an answer at most `lost_nanousd` more. `batches` are still at the vendors. `cut` counts, by model,
+    the calls cut off without an answer, which count as spent with `cut_nanousd`. `failed` rows are sent again only with
+    --retry-failed. `without_ok` names those that have rows but none that can be used; such a run is not complete.
     """
 
     exit: Exit
@@ -180,6 +180,7 @@ class RunEnd:
     notes: tuple[str, ...]
     calls: int
     cost_nanousd: int
+    lost_nanousd: int = 0
     money: BudgetStatus | None = None
     batches: tuple[BatchProgress, ...] = ()
     cut: Mapping[str, int] = field(default_factory=dict)

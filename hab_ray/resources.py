@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
+from traceback import walk_tb
 from typing import TypeVar
 
 from hab_ray.errors import ConfigError
@@ -17,6 +19,7 @@ from hab_ray.errors import ConfigError
 T = TypeVar("T")
 
 RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # set by Ray's job server, for the entry point only
+_GROUPS = ("hab_ray.", "hab_simulator.")
 _PACKAGES = ("hab-ray", "ray", "openai", "anthropic", "aiohttp", "scikit-learn", "numpy", "pyarrow")
 
 
@@ -122,9 +125,28 @@ class Extensions:
                 raise
             raise ConfigError(
                 f"the {self.word} {entry.name!r} comes from the package {distribution(entry)} ({entry.value}), which "
-                f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it and "
-                f"choose another {self.word}"
+                f"is broken: {type(error).__name__}: {error}; update or repair that package, or uninstall it"
             ) from error
+
+
+def package_of(module: str) -> str | None:
+    """Return the name and version of the other distribution that adds this module to hab_ray, if one does."""
+    groups = sorted(group for group in entry_points().groups if group.startswith(_GROUPS))
+    for entry in chain.from_iterable(entry_points(group=group) for group in groups):
+        if entry.dist and entry.module.partition(".")[0] == module.partition(".")[0]:
+            return distribution(entry)
+    return None
+
+
+def package_blamed(error: BaseException) -> str | None:
+    """Return the other distribution whose code raised an error or called what did, with the place there.
+
+    An attribute that is missing is the fault of its object's class. None = the error is hab_ray's own.
+    """
+    for frame, line in reversed(list(walk_tb(error.__traceback__))):
+        if package := package_of(str(frame.f_globals.get("__name__"))):
+            return f"{package} ({Path(frame.f_code.co_filename).name}, line {line})"
+    return package_of(type(error.obj).__module__) if isinstance(error, AttributeError) else None
 
 
 def distribution(entry: EntryPoint) -> str:

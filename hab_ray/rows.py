@@ -345,10 +345,21 @@ def schema_of(row_type: type[Row]) -> pa.Schema:
 
 
 def to_table(row_type: type[R], rows: list[R]) -> pa.Table:
-    """Return rows as an Arrow table in the given order."""
+    """Return rows as an Arrow table in the given order.
+
+    Raises:
+        TypeError: a row, or a value in it, is not of its type.
+    """
     schema = schema_of(row_type)
-    columns = [[getattr(r, name) for r in rows] for name in schema.names]
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    for row in rows:
+        if not isinstance(row, row_type):
+            raise TypeError(f"a row is a {type(row).__name__}, not a {row_type.__name__}")
+    arrays = []
+    for field in schema:
+        try:
+            arrays.append(pa.array([getattr(row, field.name) for row in rows], field.type))
+        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise TypeError(f"{row_type.__name__}.{field.name}: {error}") from error
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -30,6 +30,7 @@ LATE_S = 5.0
 MAX_S = DRAIN_S + LATE_S
 LAST_WORDS_S = 2.0
 CHECK_S = 0.5
+SAME_SIGNAL_S = 0.3  # `timeout` signals a process and its group, a closed terminal often twice
 MAX_PEEKED = 64
 
 
@@ -166,6 +167,9 @@ class Stop:
         with self._lock:
             if self._on_stop:
                 self._on_stop()
+        time.sleep(SAME_SIGNAL_S)
+        while select.select([reader], [], [], 0)[0]:
+            os.read(reader, MAX_PEEKED)
         _wait_for_signal(reader, lambda: self._longest_s - self.since_s)
         speaking = threading.Thread(target=self._speak, daemon=True)
         speaking.start()

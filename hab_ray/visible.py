@@ -92,6 +92,11 @@ def usd(nano: int) -> str:
     return f"${nano / 1e9:,.2f}" if nano >= 1e9 or not nano else f"${nano / 1e9:.4f}"
 
 
+def for_unanswered(nano: int) -> str:
+    """Return what calls without an answer may cost, to follow what was paid; "" if nothing."""
+    return f", at most {usd(nano)} more for calls without an answer" if nano else ""
+
+
 def duration(seconds: float) -> str:
     """Format a duration roughly: `40 s`, `12 min`, `3.5 h`."""
     if seconds < 120:

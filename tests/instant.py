@@ -124,7 +124,7 @@ class Run:
 
     def reported(self) -> str:
         """The name that the vendor gives the model in the next reply."""
-        return ""
+        return "another-model"
 
     def text(self, shard: Shard, call: Call) -> str:
         match shard.stage:

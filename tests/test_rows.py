@@ -108,6 +108,12 @@ def test_the_columns_readers_rely_on_are_there_and_only_the_named_may_be_null(ro
     assert {field.name for field in schema if field.nullable} <= NULLABLE
 
 
+def test_a_value_of_another_type_is_named_with_its_column() -> None:
+    row = Validation("c", "d", State.OK, 7, (), "", reply_key=9)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"Validation\.reply_key: .*int"):
+        to_table(Validation, [row])
+
+
 def test_a_column_from_elsewhere_is_passed_over() -> None:
     row = ChosenTest("t", "d", "p", "", "", None)
     table = to_table(ChosenTest, [row]).append_column("note", pa.array(["x"]))

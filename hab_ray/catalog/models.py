@@ -338,6 +338,10 @@ class Catalog(Strict):
         """Return the vendor that an endpoint is `like`, or None if the catalogue does not have it."""
         return self.vendors.get(like) if like else None
 
+    def is_vendors(self, url: str) -> bool:
+        """Whether this is the address of one of the vendors."""
+        return url.rstrip("/") in {(vendor.url or "").rstrip("/") for vendor in self.vendors.values()}
+
     @property
     def vendors(self) -> Mapping[str, ProviderEntry]:
         """The providers with a URL, which a gateway can stand in for."""
@@ -450,8 +454,11 @@ class Model:
     as_of: str | None = None
 
     def is_itself(self, reported: str) -> bool:
-        """Whether a reply that reports this model name counts as the model's own."""
-        if self.entry.reports is None or reported == self.entry.wire:
+        """Whether a reply that reports this model name counts as the model's own.
+
+        Some gateways report no name, or put vendors before it, as in `openrouter/openai/gpt-6`.
+        """
+        if self.entry.reports is None or not reported or f"/{reported}".endswith(f"/{self.entry.wire}"):
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
 

@@ -1,8 +1,8 @@
 """Console output, questions and exit statuses of all commands.
 
 A `HabError` or an error of the file system becomes one message and the exit status of its class (see
-`hab_ray.errors`). Any other exception is a bug: one line and status 7, because replies that were paid for are in the
-store and the same command resumes. Only -v shows a traceback.
+`hab_ray.errors`). Any other exception is a bug, of hab_ray or of a package that extends it: one line and status 7,
+because replies that were paid for are in the store and the same command resumes. Only -v shows a traceback.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
+from hab_ray.resources import package_blamed
 from hab_ray.visible import one_line
 
 console = output()
@@ -66,7 +67,7 @@ def is_interactive() -> bool:
 
 
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
-    """Make a command exit with the status it returns; print an exception as one message.
+    """Make a command exit with the status it returns, 0 for None; print an exception as one message.
 
     If the type of a parameter is a dataclass, typer sees its annotated fields as options instead, and the command gets
     them as that dataclass.
@@ -80,7 +81,7 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
         try:
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
-            status = command(**given)
+            status = Exit(command(**given) or Exit.COMPLETE)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:
@@ -112,14 +113,20 @@ class Verbosity:
 verbosity = Verbosity()
 
 
+def _whose_bug(error: Exception) -> str:
+    if package := package_blamed(error):
+        return (
+            f"The error comes from the package {package}, not from hab_ray: update, repair or uninstall it. What the "
+            "run has stored is kept, and the same command resumes."
+        )
+    return "This is a bug in hab_ray. Everything paid for is kept, and the same command resumes where this one stopped;"
+
+
 def say_error(error: Exception, with_traceback: bool) -> Exit:
     """Print an exception as one message; return its exit status."""
     shown = "".join(traceback.format_exception(error)) if with_traceback else ""
     first_line = (str(error).strip().splitlines() or [""])[0]
-    bug = (
-        f"{type(error).__name__}: {first_line}\nThis is a bug in hab_ray. Everything paid for is kept, and the same "
-        "command resumes where this one stopped; `hab -v ...` shows the traceback to put into a bug report."
-    )
+    bug = f"{type(error).__name__}: {first_line}\n{_whose_bug(error)} `hab -v ...` shows the traceback to report."
     lines = [str(problem_of(error) or bug), *getattr(error, "__notes__", ())]
     with suppress(OSError):  # a full disk may hold standard error too; the exit status still tells
         errors.print(shown, end="", markup=False, soft_wrap=True)

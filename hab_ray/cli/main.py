@@ -88,10 +88,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: Sequence[str] | None) -> None:
-    """Run a command. Outside of its function, `hab --help` and `hab --version` may write to a full disk."""
+    """Run a command.
+
+    An error may come from outside of `ends_with_status`: `hab --help` may write to a full disk, and a command of
+    another distribution may lack it.
+    """
     try:
         app(arguments)
-    except OSError as error:
+    except Exception as error:
         raise SystemExit(int(say_error(error, verbosity.tracebacks))) from None
 
 

@@ -16,7 +16,7 @@ from hab_ray.storage.folder import open_folder
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.session import spending
-from hab_ray.visible import one_line, usd
+from hab_ray.visible import for_unanswered, one_line, usd
 from hab_ray.work import Work
 
 _REASONS_SHOWN = 5
@@ -41,7 +41,7 @@ def probe_sweep(work: Work, each: int, yes: bool) -> tuple[Latencies, Exit]:
     if nanousd and not yes:
         ask_to_spend("a probe")
     probed = _run_probe(work, each)
-    lost = f", at most {usd(probed.lost_nanousd)} more for calls without an answer" if probed.lost_nanousd else ""
+    lost = for_unanswered(probed.lost_nanousd)
     say(f"probed: {probed.calls:,} calls sent, {usd(probed.cost_nanousd)} paid{lost}")
     for what, reasons in (("unanswered", probed.unanswered), ("failed", probed.failed)):
         for reason in reasons[:_REASONS_SHOWN]:

@@ -1,4 +1,4 @@
-"""Detects consecutive refusals in the same words: the fault of a model, setting or endpoint, not of single rows."""
+"""Detects consecutive calls that end alike: the fault of a model, setting or endpoint, not of single rows."""
 
 from __future__ import annotations
 
@@ -25,4 +25,25 @@ class AlikeRefusals:
 
     def answered(self, model: str) -> None:
         """Forget a model's refusals once it answers: they were the fault of their rows."""
+        self._latest.pop(model, None)
+
+
+class Timeouts:
+    """Each model's rows whose calls timed out since its last answer.
+
+    Calls that were in flight together count as one: a broken network or a suspended machine ends all of them.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[str, tuple[float, set[str]]] = {}
+
+    def add(self, model: str, row: str, sent: float, now: float) -> int:
+        """Count a call sent at `sent` that timed out `now`; return how many different rows did so in succession."""
+        first, rows = self._latest.setdefault(model, (now, {row}))
+        if sent >= first:
+            rows.add(row)
+        return len(rows)
+
+    def answered(self, model: str) -> None:
+        """Forget a model's timeouts once it answers."""
         self._latest.pop(model, None)

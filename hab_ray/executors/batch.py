@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 
-from hab_ray.catalog.models import BatchPolicy
+from hab_ray.catalog.models import BatchPolicy, load_catalog
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.cells import Cell
 from hab_ray.engine.batch.components import EngineContext
@@ -209,6 +209,7 @@ class BatchExecutor:
                 fingerprint=endpoint.fingerprint(fence_secret(folder)),
                 deadline=setup.deadline,
                 keeps_refusals=setup.is_detached,
+                is_vendors=load_catalog().is_vendors(endpoint.url),
             ),
         )
 

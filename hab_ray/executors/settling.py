@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from hab_ray.engine.jobs import Job
+from hab_ray.errors import ConfigError
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.location import Location
+from hab_ray.resources import package_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
-from hab_ray.work import Settled, Work, is_complete
+from hab_ray.work import Settled, Shard, Work, is_complete
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
     if is_complete(work, shard, len(tasks), site.failures_since):
         return ShardSettled(settle, len(tasks), len(tasks), is_done=True)
     settled = work.settled(shard, tasks, store)
-    work.write(shard, settled.rows, site.pending.folder_of(settle.order))
+    with _blaming_stage(shard):
+        work.write(shard, settled.rows, site.pending.folder_of(settle.order))
     jobs = list(_jobs(settle, tasks, settled))
     return ShardSettled(
         settle,
@@ -73,5 +77,25 @@ def compute_rows(site: WorkerContext, compute: Compute, store: Store) -> RowsCom
         DamagedFile, OSError: a file of the run or the store cannot be read or written.
     """
     computed = site.work.compute(compute.shard, store)
-    site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
-    return RowsComputed(compute, len(computed.rows), computed.note)
+    with _blaming_stage(compute.shard):
+        site.work.write(compute.shard, computed.rows, site.pending.folder_of(compute.order))
+        return RowsComputed(compute, len(computed.rows), computed.note)
+
+
+@contextmanager
+def _blaming_stage(shard: Shard) -> Iterator[None]:
+    """Blame the package that adds a stage for rows of another type than it declares.
+
+    Raises:
+        ConfigError: the rows cannot be written.
+    """
+    try:
+        yield
+    except (TypeError, AttributeError) as error:
+        package = package_of(type(shard.spec).__module__)
+        if package is None:
+            raise
+        raise ConfigError(
+            f"the package {package}, which adds the stage {shard.stage!r}, is broken: the stage's rows cannot be "
+            f"written ({error}). Update, repair or uninstall it. What the run has stored is kept"
+        ) from error

@@ -10,13 +10,15 @@ from functools import cached_property
 from hashlib import blake2b, sha256
 from typing import Any, Protocol
 
-from hab_ray.calls import Answer, ChatCall, EmbedCall
+from hab_ray.calls import Answer, ChatCall, EmbedCall, Finish, Usage
 from hab_ray.catalog.models import ModelEntry
-from hab_ray.errors import FailureKind, TransientError
+from hab_ray.errors import FailureKind, HabError, ProviderError, TransientError
 from hab_ray.providers.secrets import Secrets
+from hab_ray.resources import package_blamed, package_of
 
 JsonObject = Mapping[str, Any]
 
+_TYPES = {"finish": Finish, "usage": Usage, "text": str, "model_reported": str, "served_by": str, "vectors": tuple}
 NO_KEY = "no-key-needed"
 
 
@@ -194,6 +196,42 @@ def reading() -> Iterator[None]:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise malformed(repr(error)) from None
+
+
+class BrokenReader(ProviderError):
+    """Code that reads a provider's answers failed. It would fail for every further answer, each paid for."""
+
+
+def read_answer(provider: Provider, body: JsonObject, texts: int | None) -> Answer:
+    """Read the answer in a response: to a chat call, or the vectors of so many `texts`.
+
+    Raises:
+        CallError: as `Provider.read_chat` and `Provider.read_embeddings`.
+        BrokenReader: they raised anything else, or returned something else.
+    """
+    try:
+        answer = provider.read_chat(body) if texts is None else provider.read_embeddings(body, texts)
+        _check_types(answer)
+    except HabError:
+        raise
+    except Exception as error:
+        package = package_blamed(error) or package_of(type(provider).__module__) or "hab_ray, which has a bug,"
+        raise BrokenReader(
+            FailureKind.MALFORMED,
+            f"{package} cannot read an answer that the vendor has charged: {type(error).__name__}: {error}. Repair or "
+            "update it before you run the same command again. Online answers that were not read count as spent and are "
+            "paid for again; batches stay at the vendor and are read again",
+        ) from error
+    return answer
+
+
+def _check_types(answer: Answer) -> None:
+    """Raise TypeError if a parser of another distribution returned something that cannot be stored."""
+    if not isinstance(answer, Answer):
+        raise TypeError(f"it is read as a {type(answer).__name__}, not as an Answer")
+    for name, expected in _TYPES.items():
+        if not isinstance(value := getattr(answer, name), expected):
+            raise TypeError(f"its {name} is read as a {type(value).__name__}, not as a {expected.__name__}")
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 
-from hab_ray.errors import CallError, RowError, TransientError, Unreachable
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError, TransientError, Unreachable
 from hab_ray.providers.base import Endpoint, JsonObject, malformed
 from hab_ray.providers.batching import (
     BadRows,
@@ -21,7 +21,8 @@ from hab_ray.providers.batching import (
     ResultsGone,
     SeenBatch,
 )
-from hab_ray.providers.http import ErrorText, StatusError, error_object
+from hab_ray.providers.error_rules import CHECK_MODEL
+from hab_ray.providers.http import StatusError, error_object
 
 # Enough for 64 MB at a quarter of a megabit per second. The endpoint's own limit bounds each read, so silence too.
 MAX_UPLOAD_S = 2400.0
@@ -57,12 +58,12 @@ def as_batch_refusal(error: CallError) -> CallError:
 
 @contextmanager
 def request_errors() -> Iterator[None]:
-    """Translate the errors of a request that names no batch: a list, an upload."""
+    """Translate the errors of a request that names neither batch nor model: a list, an upload."""
     try:
         yield
     except StatusError as refused:
         _refuse_page(refused)
-        if refused.status in _NOT_SERVED:
+        if refused.status in _NOT_SERVED or isinstance(refused.error, ModelError):
             raise _no_batch_api(refused) from None
         error = as_batch_refusal(refused.error)
         raise BatchRefused(str(error)) if isinstance(error, RowError) else error from None
@@ -78,6 +79,23 @@ def item_errors(name: str) -> Iterator[None]:
         if refused.status in _GONE:
             raise ResultsGone(f"{name}: the vendor does not know it ({refused.error})") from None
         raise refused.error from None
+
+
+@contextmanager
+def download_errors(name: str) -> Iterator[None]:
+    """Translate the errors of a request for the results of a batch; a redirect does not mean that the url is wrong."""
+    with item_errors(name):
+        try:
+            yield
+        except StatusError as refused:
+            if not 300 <= refused.status < 400:
+                raise
+            raise ProviderError(
+                FailureKind.BAD_REQUEST,
+                f"{name}: the endpoint has the results at another address (HTTP {refused.status}), and redirects are "
+                "not followed, because the key would be sent there: have whoever runs the endpoint send files of "
+                "results itself. They are paid for and not lost: once it does, the same command collects them",
+            ) from None
 
 
 @contextmanager
@@ -104,12 +122,12 @@ def creating(job: BatchJob) -> Iterator[None]:
 
 @contextmanager
 def creating_from_file(job: BatchJob) -> Iterator[None]:
-    """Like `creating`, for a vendor that checks the rows later: a bad request is about the batch, not its rows."""
+    """Like `creating`, for a request that names a file only: a refusal is about batches, not about rows or model."""
     try:
         with creating(job):
             yield
-    except RowError as error:
-        raise BatchRefused(str(error)) from None
+    except (RowError, ModelError) as error:
+        raise BatchRefused(_without_model(error)) from None
 
 
 @contextmanager
@@ -124,12 +142,16 @@ def creating_with_rows(job: BatchJob) -> Iterator[None]:
 
 
 def _refuse_page(refused: StatusError) -> None:
-    if refused.status == _NOT_FOUND and isinstance(refused.body, ErrorText):
-        raise PageNotFound(" ".join(refused.body["error"]["message"].split())) from None
+    if refused.error.page is not None:
+        raise PageNotFound(refused.error.page) from None
 
 
 def _no_batch_api(refused: StatusError) -> NoBatchApi:
-    return NoBatchApi(f"{refused.error}: the endpoint has no batch API at this url")
+    return NoBatchApi(f"{_without_model(refused.error)}: the endpoint has no batch API at this url or for this key")
+
+
+def _without_model(error: CallError) -> str:
+    return str(error).removesuffix(f"; {CHECK_MODEL}")
 
 
 @asynccontextmanager

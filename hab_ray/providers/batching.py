@@ -96,8 +96,8 @@ class BatchJob:
 class SeenBatch:
     """A batch in the vendor's list.
 
-    `tag` is None if the vendor keeps no tags, and empty for a batch without one of ours. `rows` is None until the
-    vendor has counted them.
+    `tag` is empty for a batch that has none of ours, and None if only a list in which others have theirs tells so,
+    because the vendor may keep none. `rows` is None until the vendor has counted them.
     """
 
     id: str

@@ -100,15 +100,14 @@ too_long = _fails_row(FailureKind.TOO_LONG)
 """This request is longer than the model or the account accepts."""
 bad_request = _fails_row(FailureKind.BAD_REQUEST)
 """This request will never be accepted."""
+CHECK_MODEL = "check the model's wire name and that the key may use this model"
 
 
 def unknown_model(report: ErrorReport) -> CallError:
     """The model is unknown, retired, or not available to this key."""
     if _RETIRED.search(report.message):
         return ModelError(FailureKind.MODEL_RETIRED, f"{report}; choose a model that is still served")
-    return ModelError(
-        FailureKind.MODEL_UNKNOWN, f"{report}; check the model's wire name and that the key may use this model"
-    )
+    return ModelError(FailureKind.MODEL_UNKNOWN, f"{report}; {CHECK_MODEL}")
 
 
 def setting_refused(report: ErrorReport) -> CallError:

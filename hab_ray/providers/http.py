@@ -38,6 +38,7 @@ HIGHEST_LIMIT = 10**12
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 _MAX_TEXT = 500
+_NOT_FOUND = 404
 _REMEDIES_OF_PROXY = {
     403: "have whoever runs the proxy allow the endpoint's host, or put the host into NO_PROXY",
     407: "put the user and password that it asks for into that variable, as http://USER:PASSWORD@HOST:PORT",
@@ -57,6 +58,8 @@ class StatusError(Exception):
     def __init__(self, status: int, error: CallError, body: JsonObject, headers: Headers) -> None:
         super().__init__(str(error))
         self.status, self.error, self.body, self.headers = status, error, body, headers
+        if status == _NOT_FOUND and isinstance(body, ErrorText):
+            error.page = " ".join(body["error"]["message"].split())
 
 
 class CheckedClient(httpx2.AsyncClient):
@@ -137,7 +140,7 @@ async def time_limit(seconds: float) -> AsyncIterator[None]:
             timer.cancel()
 
 
-def connection_failure(error: BaseException, has_answered: bool) -> CallError:
+def connection_failure(error: BaseException, endpoint: Endpoint, has_answered: bool) -> CallError:
     """Return the error for a request whose HTTP response is missing or incomplete.
 
     A certificate that cannot be verified stops the provider, unless the endpoint `has_answered` before: then one of its
@@ -152,7 +155,10 @@ def connection_failure(error: BaseException, has_answered: bool) -> CallError:
         if isinstance(cause, aiohttp.ClientHttpProxyError):
             return Unreachable(FailureKind.CONNECTION, _no_tunnel(cause))
     if any(isinstance(cause, TimeoutError) for cause in causes):
-        return TransientError(FailureKind.TIMEOUT, "no answer within the time limit")
+        return TransientError(
+            FailureKind.TIMEOUT,
+            f"no answer within {endpoint.timeout_s:g} s (`limits: {{timeout_s: ...}}` of the provider)",
+        )
     return TransientError(FailureKind.CONNECTION, f"the connection broke: {type(causes[-1]).__name__}")
 
 

@@ -1,13 +1,14 @@
 """Checks the numbers in a vendor's answer before costs are computed from them.
 
 A count or price that is negative, absurdly large or (a count) not a whole number raises BadUsage: the cost of the
-answer is then unknown, and the call is booked at its upper bound.
+answer is then unknown, and the call is booked at its upper bound. Numbers that a gateway writes as text are read.
 """
 
 from __future__ import annotations
 
 import binascii
 import math
+import re
 from base64 import b64decode
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from hab_ray.calls import Usage
 from hab_ray.errors import BadUsage, FailureKind, RowError
 from hab_ray.providers.base import malformed
 
@@ -23,6 +25,7 @@ from hab_ray.providers.base import malformed
 MAX_TOKENS = 100_000_000
 MAX_NANOUSD = 10_000 * 10**9
 
+_NUMBER = re.compile(r"\d{1,18}(\.\d{1,18})?(e-?\d{1,2})?", re.ASCII | re.IGNORECASE)
 _TICKS_PER_NANOUSD = 10
 _NANO = Decimal(10**9)
 _SHOWN_NUMBER, _SHOWN_TEXT = 40, 6  # six characters of a text: it may hold a key
@@ -51,12 +54,17 @@ def token_count(fields: Fields, name: str) -> int:
     Raises:
         BadUsage: the count is not a whole number from 0 to `MAX_TOKENS`.
     """
-    value = fields.get(name)
+    value = _read(fields.get(name))
     if value is None:
         return 0
     if not _is_number(value) or not 0 <= value <= MAX_TOKENS or value != int(value):
         raise BadUsage(f"{name} is {_shown(value)}, not a count of tokens (0 to {MAX_TOKENS:,})")
     return int(value)
+
+
+def counts_answer(used: Usage, text: str) -> bool:
+    """Return whether these counts can be the bill of an answer with this text; gateways that count nothing send 0."""
+    return used.input > 0 and (used.output > 0 or not text)
 
 
 def counters(fields: Fields) -> dict[str, int]:
@@ -124,6 +132,7 @@ def _packed(embedding: list[float]) -> bytes:
 
 
 def _amount(name: str, value: Any, maximum: int) -> Decimal:
+    value = _read(value)
     if not _is_number(value) or not 0 <= value <= maximum:
         raise BadUsage(f"{name} is {_shown(value)}, not a price (0 to {maximum:,})")
     return Decimal(repr(value))
@@ -131,6 +140,13 @@ def _amount(name: str, value: Any, maximum: int) -> Decimal:
 
 def _rounded(amount: Decimal) -> int:
     return int(amount.to_integral_value(rounding=ROUND_HALF_UP))
+
+
+def _read(value: Any) -> Any:
+    """Return the number that a text writes, anything else unchanged."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value):
+        return value
+    return int(value) if value.isdigit() else float(value)
 
 
 def _is_number(value: Any) -> bool:

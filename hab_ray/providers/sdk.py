@@ -15,7 +15,7 @@ import httpx2
 
 from hab_ray.errors import CallError
 from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
-from hab_ray.providers.batch_http import MAX_UPLOAD_S, cancelling, item_errors, request_errors
+from hab_ray.providers.batch_http import MAX_UPLOAD_S, cancelling, download_errors, item_errors, request_errors
 from hab_ray.providers.batch_lines import read_lines
 from hab_ray.providers.batching import BatchStatus, Line, SeenBatch
 from hab_ray.providers.http import (
@@ -79,7 +79,7 @@ class SdkAccount:
             CallError: the request failed, or the stream broke.
         """
         options = {"headers": headers or {}}
-        with item_errors(name):
+        with download_errors(name):
             response = await self.ask(self._client.get(path, cast_to=httpx2.Response, options=options, stream=True))
         try:
             chunks = response.aiter_bytes()
@@ -90,7 +90,7 @@ class SdkAccount:
                     break
                 yield chunk
         except _BROKEN as error:
-            raise connection_failure(error, has_answered=True) from None
+            raise connection_failure(error, self.endpoint, has_answered=True) from None
         finally:
             await response.aclose()
 
@@ -126,7 +126,7 @@ class SdkAccount:
             body = error_object(self.endpoint.without_key(error.response.text))
             raise self.refusal(error.response.status_code, body, error.response.headers) from None
         except (self._sdk.broken, *_BROKEN) as error:
-            raise connection_failure(error, self._has_answered) from None
+            raise connection_failure(error, self.endpoint, self._has_answered) from None
         except (httpx2.InvalidURL, UnicodeEncodeError):
             raise malformed("it names a batch or file with characters that no URL can hold") from None
 

@@ -16,7 +16,7 @@ from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.location import Location
 from hab_ray.results.settings import SENT_COLUMNS, Settings, sent
 from hab_ray.results.transcripts import Asked, Transcript, Words, read_transcripts
-from hab_ray.results.views import KeptTables, Views, rows_in
+from hab_ray.results.views import KeptTables, Views, refuse_text, rows_in
 from hab_ray.rows import Candidate, ChosenTest, Rejudged, Response, Score, Verdict
 from hab_ray.stages.views import candidates_file, rejudged_file, responses_file, tests_file, verdicts_file
 from hab_ray.storage.record import Record, read_record
@@ -212,7 +212,18 @@ class Run:
     def transcripts(
         self, dimension: str | None = None, subject: str | None = None, *, test_ids: Sequence[str] | None = None
     ) -> Iterator[Transcript]:
-        """Yield the transcripts of all tests in order, or of those in `test_ids`; holds one dimension at a time."""
+        """Yield the transcripts of all tests in order, or of those in `test_ids`; holds one dimension at a time.
+
+        Raises:
+            ConfigError: there is no such dimension, subject or test, or `test_ids` is a single text.
+        """
+        if test_ids is not None:
+            refuse_text(test_ids, f"{self.location}: test_ids")
+            known = set(self.tests(dimension, columns=["id"]).column("id").to_pylist())
+            if unknown := sorted(set(test_ids) - known):
+                where = f"the dimension {dimension}" if dimension else "the run"
+                cause = f"{where} has no test {', '.join(map(repr, unknown))}; `tests()` lists them"
+                raise ConfigError(one_line(f"{self.location}: {cause}"))
         asked = Asked(_chosen(self, "subject", subject, self.subjects), self.record.sweep.samples, self.raters)
         return (
             transcript

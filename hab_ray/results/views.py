@@ -39,6 +39,12 @@ class Kept(NamedTuple):
 KeptTables = dict[str, Kept | None]
 
 
+def refuse_text(names: Sequence[str] | None, what: str) -> None:
+    """Raise ConfigError for a single text, which Python takes for a list of its characters."""
+    if isinstance(names, str):
+        raise ConfigError(f"{what} is the text {names!r}, and must be a list: [{names!r}]")
+
+
 @dataclass(frozen=True)
 class Views:
     """The views of the run in a folder, read as tables; `where` names the run in messages.
@@ -56,10 +62,11 @@ class Views:
         The table has the row type's columns, or those in `columns`.
 
         Raises:
-            ConfigError: the row type has no such column.
+            ConfigError: the row type has no such column, or `columns` is a single text.
             DamagedFile: a file cannot be read, or lacks a column.
         """
         schema = schema_of(row_type)
+        refuse_text(columns, f"{self.where}: columns")
         unknown = sorted(set(columns or ()) - set(schema.names))
         if unknown:
             raise ConfigError(

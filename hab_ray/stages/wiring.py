@@ -10,6 +10,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
+from importlib.metadata import EntryPoint
 from itertools import product
 from math import ceil
 
@@ -321,14 +322,18 @@ ADDED = Extensions(group="hab_ray.stages", word="stage", built_in={}, remedy="In
 def stages() -> Mapping[str, StageSpec]:
     """Return the stages by name, in order: the method's, and those of other distributions after the stage they name.
 
+    An added stage may follow another one, whatever their entry points are called.
+
     Raises:
         ConfigError: an added stage is broken, has a name that is taken, follows a stage that does not exist, or makes
             rows that results are read from.
     """
     specs: list[StageSpec] = list(METHOD)
-    for entry in ADDED.added():
-        spec: StageSpec = ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]
+    added: list[tuple[EntryPoint, StageSpec]]
+    added = [(entry, ADDED.load(entry.name, StageSpec)) for entry in ADDED.added()]  # type: ignore[type-abstract]
+    while added:
         names = [earlier.name for earlier in specs]
+        entry, spec = following = next((one for one in added if one[1].behind in names), added[0])
         if spec.name in names or spec.behind not in names:
             raise ConfigError(
                 f"package {distribution(entry)} adds the stage {spec.name!r} behind {spec.behind!r}; a stage needs an "
@@ -341,6 +346,7 @@ def stages() -> Mapping[str, StageSpec]:
                 "texts than the next stages read; give the stage a row type of its own, or uninstall that package"
             )
         specs.insert(names.index(spec.behind) + 1, spec)
+        added.remove(following)
     return {spec.name: spec for spec in specs}
 
 

@@ -24,11 +24,10 @@ from hab_ray.planning.preflight import prepare, refuse_second_run
 from hab_ray.planning.problems import refuse_errors
 from hab_ray.progress import Progress
 from hab_ray.results import Run, open_run
-from hab_ray.stopping import SIGNALS, Stop, detach, open_terminals
+from hab_ray.stopping import SAME_SIGNAL_S, SIGNALS, Stop, detach, open_terminals
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, run_work, write_results
 
-SAME_SIGNAL_S = 0.5
 _WHERE = "sweep"
 LOG = logging.getLogger("hab_ray.run")
 Given = str | Path | Mapping[str, Any] | Sweep
@@ -149,7 +148,7 @@ def _in_thread(task: Callable[[], T], stop: Stop) -> T:
 
 @contextmanager
 def _signals(stop: Stop) -> Iterator[None]:
-    """Let the first signal request a stop, and a second, which `timeout` may send at once, raise KeyboardInterrupt.
+    """Let the first signal request a stop, and a second raise KeyboardInterrupt.
 
     SIGTERM and SIGHUP are left to the script if it handles or ignores them. Does nothing outside the main thread, which
     alone receives signals.

@@ -211,11 +211,23 @@ def test_what_is_asked_for_in_vain_is_known_with_its_reason(name: str, in_vain: 
         (("w-2026-01-01",), "w-2026-01-01", True),
         (("w-2026-01-01",), "w", True),
         (("w-2026-01-01",), "w-2026-01-02", False),
-        ((), "", False),
+        ((), "", True),
+        ((), "vendor/w", True),
+        ((), "gateway/vendor/w", True),
+        *(
+            ((), name, False)
+            for name in ("vendor/w:free", "w:free", "vendor/w-mini", "vendor/new-w", "w/", "w/x", "new-w")
+        ),
     ],
 )
 def test_which_names_are_the_models_own(reports: tuple[str, ...] | None, name: str, own: bool) -> None:
     assert Model("m", ModelEntry(provider="p", wire="w", reports=reports)).is_itself(name) is own
+
+
+def test_a_name_with_its_vendor_is_not_that_of_another_vendors_model() -> None:
+    model = Model("m", ModelEntry(provider="p", wire="qwen/flash", reports=()))
+    assert model.is_itself("gateway/qwen/flash")
+    assert not any(model.is_itself(name) for name in ("flash", "glm/flash", "qwen/gateway/flash", "newqwen/flash"))
 
 
 @pytest.mark.parametrize(

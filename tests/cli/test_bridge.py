@@ -98,6 +98,7 @@ def test_the_bridge_is_rehearsed_and_looked_at_before_it_is_paid(bridge_desk: De
     given = {"responses": {"file": "responses.parquet", "sample": {"per_dimension": 2}, "only": "rated"}}
     sweep = sim_job(bridge_desk, sim.url, "jobs/judge-bridge.yaml", **given)
     done = bridge_desk.says("rehearse", sweep)
+    assert f"{len(DIMENSIONS)} dimensions, {SUBJECTS} subjects, " in done
     cells = SUBJECTS * len(DIMENSIONS) * (2 + 1)
     assert f"{cells} of {cells} scores by dimension" in done and "the bills agree" in done
     assert "shifts, kappas and maps of judges now and then: all as planted" in done

@@ -59,7 +59,7 @@ def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: De
         (f"Question {n}?", name, "An answer.") for n in range(12) for name in ("one", "two") if name == "one" or n < 4
     ]
     sweep = desk.sweep("s", vendor().url, **GIVEN, responses=str(answers(desk, *rows)))
-    desk.says("run", sweep, "--yes")
+    assert "1 dimension, 2 subjects, 1 judge; run in" in desk.says("run", sweep, "--yes")
     run = open_run(desk.folder / "runs/s")
     assert "not_at_random" in run.analysis("findings").column("kind").to_pylist()
     assert "the file of answers has none" in (run.location.path / "report/index.html").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from hashlib import sha256
 
 import yaml
@@ -47,6 +48,14 @@ def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_under_their_recorded
     used = kept[record.rubric_hashes[DIMENSION]]
     assert json.loads(used)["judging"]["issues"][0]["text"].startswith("In words of mine")
     assert Rubric.model_validate_json(used).sha256 == record.rubric_hashes[DIMENSION]
+
+    own = desk.folder / f"mine/{DIMENSION}.yaml"
+    own.write_text(own.read_text().replace("In words of mine", "Edited"))
+    assert "changed since" not in desk.says("report", "runs/own")
+    shutil.rmtree(desk.folder / "mine")
+    desk.says("report", "runs/own")
+    page = (run / "report/index.html").read_text("utf-8")
+    assert "In words of mine" in page and "Edited" not in page
     assert desk.says("rm", "runs/own", "--yes") and not run.exists()
 
 

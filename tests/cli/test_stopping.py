@@ -108,6 +108,19 @@ def test_a_second_signal_ends_the_process_at_once_and_the_store_is_free(desk: De
     assert sim.billed_once(2 * TESTS)
 
 
+def test_a_signal_that_is_sent_twice_at_once_is_one(desk: Desk, vendor: Vendors) -> None:
+    """As `timeout` does: to the process, and to its group."""
+    sim = vendor(batch=SLOW, batch_faults=[{"kind": "slow_create", "seconds": 1.5}])
+    sweep = one_row_a_batch(desk.folder, "openai", sim.url)
+    running = desk.start("run", sweep, "--yes")
+    until(lambda: sim.meter()["batch"]["created"], running)
+    running.send_signal(signal.SIGTERM)
+    time.sleep(0.05)
+    _, _, output = stopped(running, signal.SIGTERM)
+    assert running.returncode == 130 and "stopped at once" not in output
+    assert events(desk.folder) == ["000001 intent", "000001 submitted"]
+
+
 def test_a_run_that_waits_for_its_batches_stops_without_asking_again_and_they_can_be_cancelled(
     desk: Desk, vendor: Vendors
 ) -> None:

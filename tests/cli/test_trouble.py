@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import resource
 import subprocess
@@ -14,6 +15,7 @@ import typer
 from hab_ray.cli import ending
 from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendors
+from tests.distributions import Distributions
 from tests.sweep.crashing import TESTS, sweep_file
 
 
@@ -148,6 +150,57 @@ def test_a_bug_is_one_line_with_what_to_do_and_a_traceback_only_where_it_was_ask
     said = capsys.readouterr().err
     assert ended.value.exit_code == 7 and "ZeroDivisionError: a [/red] bug" in said and "This is a bug" in said
     assert ("Traceback" in said) == verbose
+
+
+FAULTY = """
+class Stage:
+    pass
+
+def divide():
+    return 1 / 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "place"), [("divide()", "acme_faulty.py, line 6"), ("Stage().rows", "acme-hab 0.3, not")]
+)
+def test_a_bug_of_a_package_that_extends_hab_is_not_called_one_of_hab(
+    code: str, place: str, distributions: Distributions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    distributions.install_modules(
+        "acme-hab", "0.3", {"acme_faulty": FAULTY}, {"hab_ray.stages": {"faulty": "acme_faulty:Stage"}}
+    )
+    faulty = importlib.import_module("acme_faulty")
+    with pytest.raises(Exception) as caught:
+        eval(code, vars(faulty).copy() | {"__name__": "tests"})
+    assert ending.say_error(caught.value, with_traceback=False) is Exit.ENGINE
+    said = capsys.readouterr().err
+    assert "the package acme-hab 0.3" in said and place in said and "bug in hab_ray" not in said
+
+
+MORE = """
+import hab_ray
+from hab_ray.cli.ending import ends_with_status
+
+@ends_with_status
+def nothing():
+    pass
+
+def bare(run: str):
+    hab_ray.open_run(run)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "status", "cause"), [(["nothing"], 0, ""), (["bare", "gone"], 2, "gone: ")])
+def test_a_command_may_return_nothing_or_lack_the_decorator(
+    arguments: list[str], status: int, cause: str, distributions: Distributions
+) -> None:
+    groups = {"hab_ray.commands": {"nothing": "acme_more:nothing", "bare": "acme_more:bare"}}
+    distributions.install_modules("acme-hab", "0.3", {"acme_more": MORE}, groups)
+    path = os.pathsep.join([str(distributions.site), os.environ.get("PYTHONPATH", "")])
+    hab = [sys.executable, "-m", "hab_ray.cli", *arguments]
+    done = subprocess.run(hab, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == status and cause in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
 def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:

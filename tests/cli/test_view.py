@@ -112,16 +112,16 @@ def test_a_stop_is_counted_down_from_its_first_moment() -> None:
 
 
 @pytest.mark.parametrize(
-    ("calls", "nanousd", "told"),
+    ("calls", "nanousd", "lost", "told"),
     [
-        (0, 0, "0 calls sent, $0.00 paid"),
-        (1, 10**8, "1 call sent, $0.1000 paid"),
-        (2000, 0, "2,000 calls sent, $0.00 paid"),
-        (0, 4 * 10**8, "$0.4000 paid for collected batch results; no new calls were sent"),
+        (0, 0, 0, "0 calls sent, $0.00 paid"),
+        (1, 10**8, 0, "1 call sent, $0.1000 paid"),
+        (2000, 0, 2 * 10**8, "2,000 calls sent, $0.00 paid, at most $0.2000 more for calls without an answer"),
+        (0, 4 * 10**8, 0, "$0.4000 paid for collected batch results; no new calls were sent"),
     ],
 )
-def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, told: str) -> None:
-    assert sent_and_paid(RunEnd(Exit.COMPLETE, (), {}, (), calls, nanousd)) == told
+def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, lost: int, told: str) -> None:
+    assert sent_and_paid(RunEnd(Exit.COMPLETE, (), {}, (), calls, nanousd, lost)) == told
 
 
 def test_one_is_not_counted_as_many() -> None:

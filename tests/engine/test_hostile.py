@@ -21,7 +21,7 @@ from hab_ray.storage.folder import LocalFolder
 from tests.engine.bench import Bench, Told, budget_of, chat, completion, engine_before, jobs, stored, stream
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
-BAD = [1e30, 10**30, -1000, 2.5, True, "12", float("nan"), float("inf")]
+BAD = [1e30, 10**30, -1000, 2.5, True, "twelve", float("nan"), float("inf")]
 PAGE = "<html><head><title>403 Forbidden</title></head></html>"
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
+from hab_ray.errors import ConfigError
+from hab_ray.executors import settling
 from hab_ray.executors.protocol import Settle, ShardSettled
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.rows import Response
+from hab_ray.stages.method.respond import RespondStage
+from hab_ray.stages.wiring import RespondSpec
 from hab_ray.work import Shard, call_stage
 from tests.executors.conftest import put, reply
 from tests.sweep.conftest import ONE
@@ -53,6 +59,21 @@ def test_a_complete_view_is_believed_unless_failures_are_retried(site: WorkerCon
     site.pending.publish(2, SHARD.file)
     assert settled(site, 3).is_done
     assert not settled(replace(site, failures_since=9), 4).is_done
+
+
+def test_rows_of_another_type_are_blamed_on_the_package_that_adds_their_stage(
+    site: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = next(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
+    put(site, "lab/a", [reply(first.call)])
+    monkeypatch.setattr(RespondStage, "parse", lambda *_: {"text": "Yes."})
+    with pytest.raises(TypeError, match="a row is a dict, not a Response"):
+        settled(site, 2)
+    monkeypatch.setattr(settling, "package_of", {RespondSpec.__module__: "acme-hab 0.3"}.get)
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3, which adds the stage 'respond', is broken: .*not a Response"
+    ):
+        settled(site, 3)
 
 
 def test_files_of_dead_epochs_are_removed_by_the_holder(site: WorkerContext) -> None:

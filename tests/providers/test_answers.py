@@ -239,6 +239,9 @@ def test_a_live_row_of_xais_batches_costs_what_xai_says() -> None:
         ({"cost": None}, None),
         ({"cost": 0}, 0),
         ({"cost": 0.00014}, 140_000),
+        ({"cost": "0.00014"}, 140_000),
+        ({"cost": "1.4e-05"}, 14_000),
+        ({"cost_in_usd_ticks": "40"}, 4),
         ({"cost": 0.0000000015}, 2),
         ({"cost_in_usd_ticks": 37_756_005}, 3_775_601),
         ({"cost_in_usd_ticks": 40, "cost": 1.0}, 4),
@@ -252,7 +255,24 @@ def test_a_price_that_the_vendor_states_is_carried(more: Any, nanousd: int | Non
 
 
 HUGE = 10**30
-BAD = [-1, HUGE, 1e30, 2.5, True, False, "5", "1" * 50, [3], {"n": 1}, float("nan"), float("inf"), -float("inf")]
+BAD = [
+    -1,
+    HUGE,
+    1e30,
+    2.5,
+    True,
+    False,
+    "-5",
+    "2.5",
+    "5 ",
+    "nan",
+    "1" * 50,
+    [3],
+    {"n": 1},
+    float("nan"),
+    float("inf"),
+    -float("inf"),
+]
 FIELDS: list[tuple[str, str, dict[str, Any]]] = [
     (OPENAI, "prompt_tokens", {}),
     (OPENAI, "completion_tokens", {}),
@@ -284,7 +304,9 @@ def test_a_count_that_is_none_is_told_with_its_field(value: object) -> None:
             read(kind, {part: {field: value}})
 
 
-@pytest.mark.parametrize("value", [-1, 1e30, HUGE, True, "0.01", float("nan"), float("inf"), [1]])
+@pytest.mark.parametrize(
+    "value", [-1, 1e30, HUGE, True, "-0.01", "$1", "nan", "1" * 50, float("nan"), float("inf"), [1]]
+)
 @pytest.mark.parametrize("field", ["cost", "cost_in_usd_ticks"])
 def test_a_price_that_is_none_is_told_with_its_field(field: str, value: object) -> None:
     with pytest.raises(BadUsage, match=field):
@@ -316,6 +338,13 @@ def test_whole_numbers_that_are_written_with_a_point_are_taken() -> None:
     assert read(OPENAI, {"prompt_tokens": 9.0, "completion_tokens": 100_000_000}).usage.output == 100_000_000
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_counts_that_a_gateway_writes_as_text_are_taken(kind: str) -> None:
+    asked, said = COUNTS[kind]
+    answer = read(kind, {asked: "9", said: "5"})
+    assert answer.usage == Usage(9, output=5) and answer.bill_known
+
+
 def test_parts_beyond_the_whole_take_nothing_off() -> None:
     usage = read(OPENAI, {"prompt_tokens": 10, "prompt_tokens_details": {"cached_tokens": 1000}}).usage
     assert Price.usd(input=2.0, cached=0.5, output=1.0).cost(usage) == 500_000
@@ -332,22 +361,41 @@ COUNTS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_answer_without_one_of_both_counts_has_no_known_bill(kind: str) -> None:
-    """Booked at the other count alone, it would cost more than the budget knows."""
+    """Booked at the other count alone, it would cost more than the budget knows; a gateway's zeros are no counts."""
     asked, said = COUNTS[kind]
-    for usage in (None, {}, {asked: 9}, {said: 5}, {asked: 9, said: None}, {asked: None, said: 5}):
+    zeros = {asked: 0, said: 0}
+    for usage in (
+        None,
+        {},
+        {asked: 9},
+        {said: 5},
+        {asked: 9, said: None},
+        {asked: None, said: 5},
+        zeros,
+        {asked: 9, said: 0},
+    ):
         assert not read(kind, usage).bill_known, usage
     assert read(kind, {asked: 9, said: 5}).bill_known
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_answer_without_text_may_cost_no_output(kind: str) -> None:
+    asked, said = COUNTS[kind]
+    silent = {OPENAI: choice, ANTHROPIC: message, GOOGLE: candidate}[kind](None)
+    silent["usageMetadata" if kind == GOOGLE else "usage"] = {asked: 9, said: 0}
+    assert reader(kind).read_chat(silent).bill_known
 
 
 def test_vectors_without_a_count_have_no_known_bill() -> None:
     openai: dict[str, Any] = {"data": [{"index": 0, "embedding": [1.0]}]}
     google: dict[str, Any] = {"embeddings": [{"values": [1.0]}]}
-    for kind, body, usage in (
-        (OPENAI, openai, {"usage": {"prompt_tokens": 2}}),
-        (GOOGLE, google, {"usageMetadata": {"promptTokenCount": 2}}),
+    for kind, body, field, name in (
+        (OPENAI, openai, "usage", "prompt_tokens"),
+        (GOOGLE, google, "usageMetadata", "promptTokenCount"),
     ):
         assert not reader(kind).read_embeddings(body, 1).bill_known
-        assert reader(kind).read_embeddings(body | usage, 1).bill_known
+        assert not reader(kind).read_embeddings(body | {field: {name: 0}}, 1).bill_known
+        assert reader(kind).read_embeddings(body | {field: {name: 2}}, 1).bill_known
 
 
 @pytest.mark.parametrize("embedding", [[1.0, float("nan")], [1e300, 0.0], "AADAfwAAgD8="])

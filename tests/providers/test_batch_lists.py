@@ -22,7 +22,7 @@ def listed(kind: str, n: int) -> dict[str, Any]:
     match kind:
         case "openai":
             counts = {"total": 7, "completed": 0, "failed": 0} if ours else {"total": 0}
-            more = {"metadata": {"hab_tag": TAG} if ours else None, "request_counts": counts}
+            more = {"metadata": {"hab_tag": TAG} if ours else {"team": "x"}, "request_counts": counts}
             return {"id": f"b{n}", "status": "validating", "created_at": int(MOMENTS[n].timestamp()), **more}
         case "anthropic":
             counts = {"processing": 4, "succeeded": 3, "errored": 0, "canceled": 0, "expired": 0}
@@ -41,9 +41,10 @@ def seen(kind: str, n: int) -> SeenBatch:
     return SeenBatch(f"b{n}", TAG if n else "", 7 if n else None, MOMENTS[n])
 
 
-async def test_a_server_without_metadata_keeps_no_tags() -> None:
+@pytest.mark.parametrize("kept", [{}, {"metadata": None}, {"metadata": {}}], ids=["missing", "null", "empty"])
+async def test_a_server_without_metadata_may_keep_no_tags(kept: dict[str, Any]) -> None:
     async with vendor("openai") as line:
-        bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}}
+        bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}, **kept}
         line.says(line.at.list, Scripted({"data": [bare], "has_more": False}))
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
@@ -136,6 +137,14 @@ async def test_a_list_that_is_not_found_in_plain_text_says_nothing_of_the_vendor
         assert isinstance(caught.value, Intercepted) and " ".join(text.split()) in str(caught.value)
         line.says(line.at.list, Scripted({"detail": "Not Found"}, 404))
         with pytest.raises(NoBatchApi):
+            await line.api.newest()
+
+
+async def test_a_key_that_may_not_list_batches_has_none() -> None:
+    """Its model may be asked online all the same."""
+    async with vendor("openai") as line:
+        line.says(line.at.list, Scripted({"error": {"message": "Batches are not enabled"}}, 403))
+        with pytest.raises(NoBatchApi, match="Batches are not enabled: the endpoint has no batch API"):
             await line.api.newest()
 
 

@@ -108,7 +108,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (OPENAI, left("batch_cancelled"), TransientError, FailureKind.STOPPED),
     (OPENAI, left("request_timeout"), TransientError, FailureKind.TIMEOUT),
     (OPENAI, left("something_new"), TransientError, FailureKind.SERVER),
-    (OPENAI, {"custom_id": "x"}, TransientError, FailureKind.SERVER),
+    (OPENAI, {"custom_id": "x"}, TransientError, FailureKind.MALFORMED),
     (ANTHROPIC, errored("invalid_request_error"), RowError, FailureKind.BAD_REQUEST),
     (ANTHROPIC, errored("not_found_error", "retired"), ModelError, FailureKind.MODEL_RETIRED),
     (ANTHROPIC, errored("billing_error"), ProviderError, FailureKind.NO_QUOTA),
@@ -134,7 +134,7 @@ ERRORS: list[tuple[str, dict[str, Any], type[CallError], FailureKind]] = [
     (XAI, turned_down(None), TransientError, FailureKind.SERVER),
     (XAI, {"batch_request_id": "x", "error_message": "No."}, TransientError, FailureKind.SERVER),
     (XAI, {"batch_request_id": "x", "error": {"code": 3, "message": "No."}}, RowError, FailureKind.BAD_REQUEST),
-    (XAI, {"batch_request_id": "x", "batch_result": {}}, TransientError, FailureKind.SERVER),
+    (XAI, {"batch_request_id": "x", "batch_result": {}}, TransientError, FailureKind.MALFORMED),
     (XAI, in_words("Batch cancelled"), TransientError, FailureKind.STOPPED),
     (XAI, in_words("Maximum number of tokens max_tokens must be positive"), RowError, FailureKind.BAD_REQUEST),
     (XAI, in_words("Something went wrong"), TransientError, FailureKind.SERVER),
@@ -281,6 +281,17 @@ async def test_a_stream_that_breaks_gives_what_came_and_then_an_error(kind: str)
             async for one in line.api.results(found):
                 read.append(one)
     assert [one.custom_id for one in read] == ["a"] and caught.value.kind is FailureKind.CONNECTION
+
+
+@pytest.mark.parametrize("kind", IN_FILES)
+async def test_results_at_another_address_are_not_said_to_be_at_a_wrong_url(kind: str) -> None:
+    """A gateway may redirect to its file store; the key is not sent there."""
+    async with vendor(kind) as line, vendor(kind) as elsewhere:
+        found = await line.ended()
+        line.says(line.at.results, Scripted("", 307, {"location": f"{elsewhere.url}/blob"}))
+        with pytest.raises(ProviderError, match="send files of results itself") as caught:
+            await line.lines(found)
+        assert elsewhere.got == [] and "the provider's url" not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", IN_FILES)

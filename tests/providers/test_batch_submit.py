@@ -144,6 +144,11 @@ CLEAR: list[tuple[str, int, object, type[CallError]]] = [
     ("openai", 400, said("model_not_found", "The model 'm' is not supported by the Batch API."), BatchRefused),
     ("openai", 400, said("invalid_request", "The file is too odd."), BatchRefused),
     *((kind, 404, "<h1>Not Found</h1>", PageNotFound) for kind in KINDS),
+    *(
+        (kind, status, {"detail": "No batches here"}, BatchRefused)
+        for kind in ("openai", "xai")
+        for status in (403, 404)
+    ),
     ("google", 404, said("NOT_FOUND", "m is not found, or is not supported for batchGenerateContent."), BatchRefused),
 ]
 
@@ -233,6 +238,17 @@ async def test_an_endpoint_without_batches_says_so() -> None:
             await line.api.submit(job("openai"))
         with pytest.raises(NoBatchApi, match="no batch API"):
             await line.api.newest()
+
+
+@pytest.mark.parametrize("refused", ["upload", "create"])
+async def test_a_gateway_that_gives_this_key_no_batches_is_not_said_to_lack_the_model(refused: str) -> None:
+    body = {"error": {"message": "Batch API is not enabled for this key", "code": "403"}}
+    async with vendor("openai") as line:
+        line.takes_uploads()
+        line.says(getattr(line.at, refused), Scripted(body, 403))
+        with pytest.raises(BatchRefused, match="not enabled for this key") as caught:
+            await line.api.submit(job("openai"))
+    assert "wire name" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,8 @@ ACCOUNTS = [
     (OPENAI, 403, openai("You've reached your monthly usage limit", None, "access_terminated_error")),
     (OPENAI, 400, openai("Budget has been exceeded! Current cost: 1.2, Max budget: 1.0", "400", "budget_exceeded")),
     (OPENAI, 429, openai("All keys are used up", "terminal_quota_exhausted", None)),
+    (OPENAI, 403, openai("Out of call volume quota. Quota will be replenished in 5.20:11:02.", "403", None)),
+    (OPENAI, 400, openai("Authentication Error, ExceededTokenBudget: Current spend for token: 3", "400", "auth_error")),
 ]
 CLOSED = [
     (ANTHROPIC, 400, anthropic("This organization has been disabled.")),
@@ -128,6 +130,12 @@ CLOSED = [
     (XAI, 400, xai("Client specified an invalid argument", "Incorrect API key provided. You can obtain an API key")),
     (OPENAI, 401, openai("Incorrect API key provided: sk-x", "invalid_api_key")),
     (OPENAI, 401, openai("You didn't provide an API key")),
+    (OPENAI, 400, openai("Authentication Error - Expired Key. Key Expiry time 2026", "400", "expired_key")),
+    (OPENAI, 400, openai("Authentication Error - Expired Key. Key Expiry time 2026", "400", None)),
+    (OPENAI, 400, openai("Authentication Error, Invalid proxy server token passed", "400", "token_not_found_in_db")),
+    (OPENAI, 400, openai("Authentication Error, Key is blocked.", "400", "auth_error")),
+    (OPENAI, 200, openai("Invalid proxy server token passed", "401", "auth_error")),
+    (OPENAI, 403, openai("Your API key has expired", "403", "permission_error")),
     (OPENAI, 403, openai("Country not supported", "unsupported_country_region_territory")),
     (ANTHROPIC, 401, anthropic("invalid x-api-key", "authentication_error")),
     (ANTHROPIC, 400, anthropic("on hold", code="organization_on_hold")),
@@ -144,6 +152,12 @@ ADDRESSES = [
     (OPENAI, 404, openai("Invalid URL (POST /v1/v1/chat/completions)", "invalid_url")),
 ]
 UNKNOWN_MODELS = [
+    *(
+        (OPENAI, status, openai("Not for this key", str(status), f"{who}_model_access_denied"))
+        for who in ("key", "team", "user", "org")
+        for status in (401, 403)
+    ),
+    (OPENAI, 401, openai("Authentication Error, API Key not allowed to access model.", "401", "auth_error")),
     (OPENAI, 400, mistral("Invalid model: mistral-huge", "invalid_model", "1500")),
     (
         XAI,
@@ -210,6 +224,15 @@ SETTINGS = [
     (GOOGLE, 400, google(400, "INVALID_ARGUMENT", "The specified schema produces too many states for serving.")),
     (XAI, 400, xai("Client specified an invalid argument", "Model x does not support parameter reasoningEffort.")),
     (XAI, 400, xai("Client specified an invalid argument", "Argument not supported: presencePenalty")),
+    (OPENAI, 400, openai("litellm.UnsupportedParamsError: models don't support temperature=0.0.", "400", "None")),
+    (
+        OPENAI,
+        400,
+        openai("litellm.BadRequestError: `temperature` and `top_p` cannot both be specified for this model."),
+    ),
+    (OPENAI, 400, openai("'temperature' and 'top_p' cannot both be specified for this model.")),
+    (OPENAI, 400, vllm('guided decoding backend xgrammar failed: Grammar error: Unimplemented keys: ["minItems"]')),
+    (OPENAI, 400, vllm("The provided JSON schema contains features not supported by xgrammar.")),
 ]
 TOO_LONG = [
     (OPENAI, 400, vllm_full(500, 8192, 8000)),
@@ -251,6 +274,8 @@ OF_THE_MODEL = [
     (GOOGLE, 429, exhausted("limit: 0, model: m", quota(PER_MINUTE))),
 ]
 FAULTS = [
+    (OPENAI, 200, openai("Upstream limit", "429", "throttling_error"), RateLimited, Kind.RATE_LIMITED),
+    (OPENAI, 200, openai("Upstream", "none"), TransientError, Kind.SERVER),
     (OPENAI, 200, openai("Upstream", 502) | {"choices": []}, TransientError, Kind.SERVER),
     (OPENAI, 200, {"error": {"message": "Upstream"}}, TransientError, Kind.SERVER),
     (OPENAI, 408, openai("Timeout"), TransientError, Kind.TIMEOUT),

@@ -19,7 +19,7 @@ from hab_ray.planning.problems import Severity
 from hab_ray.providers import connect, connect_batch, load_vendor
 from hab_ray.providers.anthropic.batch import AnthropicBatches
 from hab_ray.providers.anthropic.chat import AnthropicProvider
-from hab_ray.providers.base import Endpoint, Provider
+from hab_ray.providers.base import BrokenReader, Endpoint, Provider, read_answer
 from hab_ray.providers.batching import BatchApi
 from hab_ray.providers.google.batch import GoogleBatches
 from hab_ray.providers.google.chat import GoogleProvider
@@ -143,6 +143,53 @@ def test_a_broken_distribution_is_named_with_the_remedy(how: str, distributions:
     told = refused("acme")
     assert "acme-hab 0.3" in told and cause in told
     assert "update or repair that package, or uninstall it" in told and KEY not in told
+
+
+READERS = {
+    "raises": ('        return body["choice"]', "(acme_hab.py, line 10) cannot read an answer", "KeyError: 'choice'"),
+    "no answer": (
+        '        return "Yes."',
+        "acme-hab 0.3 cannot read an answer",
+        "it is read as a str, not as an Answer",
+    ),
+    "no text": (
+        "        return Answer(Finish.OK, Usage(1, 0, 0, 1), '', text=None)",
+        "acme-hab 0.3",
+        "its text is read as a",
+    ),
+    "no usage": (
+        "        return Answer(Finish.OK, {}, '')",
+        "acme-hab 0.3",
+        "its usage is read as a dict, not as a Usage",
+    ),
+}
+READER = """
+from hab_ray.calls import Answer, Finish, Usage
+from hab_ray.providers.openai import PROTOCOL
+from hab_ray.providers.openai.batch import OpenAIBatches
+from hab_ray.providers.openai.chat import OpenAIProvider
+from hab_ray.providers.vendor import Vendor
+
+class AcmeProvider(OpenAIProvider):
+    def read_chat(self, body):
+{code}
+
+VENDOR = Vendor(AcmeProvider, OpenAIBatches, PROTOCOL)
+"""
+
+
+@pytest.mark.parametrize("how", READERS)
+async def test_a_distribution_that_cannot_read_answers_is_named_and_ends_its_provider(
+    how: str, distributions: Distributions
+) -> None:
+    """Each further answer would be paid for and lost."""
+    code, package, cause = READERS[how]
+    distributions.install("acme-hab", "0.3", "acme_hab", READER.format(code=code), acme="acme_hab:VENDOR")
+    provider = connect(endpoint("acme"))
+    with pytest.raises(BrokenReader) as caught:
+        read_answer(provider, {}, None)
+    assert package in str(caught.value) and cause in str(caught.value) and "Repair" in str(caught.value)
+    await provider.close()
 
 
 def test_a_kind_of_two_distributions_is_refused(distributions: Distributions) -> None:

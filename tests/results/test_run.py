@@ -155,6 +155,19 @@ def test_transcripts_come_in_the_order_of_the_tests(make_run: MakeRun) -> None:
     assert {a.subject for t in run.transcripts(DIMENSIONS[0], "beta") for a in t.answers} == {"beta"}
 
 
+def test_names_that_are_one_text_or_unknown_are_refused_instead_of_finding_nothing(make_run: MakeRun) -> None:
+    run = opened(make_run(Shape()))
+    one = run.tests().column("id")[0].as_py()
+    with pytest.raises(ConfigError, match=rf"test_ids is the text '{one}', and must be a list: \['{one}'\]"):
+        run.transcripts(test_ids=one)
+    with pytest.raises(ConfigError, match=r"the run has no test 'nobody'; `tests\(\)` lists them"):
+        run.transcripts(test_ids=[one, "nobody"])
+    with pytest.raises(ConfigError, match=rf"the dimension {DIMENSIONS[1]} has no test '{one}'"):
+        run.transcripts(DIMENSIONS[1], test_ids=[one])
+    with pytest.raises(ConfigError, match=r"columns is the text 'state', and must be a list: \['state'\]"):
+        run.responses(columns="state")
+
+
 def test_settings_say_what_was_sent(make_run: MakeRun) -> None:
     work = make_run(Shape())
     file = responses_file("beta", DIMENSIONS[1])

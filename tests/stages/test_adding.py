@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from hab_ray.calls import Call, ChatCall
+from hab_ray.errors import ConfigError
 from hab_ray.rows import Candidate, ChosenTest, Response
 from hab_ray.stages import wiring
 from hab_ray.stages.spec import StageSpec
 from hab_ray.work import Shard
+from tests.distributions import Distributions
 from tests.instant import DIMENSIONS, MADE, Run, open_calls, work_of
 from tests.stages.count_words import CountWordsSpec, Words
 from tests.stages.translate import SYSTEM, TranslateSpec
@@ -93,6 +95,51 @@ def test_a_stage_that_computes_may_bring_a_row_type_of_its_own(tmp_path: Path, a
         counted = run.work.run.read(Words, shard.file)
         assert [row.words for row in counted] == [len(response.text.split()) for response in responses] != []
         assert run.work.is_frozen(shard)
+
+
+LENGTHS = """
+from tests.stages.count_words import CountWordsSpec
+
+class Second(CountWordsSpec):
+    name, behind = "second", "first"
+
+class First(CountWordsSpec):
+    name, behind = "first", "respond"
+
+SECOND, FIRST, LOST = Second(), First(), Second()
+LOST.behind = "nowhere"
+"""
+
+
+@pytest.fixture
+def added_by(distributions: Distributions) -> Iterator[Callable[..., None]]:
+    """Adds stages by a distribution; each entry point names one of `LENGTHS`."""
+
+    def add(**entries: str) -> None:
+        groups = {"hab_ray.stages": {name: f"acme_stages:{attribute}" for name, attribute in entries.items()}}
+        distributions.install_modules("acme-hab", "0.3", {"acme_stages": LENGTHS}, groups)
+        wiring.stages.cache_clear()
+
+    yield add
+    distributions.uninstall_all()
+    wiring.stages.cache_clear()
+
+
+@pytest.mark.parametrize("entries", [{"a": "SECOND", "b": "FIRST"}, {"a": "FIRST", "b": "SECOND"}])
+def test_an_added_stage_may_follow_another_one_whatever_their_entry_points_are_called(
+    entries: dict[str, str], added_by: Callable[..., None]
+) -> None:
+    added_by(**entries)
+    names = list(wiring.stages())
+    assert names[names.index("respond") :][:4] == ["respond", "first", "second", "judge"]
+
+
+def test_an_added_stage_behind_none_is_refused_with_those_that_there_are(added_by: Callable[..., None]) -> None:
+    added_by(a="LOST", b="FIRST")
+    with pytest.raises(
+        ConfigError, match=r"acme-hab 0\.3 adds the stage 'second' behind 'nowhere'.* respond, first, judge"
+    ):
+        wiring.stages()
 
 
 def test_a_seventh_dimension_is_a_file_beside_the_six(tmp_path: Path) -> None:

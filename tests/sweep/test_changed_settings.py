@@ -35,7 +35,7 @@ ONE: dict[str, Any] = {
     "subjects": ["house/b"],
     "judges": ["house/j"],
 }
-KNOWN = {**ONE["providers"]["house"], "models": {"a": {"reports": ["a-2026", ""]}}}
+KNOWN = {**ONE["providers"]["house"], "models": {"a": {"reports": ["a-2026", "another-model"]}}}
 
 
 def given(folder: Path, count: int) -> str:

@@ -74,3 +74,12 @@ def test_no_retry_is_promised_for_rows_that_tests_are_chosen_without(tmp_path: P
         assert found.final == found.count and "--retry-failed" not in str(found)
     run.all("respond")
     assert str(of_stage(run.work, "respond")).endswith(RETRIED)
+
+
+def test_rows_that_only_another_model_answered_name_it_and_what_to_set(tmp_path: Path) -> None:
+    house = {"kind": "openai", "url": "http://localhost:1/v1", "price": {"input": 1}, "models": {"a": {"reports": []}}}
+    run = Run(work_of(tmp_path, providers={"house": house}, subjects=["house/a"]))
+    run.all("respond")
+    first, *_ = failure_report(run.work).without_ok
+    assert "(24 substituted): answered by another-model, asked a; " in first
+    assert "`reports`" in first and "`accept_substitutes: true`" in first

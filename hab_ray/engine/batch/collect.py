@@ -16,7 +16,7 @@ from hab_ray.engine.jobs import Traffic
 from hab_ray.engine.ledger import Batch, Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
 from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
-from hab_ray.providers.base import Provider
+from hab_ray.providers.base import BrokenReader, Provider, malformed, read_answer
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MAX_TOKENS
 from hab_ray.storage.replies.store import StoreWriter
@@ -25,6 +25,10 @@ FLUSH_AT = 2048
 _WITHHELD = (
     "its batch ended and the vendor never showed the results, which it may have billed: booked at its share of what "
     "is left of the batch's reservation, and sent and paid for again with --retry-failed"
+)
+_UNREAD = (
+    "its line in the results of its batch cannot be read, and the vendor may have billed it: {reason}; booked at its "
+    "share of the batch's reservation, and sent and paid for again with --retry-failed"
 )
 
 
@@ -45,12 +49,14 @@ class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process stored, and `failed_earlier` has the keys of its
-    failures; tokens count only answers that this process read; `lost_nanousd` is the most that unreadable answers, and
-    lines that name no row, may have cost. `stop` is an error that makes the model or account unusable, `refused` one
-    that rules out batches of the model.
+    failures; tokens count only answers that this process read; `lost_nanousd` is the most that answers without a line,
+    and lines that name no row, may have cost. `stop` is an error that makes the model or account unusable, `refused`
+    one that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
-    batch shows whether single requests are at fault or a setting that they share. `withheld` counts failures for
-    results that the vendor never showed; `partial_reads` counts those of this process that showed only some.
+    batch shows whether single requests are at fault or a setting that they share. `unread` says by key why a line, or
+    the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `withheld`
+    counts failures for these and for results that the vendor never showed; `partial_reads` counts those of this process
+    that showed only some.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -69,16 +75,19 @@ class Results:
     stop: CallError | None = None
     refused: BatchRefused | None = None
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
+    unread: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
         """Return the results of a batch whose outcomes are already in the store in part."""
         cost = sum(outcome.cost_nanousd for outcome in outcomes)
-        failed = frozenset(outcome.key for outcome in outcomes if isinstance(outcome, Failure))
+        failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+        failed = frozenset(failure.key for failure in failures)
         return cls(
             answered={outcome.key for outcome in outcomes},
             replies=len(outcomes) - len(failed),
             failures=len(failed),
+            withheld=sum(failure.kind is FailureKind.WITHHELD for failure in failures),
             nanousd=cost,
             earlier_nanousd=cost,
             failed_earlier=failed,
@@ -122,11 +131,13 @@ class Collector:
         Lines with an unknown or repeated id are counted and skipped, but for an answer after an error of the same row.
         Results stored before an error stay in the store and in `results`.
 
-        Rows whose results the vendor withholds may have been billed: they become failures booked at all that is left
-        of the batch's reservation, so that they are paid for again only on request.
+        Rows whose results the vendor withholds, or whose line cannot be read, may have been billed: they become
+        failures, booked at all that is left of the batch's reservation or at their share of it, so that they are paid
+        for again only on request.
 
         Raises:
             ResultsLate: the vendor reports answers and shows none of them, only some, or something else.
+            BrokenReader: no answer of the provider can be read: collect again once its code is repaired.
             CallError: the request failed, or the stream broke off: collect again.
             ResultsGone: the vendor no longer has the results.
             OSError: the store cannot be written.
@@ -134,8 +145,10 @@ class Collector:
         intent = record.intent
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.bad_requests.clear()
+        results.unread.clear()
         seen: set[str] = set()
         with_body: set[str] = set()
+        bare: list[str] = []
         nameless = 0
         try:
             async for line in self._api.results(status):
@@ -149,18 +162,24 @@ class Collector:
                 seen.add(line.custom_id)
                 if line.body is not None:
                     with_body.add(line.custom_id)
+                elif line.error is None or line.error.kind is FailureKind.MALFORMED:
+                    bare.append(line.custom_id)
                 if self._writer.waiting >= FLUSH_AT:
                     await self._flush(results)
             missing = hashes.keys() - seen
             # Lines of other ids prove that a batch in doubt is somebody else's.
             others = 0 if record.is_certain else results.unknown_ids - nameless
             named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
-            hidden = min(status.done - shown, len(missing))
+            hidden = max(0, min(status.done - shown, len(missing)))
             if not status.lacks_results and _is_late(status, named, nameless):
                 raise ResultsLate(status.done)
             if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
                 raise SomeResultsLate(status.done)
             self._fail_bad_requests(results, intent)
+            bare = [key for key in dict.fromkeys(bare) if key in hashes and key not in with_body]
+            if status.done or status.failed or status.problem:
+                bare = bare[: max(0, status.done - shown - hidden)]  # the vendor counts no more of them as answers
+            self._fail_unread(results, intent, with_body.union(bare))
             if status.lacks_results and not status.lacks_some:
                 self._fail_withheld(results, intent, missing)
             elif status.problem is None:
@@ -188,21 +207,22 @@ class Collector:
         share, key = intent.share, line.custom_id
         try:
             if line.body is None:
-                raise line.error or CallError(FailureKind.MALFORMED, "a result without body or error")
-            provider = self._provider
-            answer = provider.read_embeddings(line.body, 1) if intent.embeds else provider.read_chat(line.body)
+                raise line.error or malformed("a result without body or error")
+            answer = read_answer(self._provider, line.body, 1 if intent.embeds else None)
         except RowError as error:
             if error.kind is FailureKind.BAD_REQUEST:
                 results.bad_requests.setdefault(str(error), []).append(key)
             else:
                 self._fail(results, intent, key, error.kind, str(error), share if isinstance(error, BadUsage) else 0)
+        except BrokenReader:
+            raise
         except (ModelError, ProviderError) as error:
             results.stop = error
         except BatchRefused as error:
             results.refused = error
-        except CallError:
-            if line.body is not None:
-                results.lost_nanousd += share
+        except CallError as error:
+            if line.body is not None or error.kind is FailureKind.MALFORMED:
+                results.unread.setdefault(key, str(error))
         else:
             traffic = self._traffic[intent.model]
             cost = traffic.cost(answer, price, share)
@@ -238,6 +258,24 @@ class Collector:
             for key in keys:
                 if key not in results.answered:
                     self._fail(results, intent, key, FailureKind.BAD_REQUEST, message)
+
+    def _fail_unread(self, results: Results, intent: Intent, billed: AbstractSet[str]) -> None:
+        """Store rows whose line cannot be read and may be `billed` as failures.
+
+        If there are many, and no answer of the batch can be read, stop the model too.
+        """
+        unread = {key: why for key, why in results.unread.items() if key in billed and key not in results.answered}
+        results.unread = unread
+        if len(unread) >= MIN_ALIKE and not results.replies:
+            results.stop = results.stop or ModelError(
+                FailureKind.MALFORMED,
+                f"no answer in a batch of {intent.rows} rows can be read: {next(iter(unread.values()))}; "
+                "repair what changes the vendor's answers (a gateway, or the package that adds the provider's kind), "
+                "and give the same command with --retry-failed: it pays for the batch's rows again",
+            )
+        for key, reason in unread.items():
+            self._fail(results, intent, key, FailureKind.WITHHELD, _UNREAD.format(reason=reason), intent.share)
+        results.withheld += len(unread)
 
     def _fail_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
         """Store rows without a result as failures, booked together at all that is left of the batch's bound.

@@ -40,9 +40,10 @@ class EngineContext:
     `epoch` is that of the store's lease; `guard` raises LeaseStale while nothing may be spent, LeaseLost or Interrupted
     once spending must end. `epochs` are this run's, including the current one: batches of other epochs are collected
     but not paid for. At `deadline`, the engine cancels this run's open batches and sends nothing more. With
-    `keeps_refusals`, a model whose last batch was refused in an earlier process gets no further batch: a run that
-    leaves before its batches end would otherwise send the same one at every start. `fingerprint` is that of the
-    account's key. `clock` gives monotonic seconds; `new_tag` must be unique.
+    `keeps_refusals`, a model or provider that refused a batch of an earlier process, or its rows, gets no further one:
+    a run that leaves before its batches end would otherwise send the same one at every start. `fingerprint` is that of
+    the account's key. `is_vendors`: the address is the vendor's own, which certainly has batches. `clock` gives
+    monotonic seconds; `new_tag` must be unique.
     """
 
     epoch: int
@@ -53,6 +54,7 @@ class EngineContext:
     fingerprint: str
     deadline: datetime | None = None
     keeps_refusals: bool = False
+    is_vendors: bool = False
     clock: Callable[[], float] = time.monotonic
     today: Callable[[], datetime] = utc_now
     new_tag: Callable[[], str] = random_tag

@@ -78,8 +78,7 @@ def next_action(state: Active, now: Now, policy: BatchPolicy) -> do.Action:
         case AtVendor() | Ended():
             return _for_sent(state, now, policy)
         case Collected():
-            is_read = state.is_ours and not (state.status.lacks_results or state.status.lacks_some)
-            return do.CleanUp() if is_read and not now.is_stopping else do.Close()
+            return do.CleanUp() if state.may_be_deleted and not now.is_stopping else do.Close()
 
 
 def backoff_s(error: TransientError, attempt: int) -> float:

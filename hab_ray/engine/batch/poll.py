@@ -155,7 +155,14 @@ class Poller:
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
         self._apply_errors(batch, record, status, results)
-        if results.withheld:
+        if results.unread:
+            self._counters.notes.append(
+                f"batch {record.name}: {len(results.unread)} answers of {status.id} may have been billed and cannot be "
+                f"read, the first because: {next(iter(results.unread.values()))}. Their rows are failures, each booked "
+                "at an equal share of the batch's reservation. Nothing was deleted at the vendor. `--retry-failed` "
+                "sends these rows again and pays for them again"
+            )
+        if status.lacks_results and results.withheld:
             self._counters.notes.append(
                 f"batch {record.name}: {status.id} ended ({status.word}; the vendor counts {status.done} answers), but "
                 f"the vendor never showed its results: {results.withheld} rows are failures, booked at all that is "
@@ -168,7 +175,9 @@ class Poller:
                 "them: the others may have been billed, and are booked at a share of the batch's reservation. Rows "
                 "without a result are sent again. Nothing was deleted at the vendor: ask its support for the results"
             )
-        return Collected(record, status, is_ours=record.is_certain or bool(results.answered))
+        is_ours = record.is_certain or bool(results.answered)
+        is_read = not (results.withheld or status.lacks_results or status.lacks_some)
+        return Collected(record, status, may_be_deleted=is_ours and is_read)
 
     async def _give_up(
         self, batch: BatchInFlight, state: AtVendor | Ended, error: ResultsGone
@@ -232,7 +241,10 @@ class Poller:
         self._components.limits.note_end(batch.model)
 
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
-        """Apply errors of the whole batch or of single lines that concern the queue, the model or the account."""
+        """Apply errors of the whole batch or of single lines that concern the queue, the model or the account.
+
+        Errors of a batch that an earlier process sent stop nothing: key, credit or settings may be others since.
+        """
         limits, tokens = self._components.limits, record.intent.tokens
         if isinstance(status.problem, RateLimited):
             enqueued = self._rows.enqueued(batch.model)
@@ -242,9 +254,15 @@ class Poller:
                 self._components.apply_refusal(batch.model, refusal, _FILLED, status.problem)
         elif status.problem is None:
             limits.note_success(batch.model, tokens)
+        is_of_now = record.intent.epoch == self._context.epoch or self._context.keeps_refusals
         for problem in (status.problem, results.stop, results.refused):
-            if isinstance(problem, ProviderError | ModelError | BatchRefused):
+            if isinstance(problem, BatchRefused) or (is_of_now and isinstance(problem, ProviderError | ModelError)):
                 self._components.apply_error(batch.model, problem)
+        if results.stop and not is_of_now:
+            self._counters.notes.append(
+                f"batch {record.name}, sent before this start, has rows without an answer, which are sent again: "
+                f"{results.stop}"
+            )
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
 

@@ -59,7 +59,8 @@ class Search:
         for tagged in seen:
             if tagged.tag == record.intent.tag:
                 return Sighting(proven=tagged.id), state.foreign
-        candidates = [one.id for one in seen if self._may_be(record, one) and one.id not in foreign]
+        keeps_tags = any(one.tag for one in seen)
+        candidates = [one.id for one in seen if not keeps_tags and self._may_be(record, one) and one.id not in foreign]
         for candidate in candidates:
             is_ours = await self._is_ours(record, candidate)
             if is_ours:

@@ -12,8 +12,17 @@ from hab_ray.engine.batch.decisions import ATTEMPTS
 from hab_ray.engine.batch.rows import BatchInFlight, Request
 from hab_ray.engine.batch.search import with_retries
 from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeUnknown, Submitting
-from hab_ray.engine.ledger import Batch, Lines, Submitted
-from hab_ray.errors import CallError, Interrupted, LeaseStale
+from hab_ray.engine.ledger import Batch, Lines, Phase, Submitted
+from hab_ray.errors import (
+    CallError,
+    Intercepted,
+    Interrupted,
+    LeaseStale,
+    Overloaded,
+    RateLimited,
+    TransientError,
+    Unreachable,
+)
 from hab_ray.providers.batching import BatchJob, NoBatchApi, PageNotFound
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import until_held
@@ -48,12 +57,10 @@ class Sender:
             newest = await with_retries(api.newest)
             owner = await with_retries(api.owner)
             self._has_list = True
-        except PageNotFound as error:
-            # A server without batches, such as Ollama, sends the same as a proxy whose API is down.
-            missing = error if await self._has_batches() else NoBatchApi(f"{error}: asked {ATTEMPTS} times for batches")
-            return CreateFailed(state.record, ATTEMPTS, missing, state.is_recovered)
         except CallError as error:
             # These requests used up all attempts.
+            if _may_lack_batches(error) and not await self._has_batches():
+                error = NoBatchApi(f"{error}: asked {ATTEMPTS} times, the endpoint never listed its batches")
             return CreateFailed(state.record, ATTEMPTS, error, state.is_recovered)
         await until_held(self._context.guard)
         context = self._context
@@ -77,9 +84,11 @@ class Sender:
         return transitions.submitted(record, event, context.clock(), components.policy, state.is_recovered)
 
     async def _has_batches(self) -> bool:
-        """Return whether the account has shown its list to this process, or has created a batch of any."""
-        ledger = self._components.ledger
-        return self._has_list or any(record.submitted for record in await asyncio.to_thread(ledger.read))
+        """Return whether the account has batches: it has shown its list to this process, or may have created one."""
+        if self._has_list or self._context.is_vendors:
+            return True
+        records = await asyncio.to_thread(self._components.ledger.read)
+        return any(record.submitted or record.phase is Phase.IN_DOUBT for record in records)
 
     async def _create(self, batch: BatchInFlight, record: Batch, lines: Lines) -> str:
         """Upload the lines and send the create request; `creating` is set while that request is open."""
@@ -127,3 +136,12 @@ class Sender:
         )
         self._components.close_unmade(batch, record, "not made", problem)
         batch.state = Closed()
+
+
+def _may_lack_batches(error: CallError) -> bool:
+    """Whether a server without batches may answer so: Ollama sends the same page as a proxy whose API is down.
+
+    A server that refuses, or does not answer, may have them.
+    """
+    may_have = isinstance(error, Unreachable | RateLimited | Overloaded | Intercepted)
+    return isinstance(error, PageNotFound) or (isinstance(error, TransientError) and not may_have)

@@ -154,11 +154,11 @@ class Ended:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Its results are in the store. Its files at the vendor may be deleted if it certainly `is_ours`."""
+    """Its results are in the store. Its files at the vendor `may_be_deleted` if it is ours and all of it was read."""
 
     record: Batch
     status: BatchStatus
-    is_ours: bool
+    may_be_deleted: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hab_ray.calls import Call, Failure
-from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
+from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals, Timeouts
 from hab_ray.engine.clock import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
@@ -57,13 +57,14 @@ class RetryLoop:
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
         self._patience_s, self._services, self._counters = patience_s, services, counters
-        self._refusals = AlikeRefusals()
+        self._refusals, self._timeouts = AlikeRefusals(), Timeouts()
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, and retry transient errors, until it has an outcome or is left open."""
         attempt, started = 0, self._services.clock()
         while True:
+            sent = self._services.clock()
             try:
                 return self._add_replies(request, await self._send(request))
             except BadUsage as error:
@@ -93,6 +94,8 @@ class RetryLoop:
             given_up = self._reason_to_give_up(transient, attempt if is_own_fault else 0, started)
             if transient.kind is FailureKind.MALFORMED:
                 given_up = self._stop_if_alike(request, transient) or given_up
+            elif transient.kind is FailureKind.TIMEOUT:
+                given_up = self._stop_if_silent(request, transient, sent) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
             refusal = await self._readmit(request, transient, attempt if is_own_fault else 0)
@@ -111,6 +114,18 @@ class RetryLoop:
             f"{MIN_ALIKE} calls in a row, without an answer between them, ended alike: {error}; change the setting at "
             "fault (`params:` in the sweep, the model's or provider's entry) and run the same command again, with "
             "--retry-failed for the calls that have failed"
+        )
+        self._limits.report(Report(request.model, stop=reason))
+        return reason
+
+    def _stop_if_silent(self, request: Request, error: TransientError, sent: float) -> str | None:
+        """Stop a model whose calls all time out, and may all be paid for; return the reason if it is stopped."""
+        if self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock()) < MIN_ALIKE:
+            return None
+        reason = (
+            f"{MIN_ALIKE} calls in a row, without an answer between them, timed out, and may be billed: {error}; "
+            "raise the limit that ends them, yours or the gateway's, or ask for shorter answers (max_tokens, effort), "
+            "and run the same command again"
         )
         self._limits.report(Report(request.model, stop=reason))
         return reason
@@ -147,7 +162,10 @@ class RetryLoop:
         self._counters.retries += 1
         if attempt:
             await self._replies.pause(max(error.retry_after_s or 0.0, backoff_s(request.calls[0].key, attempt)))
-        return await self._sender.admit(request)
+        refusal = await self._sender.admit(request)
+        if refusal and refusal.kind is OpenKind.BUDGET:
+            return replace(refusal, reason=f"{refusal.reason}; its last error: {error}")
+        return refusal
 
     async def _send_one_by_one(self, request: Request) -> None:
         for call in request.calls:
@@ -166,6 +184,7 @@ class RetryLoop:
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
         self._refusals.answered(request.model)
+        self._timeouts.answered(request.model)
         shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):
             reply = answer.reply(call.key, cost, request.wire.sha256, self._services.today(), position)

@@ -30,7 +30,8 @@ from hab_ray.errors import (
     Untrusted,
 )
 from hab_ray.fences import FenceCodes
-from hab_ray.providers.base import Exchange, Provider, Wire
+from hab_ray.providers.base import Exchange, Provider, Wire, read_answer
+from hab_ray.providers.batching import PageNotFound
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import Watch, until_held
 
@@ -96,6 +97,7 @@ class Sender:
         self._limits, self._budget, self._watch, self._clock = limits, budget, services.watch, services.clock
         self._rates = {name: rates(entry, Mode.ONLINE) for name, entry in models.items()}
         self._today = services.today
+        self._found_paths: set[str] = set()
 
     def request(self, model: str, calls: Sequence[Call]) -> Request:
         entry, first = self._models[model], calls[0]
@@ -168,6 +170,7 @@ class Sender:
 
         Raises:
             BadUsage: the answer came with an impossible bill; the request counts as spent at its bound.
+            PageNotFound: HTTP 404 without JSON, of a router that has lost the endpoint: it has answered before.
             CallError: see Provider.send.
             LeaseStale: nothing was sent, because nothing may be spent now; admit the request again. If the lease can
                 change hands, it is checked before the request gets a connection, and again as its body is written.
@@ -187,7 +190,7 @@ class Sender:
         write = None if self._watch.is_locked else WriteCheck(self._watch.check)
         try:
             with write.asked() if write else nullcontext():
-                exchange = await self._provider.send(request.wire)
+                exchange = await self._exchange(request)
             latency_s = self._clock() - started
             answer = self._read(request, exchange)
         except BaseException as error:
@@ -205,6 +208,7 @@ class Sender:
         finally:
             self._counters.in_flight[request.model] -= 1
         self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
+        self._found_paths.add(request.wire.path)
         cost = self._cost(request, answer, price)
         self._budget.settle(request.bound, cost)
         traffic.cost_nanousd += cost
@@ -214,10 +218,17 @@ class Sender:
         traffic.waited_s += latency_s
         return Answered(answer, cost, latency_s)
 
+    async def _exchange(self, request: Request) -> Exchange:
+        try:
+            return await self._provider.send(request.wire)
+        except CallError as error:
+            if error.page is not None and request.wire.path in self._found_paths:
+                raise PageNotFound(error.page) from None
+            raise
+
     def _read(self, request: Request, exchange: Exchange) -> Answer:
-        if isinstance(request.calls[0], ChatCall):
-            return self._provider.read_chat(exchange.body)
-        return self._provider.read_embeddings(exchange.body, len(request.calls))
+        texts = None if isinstance(request.calls[0], ChatCall) else len(request.calls)
+        return read_answer(self._provider, exchange.body, texts)
 
     def _cost(self, request: Request, answer: Answer, price: Price) -> int:
         traffic = self._counters.traffic[request.model]

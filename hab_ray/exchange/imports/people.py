@@ -26,7 +26,7 @@ _KEYS = ("issues", "deductions")
 _QUOTED = re.compile(r"'(issues|assessment)'")
 
 # Of the raters in an export of ours: a run may have had o3 beside the published o3.
-_PREFIXES = {Rater.MODEL: "earlier ", Rater.PUBLISHED: ""}
+_PREFIXES: Mapping[str, str] = {Rater.MODEL: "earlier ", Rater.PUBLISHED: ""}
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Judges:
     rubrics: Mapping[str, Rubric]
     unread: int = 0
     kind: ClassVar = Rater.PUBLISHED
-    others: ClassVar = {Rater.PERSON: "by people and left out; `hab import ratings` reads them"}
+    others: ClassVar[Mapping[str, str]] = {Rater.PERSON: "by people and left out; `hab import ratings` reads them"}
     forms: ClassVar = (Form.ROWS, Form.OBJECT)
     columns: ClassVar = ("issues", "reply")
 
@@ -96,7 +96,7 @@ class People:
     pseudonyms: dict[str, str] = field(default_factory=dict)
     unnamed: int = 0
     kind: ClassVar = Rater.PERSON
-    others: ClassVar = dict.fromkeys(
+    others: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (Rater.MODEL, Rater.PUBLISHED), "by judges and left out; `hab import verdicts` reads them"
     )
     forms: ClassVar = (Form.LIST, Form.ROWS, Form.OBJECT)

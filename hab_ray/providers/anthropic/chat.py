@@ -31,7 +31,7 @@ from hab_ray.providers.base import (
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, rfc3339, until_s
 from hab_ray.providers.model_list import all_names
-from hab_ray.providers.numbers import token_count, usage_fields
+from hab_ray.providers.numbers import counts_answer, token_count, usage_fields
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
 _MODELS_PER_PAGE = 1000
@@ -102,7 +102,7 @@ class AnthropicProvider:
                 usage=used,
                 model_reported=str(body.get("model") or ""),
                 text=str(explanation or text) if finish is Finish.REFUSED else text,
-                bill_known=usage.get("input_tokens") is not None and usage.get("output_tokens") is not None,
+                bill_known=usage.get("output_tokens") is not None and counts_answer(used, text),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:

@@ -88,7 +88,7 @@ class Connection:
                 while piece := await response.content.readany():
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise connection_failure(error, self._has_answered) from None
+            raise connection_failure(error, self.endpoint, self._has_answered) from None
 
     async def close(self) -> None:
         if self._session is not None:
@@ -110,7 +110,7 @@ class Connection:
                 self._has_answered = True
                 raw = await response.read()
         except (aiohttp.ClientError, TimeoutError) as error:
-            raise connection_failure(error, self._has_answered) from None
+            raise connection_failure(error, self.endpoint, self._has_answered) from None
         if not _is_success(response):
             raise self._status_error(response, raw)
         return response.headers, raw

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from multidict import CIMultiDict
 
 from hab_ray.providers.base import JsonObject, malformed, reading
-from hab_ray.providers.batch_http import item_errors, request_errors, text_field
+from hab_ray.providers.batch_http import download_errors, item_errors, request_errors, text_field
 from hab_ray.providers.batching import BatchJob, ResultsGone
 from hab_ray.providers.google.connection import Connection, server_timeout
 from hab_ray.providers.http import StatusError, json_object
@@ -95,7 +95,7 @@ class FileAccount(Connection):
             ResultsGone: the vendor no longer has it.
             CallError: the request failed, or the stream broke.
         """
-        with item_errors(name), _file_may_be_gone(name):
+        with download_errors(name), _file_may_be_gone(name):
             async with aclosing(self.stream(f"{name}:download?alt=media")) as pieces:
                 async for piece in pieces:
                     yield piece

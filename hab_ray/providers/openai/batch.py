@@ -77,11 +77,11 @@ class OpenAIBatches(SdkBatches):
 
     @override
     def seen(self, batch: JsonObject) -> SeenBatch:
-        """Read a listed batch; compatible servers that leave `metadata` out keep no tags."""
-        created = batch.get("created_at")
+        """Read a listed batch; compatible servers that leave `metadata` out or empty may keep no tags."""
+        created, kept = batch.get("created_at"), batch.get("metadata")
         return SeenBatch(
             id=str(batch["id"]),
-            tag=(batch["metadata"] or {}).get(_TAG, "") if "metadata" in batch else None,
+            tag=kept.get(_TAG, "") if kept else None,
             rows=(batch.get("request_counts") or {}).get("total") or None,
             created=None if created is None else datetime.fromtimestamp(created, UTC),
         )
@@ -110,6 +110,8 @@ class OpenAIBatches(SdkBatches):
     @override
     def body(self, record: JsonObject) -> JsonObject:
         response, error = record.get("response"), record.get("error")
+        if not (response or error):
+            raise malformed("a result line has neither a response nor an error")
         if not response:
             raise _without_response(masked_error(self._endpoint, {"error": error}))
         status, body = int(response["status_code"]), response["body"]

@@ -28,7 +28,7 @@ from hab_ray.providers.base import (
     reading,
 )
 from hab_ray.providers.http import CheckedClient, Headers, StatusError, allowance, duration_s
-from hab_ray.providers.numbers import stated_nanousd, token_count, usage_fields, vector
+from hab_ray.providers.numbers import counts_answer, stated_nanousd, token_count, usage_fields, vector
 from hab_ray.providers.openai.errors import blocked, classify, cut_off, error_status, is_answer
 from hab_ray.providers.sdk import Sdk, SdkAccount
 
@@ -93,7 +93,7 @@ class OpenAIProvider:
         usage = usage_fields(body, "usage")
         used, stated = self.read_usage(usage), stated_nanousd(usage)
         if cut_off(body):
-            return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=_states_bill(usage))
+            return Answer(Finish.TRUNCATED, used, "", stated_nanousd=stated, bill_known=_states_bill(usage, used, ""))
         with reading():
             choice = body["choices"][0]
             message = _message(choice)
@@ -105,7 +105,7 @@ class OpenAIProvider:
                 served_by=str(body.get("provider") or body.get("system_fingerprint") or ""),
                 text=refusal or text,
                 stated_nanousd=stated,
-                bill_known=_states_bill(usage),
+                bill_known=_states_bill(usage, used, refusal or text),
             )
 
     def read_embeddings(self, body: JsonObject, count: int) -> Answer:
@@ -114,10 +114,8 @@ class OpenAIProvider:
         with reading():
             by_index = {item["index"]: vector(item["embedding"]) for item in body["data"]}
             vectors = tuple(by_index[i] for i in range(count))
-        known = usage.get("prompt_tokens") is not None
-        return Answer(
-            Finish.OK, used, str(body.get("model") or ""), vectors=vectors, stated_nanousd=stated, bill_known=known
-        )
+        name, known = str(body.get("model") or ""), used.input > 0
+        return Answer(Finish.OK, used, name, vectors=vectors, stated_nanousd=stated, bill_known=known)
 
     def read_usage(self, fields: JsonObject) -> Usage:
         """Read the token counts of a response; subclasses may count differently.
@@ -145,9 +143,9 @@ def tokens_counted(fields: JsonObject) -> Usage:
     )
 
 
-def _states_bill(usage: JsonObject) -> bool:
-    """Return whether both counts are there: without one, an answer would be booked at part of its cost."""
-    return usage.get("prompt_tokens") is not None and usage.get("completion_tokens") is not None
+def _states_bill(usage: JsonObject, used: Usage, text: str) -> bool:
+    """Return whether both counts are stated: without one, an answer would be booked at part of its cost."""
+    return usage.get("completion_tokens") is not None and counts_answer(used, text)
 
 
 def reasoning_on_top(used: Usage) -> Usage:

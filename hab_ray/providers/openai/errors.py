@@ -25,6 +25,7 @@ _BLOCKED = {
     "misalignment_policy_violation",
 }
 _BLOCKED_WORDS = re.compile(r"\bviolates usage guidelines\b|\bSAFETY_CHECK_TYPE_", re.I)
+_STATUS = re.compile(r"[45]\d\d", re.ASCII)
 _CUT = re.compile(r"could not finish the message because max_tokens or model output limit was reached", re.I)
 _SETTINGS = {
     "temperature",
@@ -53,11 +54,17 @@ _RULES = Rules(
         "terminal_quota_exhausted": means.no_quota,
         "invalid_url": means.bad_url,
         "invalid_api_key": means.bad_key,
+        "expired_key": means.bad_key,
+        "token_not_found_in_db": means.bad_key,
         "account_deactivated": means.closed,
         "access_terminated": means.closed,
         "organization_restricted": means.closed,
         "mismatched_organization": means.bad_key,
         "unsupported_country_region_territory": means.region_not_served,
+        "key_model_access_denied": means.unknown_model,
+        "team_model_access_denied": means.unknown_model,
+        "user_model_access_denied": means.unknown_model,
+        "org_model_access_denied": means.unknown_model,
         "model_not_found": means.unknown_model,
         "model_not_available": means.unknown_model,
         "model_decommissioned": means.unknown_model,
@@ -82,7 +89,8 @@ _RULES = Rules(
         (
             re.compile(
                 r"used all available credits|monthly (spending|usage) limit|\bkey limit exceeded|have any credits"
-                r"|ran out of credits|free usage quota exceeded|\bbudget has been exceeded"
+                r"|ran out of credits|out of call volume quota|free usage quota exceeded|\bbudget has been exceeded"
+                r"|\bexceeded(token)?budget\b"
                 r"|insufficient (credits|balance|funds)|(credit|spend(ing)?) (limit|cap) (exceeded|reached)",
                 re.I,
             ),
@@ -92,23 +100,31 @@ _RULES = Rules(
             re.compile(r"\b(organization|account|team|workspace) (has been|is|was) (disabled|suspended|blocked)", re.I),
             means.closed,
         ),
-        (re.compile(r"(incorrect|invalid) api[ _]key", re.I), means.bad_key),
+        (
+            re.compile(
+                r"(incorrect|invalid) api[ _]key|\b(api|your) key (has |is )?expired|\bexpired (api )?key\b", re.I
+            ),
+            means.bad_key,
+        ),
         (re.compile(r"^invalid url \([A-Z]+ ", re.I), means.bad_url),
         (
             re.compile(
                 r"\bnot a valid model|\binvalid model\b|\bmodel\b.{0,80}\b(does not exist|not found)"
-                r"|\bmodel\b.{0,80}\bis not supported\. supported models",
+                r"|\bmodel\b.{0,80}\bis not supported\. supported models|\bnot allowed to (access|call) model",
                 re.I,
             ),
             means.unknown_model,
         ),
+        (re.compile(r"^authentication error\b", re.I), means.bad_key),
         (re.compile(r"^request too large", re.I), means.too_long),
         (re.compile(r"maximum (context|prompt) length|exceeds the available context size", re.I), means.context_full),
         (
             re.compile(
                 r"^unrecognized request argument|tokens'? is too large: |max_(completion_)?tokens`? must be less"
                 r"|range of max_tokens|reasoning_effort|\bresponse_format\b"
-                r"|does not support parameter|^argument not supported",
+                r"|does not support parameter|^argument not supported|\bUnsupportedParamsError\b"
+                r"|\btop_p\W+cannot both be specified|grammar error: unimplemented keys"
+                r"|json schema contains features not supported",
                 re.I,
             ),
             means.setting_refused,
@@ -157,8 +173,8 @@ def error_status(body: JsonObject) -> int | None:
     """Return the status named in an error body, which some gateways send with HTTP 200; None for an answer."""
     if not body.get("error") or body.get("choices") or "data" in body:
         return None
-    code = _error_object(body).get("code")
-    return code if isinstance(code, int) and 400 <= code < 600 else 502
+    code = str(_error_object(body).get("code"))
+    return int(code) if _STATUS.fullmatch(code) else 502
 
 
 def _error_object(body: JsonObject) -> Mapping[str, Any]:

@@ -117,7 +117,10 @@ class XaiBatches:
         result = record.get("batch_result") or {}
         response = result.get("response")
         if not response:
-            error = masked_error(self._endpoint, {"error": _stated_error(record, result)})
+            stated = _stated_error(record, result)
+            if not stated:
+                raise malformed("a result line has neither a response nor an error")
+            error = masked_error(self._endpoint, {"error": stated})
             if is_answer(error):
                 return error
             raise as_batch_refusal(_failure(error))
@@ -128,8 +131,8 @@ class XaiBatches:
 
 
 def _stated_error(record: JsonObject, result: JsonObject) -> Any:
-    """Return the error of a request without a response: a status object or text, in one of three fields."""
-    return result.get("error") or record.get("error") or record.get("error_message") or "no response and no error"
+    """Return the error of a request without a response: a status object or text, in one of three fields, if any."""
+    return result.get("error") or record.get("error") or record.get("error_message")
 
 
 def _failure(body: JsonObject) -> CallError:

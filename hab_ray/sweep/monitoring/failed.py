@@ -30,11 +30,12 @@ _IDS = ("id", "candidate_id", "test_id", "sample", "replicate")
 class _Rows:
     """Row counts of a stage and model, or of a stage on one subject: by state in the views, and failures by reason.
 
-    `final` failures are not worth sending again.
+    `substitutes` are the reasons of the `substituted` rows. `final` failures are not worth sending again.
     """
 
     states: Counter[str] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
+    substitutes: Counter[str] = field(default_factory=Counter)
     final: int = 0
 
 
@@ -56,12 +57,13 @@ def failure_report(work: Work) -> FailureReport:
     by_model: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
     by_subject: dict[tuple[str, str], _Rows] = defaultdict(_Rows)
     failed_rows: list[RowReason] = []
-    for shard, states, failed in chain(_in_views(work), _without_view(work)):
+    for shard, states, failed, substitutes in chain(_in_views(work), _without_view(work)):
         failed_rows += [RowReason(shard.file, _row_id(row), row["reason"]) for row in failed]
         by_model[shard.stage, shard.name].final += len(failed) if failed and serves_frozen(work, shard) else 0
         for rows in (by_model[shard.stage, shard.name], by_subject[shard.stage, shard.subject]):
             rows.states += states
             rows.reasons.update(row["reason"] for row in failed)
+            rows.substitutes += substitutes
     return FailureReport(
         rows=tuple(failed_rows),
         failed=tuple(
@@ -80,7 +82,8 @@ def failure_report(work: Work) -> FailureReport:
     )
 
 
-_Found = tuple[Shard, Counter[str], list[dict[str, Any]]]  # the rows of a shard by state, and those that failed
+# The rows of a shard by state, those that failed, and the reasons of those that another model answered.
+_Found = tuple[Shard, Counter[str], list[dict[str, Any]], Counter[str]]
 
 
 def _in_views(work: Work) -> Iterator[_Found]:
@@ -88,8 +91,11 @@ def _in_views(work: Work) -> Iterator[_Found]:
     for shard in work.shards():
         if shard.spec.makes_calls and shard.spec.has_view and folder.exists(shard.file):
             table = part_columns(folder, shard.file, ["state", "reason", *_IDS])
-            failed = table.filter(pc.equal(table["state"], State.FAILED.value)).to_pylist()
-            yield shard, Counter(table["state"].to_pylist()), failed
+            failed, substituted = (
+                table.filter(pc.equal(table["state"], state.value)) for state in (State.FAILED, State.SUBSTITUTED)
+            )
+            states, substitutes = Counter(table["state"].to_pylist()), Counter(substituted["reason"].to_pylist())
+            yield shard, states, failed.to_pylist(), substitutes
 
 
 def _without_view(work: Work) -> Iterator[_Found]:
@@ -106,7 +112,7 @@ def _without_view(work: Work) -> Iterator[_Found]:
             failing = failed_keys(folder, model, keys, since=0)
             asked = [task for task, key in zip(tasks, keys, strict=True) if key in failing]
             rows = work.settled(shard, asked, store).rows if asked else []
-            yield shard, Counter(), [asdict(row) for row in rows if row.state is State.FAILED]
+            yield shard, Counter(), [asdict(row) for row in rows if row.state is State.FAILED], Counter()
 
 
 def _row_id(row: Mapping[str, Any]) -> str:
@@ -119,4 +125,12 @@ def _is_ok(rows: _Rows) -> bool:
 
 def _without_ok(stage: str, of_or_on: str, rows: _Rows) -> str:
     states = ", ".join(f"{count} {state}" for state, count in rows.states.most_common())
-    return f"{stage}: none of the {rows.states.total():,} rows {of_or_on} can be used ({states})"
+    unusable = f"{stage}: none of the {rows.states.total():,} rows {of_or_on} can be used ({states})"
+    if not rows.substitutes:
+        return unusable
+    ((answered, _),) = rows.substitutes.most_common(1)
+    return (
+        f"{unusable}: {answered}; if both are the same model, list the first name in its `reports` "
+        "(providers.<name>.models); to use another model's answers, set `accept_substitutes: true`. The same command "
+        "pays for none of them again"
+    )

@@ -102,6 +102,7 @@ class Reporter:
             notes=(*counters.notes, *billing_notes(newest)),
             calls=sum(t.calls for t in newest),
             cost_nanousd=sum(t.cost_nanousd for t in newest),
+            lost_nanousd=sum(t.lost_nanousd for t in newest),
             money=self._budget.status(newest),
             batches=counters.own_batches(),
             cut=sum((t.cut for t in newest), Counter()),

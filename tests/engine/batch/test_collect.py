@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hab_ray.calls import Finish, Reply
+from hab_ray.calls import Failure, Finish, Reply
 from hab_ray.catalog.prices import Mode, Price
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
 from hab_ray.engine.jobs import Counters, billing_notes
@@ -61,7 +61,7 @@ async def collected(
     return results
 
 
-async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts_as_gone(tmp_path: Path) -> None:
+async def test_an_answer_that_cannot_be_read_is_booked_and_asked_again_only_on_demand(tmp_path: Path) -> None:
     lines = [
         Line(KEYS[0], ANSWER),
         Line(KEYS[1], {"choices": []}),
@@ -69,9 +69,36 @@ async def test_an_answer_that_cannot_be_read_is_asked_again_and_its_money_counts
         Line("f" * 64, ANSWER),
     ]
     results = await collected(tmp_path, lines, Price(input=10, cached=10, cache_written=10, output=10))
-    assert results.lost_nanousd == 1_000
-    assert results.answered == {KEYS[0]} and results.event(4, 1, NOW).unanswered == 3
-    assert set(stored(tmp_path, "m")) == {KEYS[0]}
+    assert (results.failures, results.withheld, results.lost_nanousd) == (1, 1, 0)
+    assert results.answered == set(KEYS[:2]) and results.event(4, 1, NOW).unanswered == 2
+    kept = stored(tmp_path, "m")
+    failure = kept[KEYS[1]]
+    assert set(kept) == set(KEYS[:2]) and isinstance(failure, Failure) and failure.cost_nanousd == 1_000
+    assert "cannot be read" in failure.message and "--retry-failed" in failure.message
+
+
+@pytest.mark.parametrize(
+    ("done", "failed", "booked"),
+    [(0, 0, 2), (1, 2, 0), (2, 1, 1), (3, 0, 2), (4, 0, 2)],
+    ids=["no counts", "failed", "one counted", "both counted", "all counted"],
+)
+async def test_lines_without_an_answer_or_error_are_booked_as_far_as_the_vendor_counts_them(
+    tmp_path: Path, done: int, failed: int, booked: int
+) -> None:
+    """As of a gateway that names the fields of a line otherwise: each run would pay for the batch again."""
+    lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], error=BUSY), Line(KEYS[2], error=BUSY)]
+    lines.append(Line(KEYS[3], error=TransientError(FailureKind.SERVER, "overloaded")))
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), status=replace(COMPLETED, done=done, failed=failed))
+    assert (results.failures, results.nanousd, results.lost_nanousd) == (booked, booked * 1_000, 0)
+    assert KEYS[3] not in results.answered and results.stop is None
+
+
+async def test_a_model_of_which_no_answer_can_be_read_gets_no_further_batch(tmp_path: Path) -> None:
+    keys = [f"{n:064x}" for n in range(10)]
+    lines = [Line(key, {"text": "Yes."}) for key in keys]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), keys, status=replace(COMPLETED, done=10))
+    assert isinstance(results.stop, ModelError) and "no answer in a batch of 10 rows can be read" in str(results.stop)
+    assert (results.failures, results.nanousd) == (10, 4_000)
 
 
 @pytest.mark.parametrize("done", [0, 4])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
@@ -20,16 +20,20 @@ from hab_ray.engine.batch.states import Abandoned, AtVendor, BatchState, Closed,
 from hab_ray.engine.batch.transitions import recovered
 from hab_ray.engine.ledger import Batch, Phase
 from hab_ray.errors import (
+    CallError,
     ConfigError,
     FailureKind,
+    Intercepted,
     LeaseLost,
     LeaseStale,
     ModelError,
+    Overloaded,
     ProviderError,
     RateLimited,
     TransientError,
+    Unreachable,
 )
-from hab_ray.providers.batching import BadRows, BatchStatus, PageNotFound, ResultsGone, SeenBatch
+from hab_ray.providers.batching import BadRows, BatchStatus, NoBatchApi, PageNotFound, ResultsGone, SeenBatch
 from tests.engine.batch.fakes import (
     KEYS,
     LINES,
@@ -127,6 +131,14 @@ async def test_a_foreign_batch_of_as_many_rows_is_not_taken(components: Componen
     batch = await settled(components, doubtful(components))
     assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
     assert vendor.asked.count("poll foreign") == 1
+
+
+async def test_an_untagged_batch_beside_one_with_a_tag_of_ours_is_foreign(
+    components: Components, vendor: Vendor
+) -> None:
+    vendor.listed = [seen("untagged", None), seen("earlier", "tag of another batch")]
+    batch = await settled(components, doubtful(components))
+    assert isinstance(batch.state, AtVendor) and batch.state.batch_id == "new-1" and len(vendor.submitted) == 1
 
 
 async def test_a_page_instead_of_results_does_not_prove_that_a_batch_is_foreign(
@@ -284,17 +296,24 @@ async def test_an_overloaded_vendor_is_asked_again_with_a_new_intent(components:
 class Blind(Vendor):
     """A vendor whose list can no longer be read."""
 
+    failing: CallError = field(kw_only=True)
+
     async def since(self, newest: str | None) -> list[SeenBatch]:
-        raise ProviderError(FailureKind.BAD_KEY, "no such key")
+        raise self.failing
 
 
 @pytest.mark.parametrize("sent", [True, False])
-async def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(tmp_path: Path, sent: bool) -> None:
-    vendor = Blind(refuses=[broken()])
+@pytest.mark.parametrize("error", [ProviderError(FailureKind.BAD_KEY, "no such key"), NoBatchApi("HTTP 403")], ids=str)
+async def test_a_look_that_fails_leaves_the_batch_in_doubt_and_sends_nothing_again(
+    error: CallError, tmp_path: Path, sent: bool
+) -> None:
+    """Nor online: the batch may exist, though the vendor now says that there are none."""
+    vendor = Blind(refuses=[broken()], failing=error)
     components = components_of(tmp_path, vendor)
     batch = await settled(components, Funded() if sent else doubtful(components))
     assert isinstance(batch.state, Abandoned) and batch.state.record.phase is Phase.IN_DOUBT
-    assert len(vendor.submitted) == sent and "no such key" in components.counters.stops[""]
+    assert len(vendor.submitted) == sent and str(error) in components.counters.stops[""]
+    assert not components.counters.refused
 
 
 async def test_a_model_that_was_stopped_meanwhile_gets_no_batch(components: Components, vendor: Vendor) -> None:
@@ -312,45 +331,74 @@ async def test_a_batch_that_the_vendor_does_not_have_is_not_created_after_the_de
     assert told(components) == ["intent", "ended", "harvested"]
 
 
-@dataclass
-class WithoutPage(Vendor):
-    """A server whose list is not found from the second request on, or from the `first`."""
+NEVER_LISTED = (
+    PageNotFound("404 page not found"),
+    TransientError(FailureKind.SERVER, "HTTP 500: no attribute 'id'"),
+    TransientError(FailureKind.MALFORMED, "a list without data"),
+)
+ANSWERS_NOTHING = (
+    Unreachable(FailureKind.CONNECTION, "cannot connect"),
+    Overloaded("HTTP 503", None),
+    Intercepted(FailureKind.SERVER, "a login page"),
+)
 
+
+@dataclass
+class WithoutList(Vendor):
+    """A server whose list fails with this error, from the `first` request on."""
+
+    failing: CallError = NEVER_LISTED[0]
     first: int = 1
     asked_newest: int = 0
 
     async def newest(self) -> str | None:
         self.asked_newest += 1
         if self.asked_newest >= self.first:
-            raise PageNotFound("404 page not found")
+            raise self.failing
         return None
 
 
+@pytest.mark.parametrize("error", NEVER_LISTED, ids=str)
 async def test_a_server_that_never_shows_a_list_of_batches_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    error: CallError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
-    vendor = WithoutPage()
+    vendor = WithoutList(failing=error)
     components = components_of(tmp_path, vendor)
     batch = await settled(components, Funded())
     assert batch.state == Closed() and vendor.asked_newest == decisions.ATTEMPTS and not vendor.submitted
-    assert "404 page not found" in components.counters.refused[""] and not components.counters.stops
+    assert str(error) in components.counters.refused[""] and not components.counters.stops
     assert components.budget.reserved == 0
 
 
-@pytest.mark.parametrize("is_known", ["shown before", "from the ledger"])
+@pytest.mark.parametrize("error", [NEVER_LISTED[0], NEVER_LISTED[1]], ids=str)
+@pytest.mark.parametrize("is_known", ["shown before", "from the ledger", "in doubt", "the vendor's address"])
 async def test_a_list_that_was_there_before_is_not_taken_for_missing(
-    is_known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    is_known: str, error: CallError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else all calls of the process would go online, at twice the price."""
+    """Else all calls would go online, at twice the price, and those of a batch in doubt would be paid for twice."""
     monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
-    vendor = WithoutPage(first=2 if is_known == "shown before" else 1, refuses=[TransientError(FailureKind.SERVER, "")])
-    components = components_of(tmp_path, vendor)
+    first = 2 if is_known == "shown before" else 1
+    vendor = WithoutList(failing=error, first=first, refuses=[TransientError(FailureKind.SERVER, "")])
+    context = replace(context_of(), is_vendors=is_known == "the vendor's address")
+    components = components_of(tmp_path, vendor, context=context)
     if is_known == "from the ledger":
         written(components.ledger, 7, intent(), submitted())
+    if is_known == "in doubt":
+        written(components.ledger, 7, intent())
     batch = await settled(components, Funded())
     assert isinstance(batch.state, Abandoned) and not components.counters.refused
-    assert "404 page not found" in components.counters.stops[""]
+    assert str(error) in components.counters.stops[""]
+
+
+@pytest.mark.parametrize("error", ANSWERS_NOTHING, ids=str)
+async def test_an_outage_is_not_taken_for_a_missing_list(
+    error: CallError, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.0)
+    components = components_of(tmp_path, WithoutList(failing=error))
+    batch = await settled(components, Funded())
+    assert isinstance(batch.state, Abandoned) and not components.counters.refused
 
 
 async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:

@@ -213,14 +213,8 @@ CASES: dict[str, tuple[Deciding, Now, object]] = {
         do.GiveUp(GONE),
     ),
     "a bad key on collecting": (has_ended(error=NO_KEY), NOW, do.StopProvider(NO_KEY)),
-    "collected": (Collected(DONE, FINAL, is_ours=True), NOW, do.CleanUp()),
-    "collected, perhaps somebody else's": (Collected(DONE, FINAL, is_ours=False), NOW, do.Close()),
-    "collected without its results": (Collected(DONE, LATE, is_ours=True), NOW, do.Close()),
-    "collected without some of its results": (
-        Collected(DONE, replace(FINAL, lacks_some=True), is_ours=True),
-        NOW,
-        do.Close(),
-    ),
+    "collected": (Collected(DONE, FINAL, may_be_deleted=True), NOW, do.CleanUp()),
+    "collected, perhaps somebody else's or not read": (Collected(DONE, FINAL, False), NOW, do.Close()),
     "ended, its results not shown yet": (
         at_vendor(ended=LATE, still_since=CLOCK - 1000, still_count=LATE_POLLS - 1),
         NOW,
@@ -279,8 +273,8 @@ def all_states() -> Iterator[Deciding]:
         (None, "org", "rival"), (None, *sightings), (EARLY, LONG_AFTER), (0, 2), (0, ATTEMPTS), (-inf, SOON)
     ):
         yield unknown(owner=owner, sighting=sighting, empty_listings=empty, attempt=attempt, look_at=at, **times)
-    for is_ours in (False, True):
-        yield Collected(DONE, FINAL, is_ours)
+    for may_be_deleted in (False, True):
+        yield Collected(DONE, FINAL, may_be_deleted)
     yield from states_at_vendor()
 
 

@@ -33,6 +33,7 @@ from hab_ray.errors import (
 from hab_ray.providers import connect
 from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import BatchStatus, Line, NoBatchApi, ResultsGone
+from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import StoreWriter
@@ -44,6 +45,7 @@ POLICY = BatchPolicy(poll_s=10.0, still_s=60.0, longest_s=1000.0)
 REFUSED = RowError(FailureKind.TOO_LONG, "too long")
 BOTH = [Line(KEYS[0], error=REFUSED), Line(KEYS[1], error=REFUSED)]
 BUSY = TransientError(FailureKind.SERVER, "overloaded")
+UNREADABLE = TransientError(FailureKind.MALFORMED, "neither a response nor an error")
 
 
 @dataclass
@@ -125,6 +127,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         is_own: bool = True,
         age_s: float = 0.0,
         deadline: datetime | None = None,
+        keeps_refusals: bool = False,
         **intended: object,
     ) -> Scene:
         clock = Clock(0.0)
@@ -132,7 +135,7 @@ def scene_of(tmp_path: Path) -> SceneOf:
         def today() -> datetime:
             return START + timedelta(seconds=age_s + clock.now)
 
-        context = replace(context_of(clock, today), deadline=deadline)
+        context = replace(context_of(clock, today), deadline=deadline, keeps_refusals=keeps_refusals)
         components = components_of(tmp_path, vendor, POLICY, context)
         record = sent(components.ledger, certain, **intended)
         batch = BatchInFlight("m", recovered(record, 0.0), is_own=is_own, nanousd=100 if is_own else 0)
@@ -270,6 +273,42 @@ async def test_answers_that_never_show_beside_others_are_booked_and_not_deleted(
     assert (scene.harvested.replies, scene.harvested.unanswered, scene.harvested.lost_nanousd) == (1, 1, 50)
     assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
     assert "never showed all of them" in scene.components.counters.notes[-1]
+
+
+async def test_answers_that_cannot_be_read_are_booked_told_and_not_deleted(scene_of: SceneOf, tmp_path: Path) -> None:
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(KEYS[0], {}), Line(KEYS[1], error=UNREADABLE)]))
+    await scene.polled(1)
+    assert (scene.harvested.failures, scene.harvested.nanousd, scene.harvested.unanswered) == (2, 100, 0)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    (note,) = scene.components.counters.notes
+    assert "2 answers of b-1 may have been billed and cannot be read, the first because: the response body" in note
+    assert {outcome.cost_nanousd for outcome in stored(tmp_path, "m").values()} == {50}
+
+
+async def test_a_batch_whose_answers_the_code_cannot_read_stays_open_for_the_next_run(
+    scene_of: SceneOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [Line(key, completion({"prompt_tokens": 1, "completion_tokens": 1})) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[*lines]))
+    monkeypatch.setattr(OpenAIProvider, "read_chat", lambda self, body: body["choice"])
+    await scene.polled(1)
+    assert isinstance(scene.batch.state, Ended) and "KeyError: 'choice'" in scene.components.counters.stops[""]
+    assert told(scene.components) == ["intent", "submitted", "ended"] and not stored(tmp_path, "m")
+    assert scene.vendor.asked[-1] == "results"
+
+
+async def test_files_of_answers_that_an_earlier_process_could_not_read_are_not_deleted(
+    scene_of: SceneOf, tmp_path: Path
+) -> None:
+    """It ended between storing them and the last event."""
+    earlier = StoreWriter(LocalFolder(tmp_path), 1, "earlier", Mode.BATCH)
+    for key in KEYS:
+        earlier.add("m", Failure(key, FailureKind.WITHHELD, attempts=1, message="cannot be read", cost_nanousd=50))
+    earlier.flush()
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(key, {}) for key in KEYS]))
+    await scene.polled(1)
+    assert isinstance(scene.batch.state, Closed) and scene.vendor.asked[-1] == "results"
+    assert (scene.harvested.failures, scene.harvested.nanousd) == (2, 100)
 
 
 async def test_an_old_batch_is_cancelled_once_and_a_failed_cancel_repeated(scene_of: SceneOf) -> None:
@@ -487,9 +526,23 @@ async def test_a_queue_that_others_fill_for_a_quarter_of_an_hour_takes_no_more_b
 
 async def test_a_line_that_tells_of_its_model_stops_the_model(scene_of: SceneOf) -> None:
     retired = ModelError(FailureKind.MODEL_RETIRED, "retired")
-    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]))
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=retired)]), epoch=2)
     await scene.at(0.0)
     assert scene.components.counters.stops == {"m": "retired"}
+
+
+@pytest.mark.parametrize(
+    "error", [ProviderError(FailureKind.BAD_KEY, "no key"), ModelError(FailureKind.BAD_REQUEST, "no key")]
+)
+@pytest.mark.parametrize("leaves", [False, True], ids=["stays", "--detach"])
+async def test_lines_of_a_batch_that_an_earlier_start_sent_stop_nothing_unless_starts_leave_their_batches(
+    scene_of: SceneOf, error: CallError, leaves: bool
+) -> None:
+    """The key may be another one since; a run that leaves would send the same batch at every start."""
+    scene = scene_of(Scripted(statuses=[status()], lines=[Line(KEYS[0], error=error)]), keeps_refusals=leaves)
+    await scene.at(0.0)
+    counters = scene.components.counters
+    assert bool(counters.stops) == leaves and any("no key" in note for note in counters.notes) != leaves
 
 
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:

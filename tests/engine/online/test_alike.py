@@ -1,20 +1,23 @@
-"""Calls that keep being refused, or answered with malformed bodies, in the same way stop their model."""
+"""Calls that keep ending in the same way (refused, answered malformed, timed out) stop their model."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from hab_ray.catalog.models import Limits
-from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals
-from hab_ray.engine.jobs import Counters
+from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals, Timeouts
+from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind
-from tests.engine.bench import Told, chat, completion, engine_before
+from hab_simulator.sending import serving
+from tests.engine.bench import Told, budget_of, chat, completion, engine_at, engine_before
 
 ONE_AT_A_TIME = Limits(concurrent=1, patience_s=5, timeout_s=10)
 ANSWER = completion({"prompt_tokens": 3, "completion_tokens": 1})
@@ -83,6 +86,66 @@ async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) ->
     assert sum(outcome.cost_nanousd for outcome in of.stored.values()) == of.counters.spent_nanousd > 0
 
 
+async def test_a_model_whose_gateway_times_out_on_every_call_is_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    of = await asked(tmp_path, 40, lambda n: (504, refusal(f"upstream {n}")))
+    assert of.requests == MIN_ALIKE
+    assert (of.counters.finished[0], len(of.counters.open)) == (0, 40)
+    assert "HTTP 504" in of.counters.stops["a"] and "the gateway's" in of.counters.stops["a"]
+
+
+async def test_calls_slower_than_the_limit_stop_their_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is not bought six times; the reason names the limit with its value."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    requests = 0
+
+    async def silent(_: web.BaseRequest) -> web.Response:
+        nonlocal requests
+        requests += 1
+        await asyncio.sleep(5)
+        return web.Response()
+
+    limits = Limits(concurrent=4, patience_s=5, timeout_s=0.25)
+    async with serving(silent) as url, engine_at(url, tmp_path, "a", limits=limits) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
+    assert MIN_ALIKE <= requests <= 3 * limits.concurrent + MIN_ALIKE
+    assert "no answer within 0.25 s (`limits: {timeout_s: ...}`" in counters.stops["a"]
+    assert counters.lost_nanousd > 0 == counters.cost_nanousd and len(counters.open) == 40
+
+
+async def test_timeouts_among_answers_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    of = await asked(tmp_path, 40, lambda n: (200, ANSWER) if n % 8 == 7 else (504, refusal("slow")))
+    assert of.counters.finished[0] > 0 and of.counters.stops == {}
+
+
+async def test_a_budget_that_ends_the_retries_leaves_the_last_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    budget = budget_of(2_000_000)
+    async with engine_before(lambda _: (504, refusal("slow"), {}), tmp_path, ONE_AT_A_TIME, budget=budget) as b:
+        (row,) = (await b.complete([chat("a", "question")])).open
+    assert row.kind is OpenKind.BUDGET
+    assert "budget reached" in row.reason and "its last error: HTTP 504" in row.reason
+
+
+@pytest.mark.parametrize("page", ["404 page not found\n", "<html><h1>404 Not Found</h1></html>"])
+async def test_a_missing_page_among_answers_is_tried_again(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router whose servers restart sends some, as for an address or model that it never had."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
+    of = await asked(tmp_path, 20, lambda n: (404, page) if n in (5, 6, 12) else (200, ANSWER))
+    assert (of.requests, of.counters.finished[0], of.counters.stops) == (23, 20, {})
+    assert of.counters.lost_nanousd == 0
+    never = await asked(tmp_path / "never", 20, lambda n: (404, page))
+    assert (never.requests, len(never.counters.open)) == (1, 20) and never.counters.stops
+
+
 async def test_an_overloaded_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more refusals than the retries of a server error, then an answer; the limiter times the pauses."""
     monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
@@ -106,6 +169,15 @@ def test_what_is_alike() -> None:
     assert [alike.add("b", "0", "no"), alike.add("a", "4", "no 2")] == [1, 2]
     alike.answered("a")
     assert [alike.add("a", "5", "no 3"), alike.add("b", "1", "no")] == [1, 2]
+
+
+def test_calls_that_time_out_together_count_once() -> None:
+    """A suspended machine ends all calls in flight; those sent after the first timeout count one by one."""
+    timeouts = Timeouts()
+    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {1}
+    assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [2, 3, 3]
+    timeouts.answered("a")
+    assert timeouts.add("a", "row-3", sent=150, now=250) == 1
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:

@@ -18,6 +18,7 @@ from hab_ray.catalog.models import Limits, ModelEntry
 from hab_ray.engine.budget.budget import Budget, OpeningBalance
 from hab_ray.engine.online import retries
 from hab_ray.errors import ConfigError, FailureKind, Interrupted, LeaseLost, LeaseStale, Untrusted
+from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.providers.sdk import SdkAccount
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import AnsweredKeys, Keys
@@ -114,6 +115,20 @@ async def test_exhausted_quota(tmp_path: Path) -> None:
         counters = await b.complete([chat("a", f"a {n}") for n in range(100)])
         assert (await b.meter())["refused"] <= 4
     assert counters.finished[0] == 10 and len(counters.open) == 90 and "insufficient_quota" in counters.stops[""]
+
+
+async def test_broken_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that cannot read an answer stops the provider; what was charged counts as spent."""
+    monkeypatch.setattr(OpenAIProvider, "read_chat", lambda self, body: body["choice"])
+    budget = budget_of(None)
+    async with (
+        simulator(Profile.model_validate({"accounts": PRICED})) as url,
+        engine_at(url, tmp_path, "a", limits=Limits(concurrent=4, patience_s=5), budget=budget) as b,
+    ):
+        counters = await b.complete([chat("a", f"a {n}") for n in range(100)])
+        meter = await b.meter()
+    assert meter["billed"] <= 4 and budget.spent >= meter["nanousd"] > 0
+    assert len(counters.open) == 100 and "KeyError: 'choice'" in counters.stops[""]
 
 
 async def test_unreachable_endpoint(tmp_path: Path) -> None:

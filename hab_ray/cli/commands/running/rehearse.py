@@ -155,7 +155,7 @@ def command(
     run = run or rehearsal_of(rehearsed.run_folder)
     work = staged(rehearsed, run, now, store, turnaround)
     refuse_errors(preflight(work, {}, now.date()))
-    sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(rehearsed.subjects), 'subject')}"
+    sizes = f"{counted(len(work.rubrics), 'dimension')}, {counted(len(work.sweep.subject_names), 'subject')}"
     judges = counted(len(rehearsed.judges), "judge")
     replies = f", replies in {store}" if store else ""
     say(f"rehearsal of {rehearsed.name}: {sizes}, {judges}; run in {run}{replies}")

@@ -36,7 +36,7 @@ from hab_ray.storage.run import FAILED, UNANSWERED
 from hab_ray.sweep.monitoring.log import LOG
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.start import missing_results_reported, notice, run_work
-from hab_ray.visible import counted, usd
+from hab_ray.visible import counted, for_unanswered, usd
 from hab_ray.work import Work
 
 SHOWN_REASONS = 5
@@ -86,7 +86,7 @@ def _print_start(work: Work) -> None:
     sweep = work.sweep
     times = f" (each answer {sweep.replicates} times)" if sweep.replicates > 1 else ""
     say(
-        f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subjects), 'subject')}, "
+        f"{sweep.name}: {counted(len(work.rubrics), 'dimension')}, {counted(len(sweep.subject_names), 'subject')}, "
         f"{counted(len(sweep.judges), 'judge')}{times}; run in {sweep.run_folder}, replies in {sweep.store}"
     )
     if text := notice(work):
@@ -125,10 +125,10 @@ def _budget_reached(path: Path, work: Work, end: RunEnd) -> str:
 
 def sent_and_paid(end: RunEnd) -> str:
     """Return what this process sent and paid. Batch results are paid for when they are collected."""
-    paid = f"{usd(end.cost_nanousd)} paid"
+    paid, lost = f"{usd(end.cost_nanousd)} paid", for_unanswered(end.lost_nanousd)
     if end.cost_nanousd and not end.calls:
-        return f"{paid} for collected batch results; no new calls were sent"
-    return f"{counted(end.calls, 'call')} sent, {paid}"
+        return f"{paid} for collected batch results{lost}; no new calls were sent"
+    return f"{counted(end.calls, 'call')} sent, {paid}{lost}"
 
 
 def _print_cut(end: RunEnd) -> None:
