@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from hab_ray.planning import Figures, Plan, make_plan
 from hab_ray.resolve import resolve
 from hab_ray.rows import ChosenTest
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import Holder, last_holder
+from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.store import Store, StoreWriter
 from hab_ray.work import Shard, Work, given_tests
 
@@ -64,6 +67,9 @@ class Run:
     def __init__(self, work: Work) -> None:
         self.work = work
         self.folder = open_folder(work.sweep.store)
+        if not Registry(work.sweep.store).epochs(work.run_id, work.run_path):
+            holder = Holder.after(last_holder(self.folder), work.sweep.store, work.run_path, NOW)
+            self.folder.put(holder.name, replace(holder, released=True).record())
         self.writer = StoreWriter(self.folder, 1, "test", Mode.ONLINE)
         self.made: Counter[Cell] = Counter()
         self.paid = 0

@@ -28,7 +28,8 @@ from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import RespondStage, ResponseTask
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.record import read_record
+from hab_ray.storage.lease.lease import Holder
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS
 from hab_ray.sweep.own_texts import keep_own_texts
 from hab_ray.work import Work, given_tests
@@ -148,14 +149,37 @@ def test_the_same_sweep_fits_its_run_again(resolved: Resolve, started: Work) -> 
     assert record and (record.started, record.priced_on) == (NOW, LATER.date())
 
 
+def lease_of(run: Path, store: Path) -> None:
+    """Have a run hold a store for the first time."""
+    holder = Holder.after(None, Location.of(store), Location.of(run), NOW)
+    open_folder(Location.of(store)).put(holder.name, holder.record())
+
+
+def test_a_run_with_rows_goes_on_with_its_own_store_but_not_with_one_that_another_run_has_begun_in_its_place(
+    resolved: Resolve, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    work = resolved(store=store)
+    write_record(work, NOW)
+    work.run.folder.put(f"verdicts/one/{DIMENSION}.parquet", b"")
+    with pytest.raises(ConfigError, match=f"is not at {store}"):
+        resolved(store=store)
+    lease_of(tmp_path / "another", store)
+    with pytest.raises(ConfigError, match=f"is not at {store}"):
+        resolved(store=store)
+    lease_of(tmp_path / "run", store)
+    resolved(store=store)
+
+
 @pytest.mark.parametrize("left", ["lease/000001.json", "replies/sim/part.parquet", "ledger/sim/000001/0.json"])
-def test_a_run_with_rows_goes_on_with_whatever_is_left_of_its_store_but_not_without(
+def test_a_run_without_an_id_goes_on_with_whatever_is_left_of_its_store(
     resolved: Resolve, tmp_path: Path, left: str
 ) -> None:
     """Older stores have no lease, and those that `hab store gc` has emptied no replies."""
     store = tmp_path / "store"
     work = resolved(store=store)
     write_record(work, NOW)
+    amend_record(work.run_path, id=None)
     work.run.folder.put(f"verdicts/one/{DIMENSION}.parquet", b"")
     with pytest.raises(ConfigError, match=f"is not at {store}"):
         resolved(store=store)

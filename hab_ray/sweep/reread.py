@@ -38,8 +38,11 @@ def _shown(score: float | None) -> str:
 
 
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
+    """Read a view's verdicts again and write it; verdicts whose reply the store has lost stay as they are."""
     before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
-    rows: list[Verdict] = work.settled(shard, work.tasks(shard), store).rows
+    settled = work.settled(shard, work.tasks(shard), store)
+    lost = {call.key for _, call in settled.open}
+    rows: list[Verdict] = [*settled.rows, *(v for v in before.values() if v.state is State.OK and v.reply_key in lost)]
     after = {(v.test_id, v.sample, v.replicate): v for v in rows}
     work.write(shard, rows)
     for (test_id, sample, replicate), verdict in before.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import replace
@@ -290,6 +291,15 @@ def test_views_that_will_be_derived_again_are_not_read_again_by_another_version_
     answer(run, work, "respond")
     assert settled(work) == {"respond": (20, 0), "judge": (10, 10)}
     assert len({row.test_id for row in rows(work, Verdict)}) == len(rows(work, Verdict)) == 10
+
+
+def test_verdicts_whose_replies_the_store_has_lost_stay_as_they_were_read(tmp_path: Path) -> None:
+    run = begun(tmp_path, tests=given(tmp_path, 10))
+    run.all()
+    before = rows(run.work, Verdict)
+    shutil.rmtree(tmp_path / "store/replies")
+    reread_verdicts(run.work, lambda text: None)
+    assert len(before) == 10 and rows(run.work, Verdict) == before
 
 
 @pytest.mark.parametrize("point", ["after put sweep.yaml", "after move responses", "before move verdicts"])
