@@ -436,18 +436,21 @@ def _with_known_calls(work: Work, dimension: str, tests: Sequence[ChosenTest]) -
 def load_work(run: Location, now: datetime) -> Work:
     """Load the work of a run from its folder alone, for status and report.
 
-    Weights, rubrics and prompts are as recorded, and their files are not needed. Runs of versions that kept no copy of
-    own rubrics and prompts need their present files.
+    Weights, rubrics, themes and prompts are as recorded, and their files are not needed. Variants are read from their
+    present files, and so are own rubrics and prompts in runs of versions that kept no copy.
 
     Raises:
-        ConfigError: there is no run.
+        ConfigError: there is no run, or such a file is gone.
     """
     RunFolder(run).require()
     record = read_record(run)
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
     library = read_library_of_run(sweep.rubrics, KeptTexts(RunFolder(run).text, record.sources or {}))
-    return _pinned(sweep, library, record, record.as_of, now, ReadOnce())
+    work = _pinned(sweep, library, record, record.as_of, now, ReadOnce())
+    if work.prompts.sha256 != record.hashes.get("prompts"):
+        library.refuse_problems()
+    return work
 
 
 def _refuse_changes(work: Work, earlier: Record) -> None:

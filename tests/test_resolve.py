@@ -299,8 +299,22 @@ def test_a_run_without_copies_of_its_own_rubrics_needs_their_folder(resolved: Re
     write_record(started, NOW)
     shutil.rmtree(rubrics)
     for read in (lambda: open_run(started.run_path).rubrics, lambda: load_work(started.run_path, NOW)):
-        with pytest.raises(ConfigError, match=f"{rubrics}: there is no such folder"):
+        with pytest.raises(ConfigError, match=f"{rubrics}: there is no such folder; .* put its own at {rubrics}"):
             read()
+
+
+def test_a_run_that_kept_its_own_rubrics_and_not_its_prompts_is_not_read_by_the_built_in_ones(
+    resolved: Resolve, rubrics: Path
+) -> None:
+    prompts = (RUBRICS / "prompts.yaml").read_text().replace("in one respect only", "in this respect only")
+    (rubrics / "prompts.yaml").write_text(prompts)
+    work = resolved()
+    write_record(work, NOW)
+    keep_own_texts(work)
+    (work.run_path.path / TEXTS / work.prompts.sha256).unlink()
+    shutil.rmtree(rubrics)
+    with pytest.raises(ConfigError, match=f"{rubrics}: there is no such folder"):
+        load_work(work.run_path, NOW)
 
 
 def test_a_changed_text_is_refused_with_the_place_of_the_runs_copy(

@@ -95,10 +95,15 @@ class RubricLibrary:
             return current
         if self.kept and (kept := self.kept.rubric(name, digest)):
             return kept
-        _refuse(self.problems)
+        self.refuse_problems()
         if current is None or f"{name}.yaml" in self.own:
             return current
         return _with_digest(digest, f"{name}.yaml", current)
+
+    def refuse_problems(self) -> None:
+        """Check that the folder is there and its files are sound; raises ConfigError like `read_library`."""
+        if self.problems:
+            raise ConfigError("\n".join(map(str, self.problems)))
 
     def shown_themes(self, recorded: str | None = None) -> tuple[str, ...]:
         """Return the themes that generation shows; `recorded` is their digest in a started run, as in `rubrics`."""
@@ -118,21 +123,16 @@ def read_library(folder: Path | None = None) -> RubricLibrary:
         ConfigError: with one line per problem of any file.
     """
     library = _read(folder)
-    _refuse(library.problems)
+    library.refuse_problems()
     return library
 
 
 def read_library_of_run(folder: Path | None, kept: KeptTexts) -> RubricLibrary:
     """Read what a run needs that is only looked at: where files of `folder` are gone or changed, its own copies.
 
-    Problems of files are raised by `RubricLibrary.rubrics`, and only if they matter.
+    Problems of files are raised by `RubricLibrary.rubrics` and `refuse_problems`, and only if they matter.
     """
     return replace(_read(folder), kept=kept)
-
-
-def _refuse(problems: Sequence[RubricProblem]) -> None:
-    if problems:
-        raise ConfigError("\n".join(map(str, problems)))
 
 
 def _read(folder: Path | None) -> RubricLibrary:
@@ -181,7 +181,8 @@ def _parsed(
 def _own_files(folder: Path | None, problems: list[RubricProblem]) -> dict[str, Path]:
     own: dict[str, Path] = {}
     if folder is not None and not folder.is_dir():
-        problems.append(RubricProblem(str(folder), "", "there is no such folder", "name one that holds rubric files"))
+        remedy = f"name one that holds rubric files; for a run that exists, put its own at {folder.absolute()}"
+        problems.append(RubricProblem(str(folder), "", "there is no such folder", remedy))
     elif folder is not None:
         for file in sorted(folder.iterdir()):
             if file.suffix == ".yml":

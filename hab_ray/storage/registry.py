@@ -49,8 +49,8 @@ def refuse_lost(run: Location, store: Location) -> None:
         raise ConfigError(
             f"{run}: the run's store, with its replies and what it has spent of its budget, is not at "
             f"{store.absolute()}. Put it back or mount it, even if another sweep has begun a store there meanwhile; if "
-            "it was moved, name its new place as `store:` or with --store; if it is lost, give the sweep another `run:`, "
-            "which pays for every call again"
+            "it was moved, name its new place as `store:` or with --store; if it is lost, give the sweep another "
+            "`run:`, which pays for every call again"
         )
 
 
