@@ -10,7 +10,7 @@ from hab_ray.stages import wiring
 from hab_ray.stages.spec import ResolvedSweep
 
 _STAGE, _KIND = "stage ", "kind "
-_NO_STAGES = {"stages of other packages": "none"}
+NO_STAGES = {"stages of other packages": "none"}
 
 
 def with_added(versions: Mapping[str, str], resolved: ResolvedSweep) -> dict[str, str]:
@@ -20,7 +20,7 @@ def with_added(versions: Mapping[str, str], resolved: ResolvedSweep) -> dict[str
     stages = {f"{_STAGE}{name}": package for name, package in wiring.packages().items() if _parts(name, resolved)}
     kinds = {f"{_KIND}{entry.name}": distribution(entry) for entry in VENDORS.added() if entry.name in used}
     found = before | stages | kinds
-    return found if any(name.startswith(_STAGE) for name in found) else found | _NO_STAGES
+    return found if any(name.startswith(_STAGE) for name in found) else found | NO_STAGES
 
 
 def missing_stages(versions: Mapping[str, str]) -> list[str]:
@@ -37,19 +37,26 @@ def stage_changes(versions: Mapping[str, str], resolved: ResolvedSweep, dimensio
     for stage in missing_stages(versions):
         yield f"stages: {stage} is missing; install that package"
     recorded = _recorded(versions)
-    if not recorded and not versions.items() >= _NO_STAGES.items():
+    if not recorded and not versions.items() >= NO_STAGES.items():
         return
+    before = {_distribution(package): package for package in recorded.values()}
     for name, package in wiring.packages().items():
         if name not in recorded and not _parts(name, resolved).isdisjoint(dimensions):
-            yield f"stages: {name} of the package {package} is new; uninstall that package"
+            known = before.get(_distribution(package))
+            remedy = f"install {known} instead" if known else "uninstall that package"
+            yield f"stages: {name} of the package {package} is new; {remedy}"
 
 
 def changed_packages(versions: Mapping[str, str], resolved: ResolvedSweep) -> Iterator[str]:
     """Yield what comes from another package or version than these `versions` recorded."""
     for name, package in with_added({}, resolved).items():
         before = versions.get(name, package)
-        if name not in _NO_STAGES and before != package:
+        if name not in NO_STAGES and before != package:
             yield f"{name}: this run's earlier rows were made by {before}, and {package} is installed"
+
+
+def _distribution(package: str) -> str:
+    return package.rpartition(" ")[0]
 
 
 def _recorded(versions: Mapping[str, str]) -> dict[str, str]:

@@ -93,6 +93,26 @@ def test_a_stage_does_not_enter_a_run_that_has_started(install: Install, resolve
         resolved()
 
 
+def test_a_package_that_has_gained_a_stage_is_to_be_put_back_and_not_to_be_removed(
+    install: Install, resolved: Resolve, distributions: Distributions
+) -> None:
+    install(stage="0.3")
+    write_record(resolved(), NOW)
+    install()
+    another = (
+        COUNTING.replace("class Words", "class Counted").replace("[Words", "[Counted").replace("Words(", "Counted(")
+    )
+    another = (
+        another.replace("row = Words", "row = Counted").replace('"count words"', '"another"').replace("words/", "a/")
+    )
+    groups = {"hab_ray.stages": {"one": "acme_words_one:SPEC", "two": "acme_words_two:SPEC"}}
+    modules = {"acme_words_one": COUNTING, "acme_words_two": another}
+    distributions.install_modules("acme-words", "0.4", modules, groups)
+    forget()
+    with pytest.raises(ConfigError, match=r"another of the package acme-words 0\.4 is new; install acme-words 0\.3"):
+        resolved()
+
+
 def test_a_stage_that_makes_answers_again_is_refused(install: Install, resolved: Resolve) -> None:
     install(stage="0.3", code=COUNTING.replace("row = Words", "row = Response"))
     with pytest.raises(ConfigError, match=r"package acme-words 0\.3 adds the stage 'count words', whose rows are Resp"):
