@@ -97,6 +97,19 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     assert "the scores that were in the folder cannot be read" in desk.says("report", "runs/example")
 
 
+def test_a_run_of_an_earlier_version_is_reported_without_its_store_as_it_was_read(desk: Desk, work: Work) -> None:
+    record = read_record(work.run_path)
+    assert record is not None
+    versions = {**record.versions, "stages of other packages": "none"}
+    amend_record(work.run_path, reader_version=1, versions=versions)
+    found = desk.says("report", "runs/example")
+    assert "the verdicts are reported as an earlier version of hab read them" in " ".join(found.split())
+    again = read_record(work.run_path)
+    assert again is not None and again.reader_version == 1
+    page = (work.run_path.path / "report/index.html").read_text("utf-8")
+    assert "version of python" in page and "stages of other packages" not in page
+
+
 def test_a_report_says_that_a_rubric_is_not_the_one_of_the_run(desk: Desk, work: Work) -> None:
     record = read_record(work.run_path)
     assert record is not None and "changed since the run" not in desk.says("report", "runs/example")

@@ -14,6 +14,7 @@ from hab_ray.catalog.settings import Unheeded, unheeded
 from hab_ray.config.sections import Judge, Subject, VariedSubject
 from hab_ray.results import Sent
 from hab_ray.rubric import Rubric, imported_note
+from hab_ray.stages.added import NO_STAGES
 from hab_ray.stages.method.judge import JUDGE_SETTINGS
 from hab_ray.stages.method.respond import PAPER_SETTINGS
 from hab_ray.storage.record import Record
@@ -95,4 +96,5 @@ def _labelled(record: Record) -> dict[str, str]:
     shown |= {f"sha256 of {name}": digest for name, digest in record.hashes.items()}
     shown |= {"started": record.started.isoformat(timespec="seconds")}
     shown |= {"prices of": record.priced_on.isoformat()} if record.priced_on else {}
-    return shown | {f"version of {name}": version for name, version in record.versions.items()}
+    versions = (entry for entry in record.versions.items() if entry not in NO_STAGES.items())
+    return shown | {f"version of {name}": version for name, version in versions}

@@ -12,7 +12,7 @@ from hab_ray.cli.interrupts import stop
 from hab_ray.cli.opening import load_run
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.board import show_board
-from hab_ray.errors import DamagedFile, Exit
+from hab_ray.errors import ConfigError, DamagedFile, Exit
 from hab_ray.location import Location
 from hab_ray.resolve import refuse_other_store
 from hab_ray.results import open_run
@@ -42,10 +42,7 @@ def command(run: RunFolderArgument) -> Exit:
     """Rewrite a run's scores and report from its files, and show the leaderboard."""
     work = load_run(run)
     if needs_rereading(work):
-        refuse_other_store(work)
-        with spending(work, stop, warn):
-            reread_verdicts(work, warn)
-            amend_record(work.run_path, reader_version=READER_VERSION)
+        _read_again(work)
     if others := _changed_rubrics(work):
         warn(f"rubric {', '.join(others)}: changed since the run; the report shows its present text beside old scores")
     before = _scores_in(work.run_path)
@@ -55,6 +52,21 @@ def command(run: RunFolderArgument) -> Exit:
     elif before:
         say(_compared(before, after))
     return Exit.COMPLETE
+
+
+def _read_again(work: Work) -> None:
+    """Read verdicts again by the present rules, if the run's store with the replies is there."""
+    try:
+        refuse_other_store(work)
+    except ConfigError:
+        warn(
+            f"the run's store, with the judges' replies, is not at {work.sweep.store}: the verdicts are reported as an "
+            "earlier version of hab read them"
+        )
+        return
+    with spending(work, stop, warn):
+        reread_verdicts(work, warn)
+        amend_record(work.run_path, reader_version=READER_VERSION)
 
 
 def _changed_rubrics(work: Work) -> list[str]:
