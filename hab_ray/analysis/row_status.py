@@ -77,7 +77,7 @@ def row_statuses(rows: RowIndex, settings: ScoreSettings) -> list[RowStatus]:
 def _of_response(row: RowId, rows: RowIndex, settings: ScoreSettings, is_scorable: bool) -> RowStatus:
     response = rows.responses.get(row)
     if response is None and row.subject in settings.given:
-        return RowStatus(row, None, MissingReason.NOT_GIVEN, "the file of answers has none", "")
+        return RowStatus(row, None, MissingReason.NOT_GIVEN, "not among the given answers that are read", "")
     if response is None:
         return RowStatus(row, None, MissingReason.OPEN, "no answer so far", "")
     if is_truncated(response) and response.state is State.OK and not is_scorable:

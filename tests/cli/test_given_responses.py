@@ -62,7 +62,7 @@ def test_given_answers_that_one_subject_lacks_are_not_missing_at_random(desk: De
     assert "1 dimension, 2 subjects, 1 judge; run in" in desk.says("run", sweep, "--yes")
     run = open_run(desk.folder / "runs/s")
     assert "not_at_random" in run.analysis("findings").column("kind").to_pylist()
-    assert "the file of answers has none" in (run.location.path / "report/index.html").read_text()
+    assert "not among the given answers that are read" in (run.location.path / "report/index.html").read_text()
     last = run.tests()["id"][11].as_py()
     assert "(no answer)" in str(run.transcript(last, "two"))
 

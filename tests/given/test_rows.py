@@ -202,6 +202,11 @@ def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path) -> None
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
 
 
+def test_paraphrases_name_tests_by_numbers_too(tmp_path: Path) -> None:
+    file = write_rows(tmp_path / "p.parquet", [{"dimension": PLAIN, "test_id": 3, "prompt": "In other words."}])
+    assert list(read_paraphrases(Location.of(file), {PLAIN: RUBRICS[PLAIN]})[PLAIN]) == ["3"]
+
+
 def test_an_unknown_column_of_paraphrases_in_a_parquet_file_is_refused_as_in_csv_and_json(tmp_path: Path) -> None:
     row = {"dimension": PLAIN, "test_id": "t", "prompt": "In other words."}
     rubrics = {PLAIN: RUBRICS[PLAIN]}
