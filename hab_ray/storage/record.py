@@ -33,7 +33,8 @@ def derivation_sha256(sweep: Sweep, models: Iterable[ModelEntry]) -> str:
     """Return the digest of the settings by which a view is derived from the replies of these models.
 
     Views of equal digest differ only in how many rows they have: a run's tests, and the store's replies, are only added
-    to. So the number of rows tells whether such a view is complete.
+    to. So the number of rows tells whether such a view is complete, and a complete one is not derived again. It may
+    keep rows as substituted whose reported name only later versions take for the model's own.
     """
     settings = [sweep.accept_substitutes, sweep.samples, sweep.replicates, sweep.sentinels]
     own_names = sorted({(model.wire, *sorted(model.reports)) for model in models if model.reports is not None})

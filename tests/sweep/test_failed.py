@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from hab_ray.catalog.prices import Mode
 from hab_ray.progress import FailedRows
-from hab_ray.rows import Validation
+from hab_ray.rows import Response, Validation
 from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.sweep.monitoring.failed import failure_report
 from hab_ray.work import Work, call_stage
@@ -83,3 +84,8 @@ def test_rows_that_only_another_model_answered_name_it_and_what_to_set(tmp_path:
     first, *_ = failure_report(run.work).without_ok
     assert "(24 substituted): answered by another-model, asked a; " in first
     assert "`reports`" in first and "`accept_substitutes: true`" in first
+    for part in run.work.run.folder.list("responses"):
+        unnamed = [replace(row, reason="answered by , asked a") for row in run.work.run.read(Response, part)]
+        run.work.run.write(Response, part, unnamed)
+    first, *_ = failure_report(run.work).without_ok
+    assert "the replies name no model" in first and "`reports`" not in first

@@ -129,6 +129,11 @@ def _without_ok(stage: str, of_or_on: str, rows: _Rows) -> str:
     if not rows.substitutes:
         return unusable
     ((answered, _),) = rows.substitutes.most_common(1)
+    if answered.startswith("answered by ,"):
+        return (
+            f"{unusable}: the replies name no model, which only earlier versions of hab refused; another `run:` with "
+            "the same `store:` uses these replies, and pays for none of them again"
+        )
     return (
         f"{unusable}: {answered}; if both are the same model, list the first name in its `reports` "
         "(providers.<name>.models); to use another model's answers, set `accept_substitutes: true`. The same command "
