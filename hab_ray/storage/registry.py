@@ -35,23 +35,25 @@ def new_run_id() -> str:
 def refuse_lost(run: Location, store: Location) -> None:
     """Check that the store of a run that has begun is there: another would pay again, and count nothing as spent.
 
-    Any store counts as that of a run without an id, as only stores of older versions have such runs.
-
     Raises:
         ConfigError: there is no store, or only one that knows nothing of the run.
     """
-    folder, run_id = open_folder(store), run_id_in(run)
-    if run_id:
-        is_there = bool(Registry(store).epochs(run_id, run))
-    else:
-        is_there = bool(lease_records(folder)) or any(folder.list(kind) for kind in (*RecordKind, "ledger", "runs"))
-    if not is_there and RunFolder(run).has_begun():
+    if RunFolder(run).has_begun() and not _knows(store, run):
         raise ConfigError(
             f"{run}: the run's store, with its replies and what it has spent of its budget, is not at "
             f"{store.absolute()}. Put it back or mount it, even if another sweep has begun a store there meanwhile; if "
             "it was moved, name its new place as `store:` or with --store; if it is lost, give the sweep another "
             "`run:`, which pays for every call again"
         )
+
+
+def _knows(store: Location, run: Location) -> bool:
+    """Return whether a run has held a store. A run without an id, of an older version, may have held any store."""
+    if run_id := run_id_in(run):
+        registry = Registry(store)
+        return bool(registry.epochs_entered({run_id}) or registry.epochs(run_id, run))
+    folder = open_folder(store)
+    return bool(lease_records(folder)) or any(folder.list(kind) for kind in (*RecordKind, "ledger", "runs"))
 
 
 class Registry:

@@ -61,7 +61,7 @@ def _read_again(work: Work) -> None:
     except ConfigError:
         warn(
             f"the run's store, with the judges' replies, is not at {work.sweep.store}: the verdicts are reported as an "
-            "earlier version of hab read them"
+            "earlier version of hab read them; put the store there to have them read again"
         )
         return
     with spending(work, stop, warn):
