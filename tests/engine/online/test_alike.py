@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,6 +156,25 @@ async def test_a_missing_page_among_answers_is_tried_again(
     assert of.counters.lost_nanousd == 0
     never = await asked(tmp_path / "never", 20, lambda n: (404, page))
     assert (never.requests, len(never.counters.open)) == (1, 20) and never.counters.stops
+
+
+async def test_a_model_that_a_gateway_does_not_route_stops_alone_and_at_once(tmp_path: Path) -> None:
+    """The gateway's words are the reason, although other models answer at the same address."""
+    words = "No matching route found. The model may not be configured in the Gateway."
+    asked: list[str] = []
+
+    async def gateway(request: web.BaseRequest) -> web.Response:
+        asked.append(json.loads(await request.read())["model"])
+        if asked[-1] == "a":
+            return web.json_response(ANSWER)
+        while asked.count("a") < 2:
+            await asyncio.sleep(0.01)
+        return web.Response(status=404, text=words)
+
+    async with serving(gateway) as url, engine_at(url, tmp_path, "a", "b", limits=ONE_AT_A_TIME) as b:
+        counters = await b.complete([chat(model, f"question {n}") for model in "ab" for n in range(5)])
+    assert (asked.count("b"), counters.finished[0], len(counters.open)) == (1, 5, 5)
+    assert words in counters.stops["b"] and "wire name" in counters.stops["b"] and len(counters.stops) == 1
 
 
 async def test_an_overloaded_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
