@@ -17,6 +17,7 @@ from functools import cache
 from hashlib import sha256
 from importlib import resources
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -339,8 +340,9 @@ class Catalog(Strict):
         return self.vendors.get(like) if like else None
 
     def is_vendors(self, url: str) -> bool:
-        """Whether this is the address of one of the vendors."""
-        return url.rstrip("/") in {(vendor.url or "").rstrip("/") for vendor in self.vendors.values()}
+        """Whether this address is one of the vendors' own, for a region too (eu.api.openai.com)."""
+        hosts = tuple(f".{urlsplit(vendor.url or '').hostname}" for vendor in self.vendors.values())
+        return f".{urlsplit(url).hostname}".endswith(hosts)
 
     @property
     def vendors(self) -> Mapping[str, ProviderEntry]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 MIN_ALIKE = 10
+SLOW_S = 10.0
 _VARIABLE = re.compile(r"\w*\d\w*")
 
 
@@ -31,16 +32,19 @@ class AlikeRefusals:
 class Timeouts:
     """Each model's rows whose calls timed out since its last answer.
 
-    Calls that were in flight together count as one: a broken network or a suspended machine ends all of them.
+    Calls that were in flight together count as one: a broken network or a suspended machine ends all of them. Calls
+    that ended in less than `SLOW_S` count only after `patience_s` without an answer: a gateway whose vendor is down for
+    a moment sends such.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
         self._latest: dict[str, tuple[float, set[str]]] = {}
 
     def add(self, model: str, row: str, sent: float, now: float) -> int:
         """Count a call sent at `sent` that timed out `now`; return how many different rows did so in succession."""
         first, rows = self._latest.setdefault(model, (now, {row}))
-        if sent >= first:
+        if sent >= first and (now - sent >= SLOW_S or now - first > self._patience_s):
             rows.add(row)
         return len(rows)
 

@@ -58,6 +58,23 @@ def test_batches_are_had_where_it_is_said_or_at_the_vendors_own_address() -> Non
     assert rate(own, Mode.BATCH).input == rate(own, Mode.ONLINE).input * 0.75
 
 
+@pytest.mark.parametrize(
+    ("url", "is_vendors"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://API.openai.com/v1/", True),
+        ("https://eu.api.openai.com/v1", True),
+        ("https://eu-west-1.api.x.ai/v1", True),
+        (ELSEWHERE, False),
+        ("https://notapi.openai.com/v1", False),
+        ("https://api.openai.com.example.org/v1", False),
+        ("http://127.0.0.1:8000/v1", False),
+    ],
+)
+def test_addresses_of_a_vendors_regions_are_the_vendors(url: str, is_vendors: bool) -> None:
+    assert load_catalog().is_vendors(url) is is_vendors
+
+
 def test_batch_terms_of_a_model_are_kept() -> None:
     theirs = vendors("grok-4.3")
     assert found("grok-4.3", like="xai", batch=True).batch == theirs.batch

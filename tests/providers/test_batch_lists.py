@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from hab_ray.errors import CallError, FailureKind, Intercepted, RateLimited, TransientError
+from hab_ray.providers.base import Endpoint
 from hab_ray.providers.batching import NoBatchApi, PageNotFound, SeenBatch
+from hab_ray.providers.openai.batch import OpenAIBatches
 from tests.providers.batch_vendor import HANG, KINDS, RESET, ROUTES, TAG, FakeVendor, Scripted, patience_s, vendor
 
 UNORDERED = ("google", "xai")
@@ -47,6 +49,16 @@ async def test_a_server_without_metadata_may_keep_no_tags(kept: dict[str, Any]) 
         bare = {"id": "b1", "status": "validating", "request_counts": {"total": 7}, **kept}
         line.says(line.at.list, Scripted({"data": [bare], "has_more": False}))
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
+
+
+@pytest.mark.parametrize("url", ["https://api.openai.com/v1/", "https://eu.api.openai.com/v1"])
+@pytest.mark.parametrize("kept", [{"metadata": None}, {"metadata": {}}], ids=["null", "empty"])
+async def test_a_batch_without_metadata_at_openai_itself_is_somebody_elses(kept: dict[str, Any], url: str) -> None:
+    """Taken for one whose create request got no answer, it would keep the rows waiting for a day."""
+    account = OpenAIBatches(Endpoint("p", "openai", url, "a-key", 1.0))
+    found = account.seen({"id": "b1", "status": "validating", "request_counts": {"total": 7}, **kept})
+    await account.close()
+    assert found == SeenBatch("b1", "", 7, None)
 
 
 def page(kind: str, numbers: list[int], more: bool) -> Scripted:

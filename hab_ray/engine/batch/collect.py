@@ -54,9 +54,9 @@ class Results:
     one that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
     batch shows whether single requests are at fault or a setting that they share. `unread` says by key why a line, or
-    the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `withheld`
-    counts failures for these and for results that the vendor never showed; `partial_reads` counts those of this process
-    that showed only some.
+    the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `aborted` has
+    the keys of answers that the server aborted, which it may have billed. `withheld` counts failures for unread answers
+    and for results that the vendor never showed; `partial_reads` counts those of this process that showed only some.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -76,6 +76,7 @@ class Results:
     refused: BatchRefused | None = None
     bad_requests: dict[str, list[str]] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
+    aborted: set[str] = field(default_factory=set)
 
     @classmethod
     def resumed(cls, outcomes: Collection[Outcome]) -> Results:
@@ -133,7 +134,7 @@ class Collector:
 
         Rows whose results the vendor withholds, or whose line cannot be read, may have been billed: they become
         failures, booked at all that is left of the batch's reservation or at their share of it, so that they are paid
-        for again only on request.
+        for again only on request. Rows whose answer the server aborted are sent again; the aborted one counts as lost.
 
         Raises:
             ResultsLate: the vendor reports answers and shows none of them, only some, or something else.
@@ -146,6 +147,7 @@ class Collector:
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
         results.bad_requests.clear()
         results.unread.clear()
+        results.aborted.clear()
         seen: set[str] = set()
         with_body: set[str] = set()
         bare: list[str] = []
@@ -179,6 +181,7 @@ class Collector:
             bare = [key for key in dict.fromkeys(bare) if key in hashes and key not in with_body]
             if status.done or status.failed or status.problem:
                 bare = bare[: max(0, status.done - shown - hidden)]  # the vendor counts no more of them as answers
+            results.lost_nanousd += len(results.aborted - results.answered) * (_bound(results, intent) // intent.rows)
             self._fail_unread(results, intent, with_body.union(bare))
             if status.lacks_results and not status.lacks_some:
                 self._fail_withheld(results, intent, missing)
@@ -221,8 +224,10 @@ class Collector:
         except BatchRefused as error:
             results.refused = error
         except CallError as error:
-            if line.body is not None or error.kind is FailureKind.MALFORMED:
+            if error.kind is FailureKind.MALFORMED:
                 results.unread.setdefault(key, str(error))
+            elif line.body is not None:
+                results.aborted.add(key)
         else:
             traffic = self._traffic[intent.model]
             cost = traffic.cost(answer, price, share)
@@ -273,8 +278,9 @@ class Collector:
                 "repair what changes the vendor's answers (a gateway, or the package that adds the provider's kind), "
                 "and give the same command with --retry-failed: it pays for the batch's rows again",
             )
+        share = _bound(results, intent) // intent.rows
         for key, reason in unread.items():
-            self._fail(results, intent, key, FailureKind.WITHHELD, _UNREAD.format(reason=reason), intent.share)
+            self._fail(results, intent, key, FailureKind.WITHHELD, _UNREAD.format(reason=reason), share)
         results.withheld += len(unread)
 
     def _fail_withheld(self, results: Results, intent: Intent, keys: AbstractSet[str]) -> None:
@@ -283,12 +289,16 @@ class Collector:
         They may be the batch's dearest rows, so equal shares of the bound could sum up to less than their bill.
         """
         withheld = sorted(keys - results.answered)
-        bound = intent.nanousd if results.nanousd <= intent.nanousd else intent.most
-        left = max(bound - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
+        left = max(_bound(results, intent) - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
         for number, key in enumerate(withheld):
             share = left // len(withheld) + (number < left % len(withheld))
             self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, share)
             results.withheld += 1
+
+
+def _bound(results: Results, intent: Intent) -> int:
+    """Return the most that the batch may have cost: its reservation, unless its answers already cost more."""
+    return intent.nanousd if results.nanousd <= intent.nanousd else intent.most
 
 
 def _is_late(status: BatchStatus, named: int, nameless: int) -> bool:

@@ -24,7 +24,7 @@ from hab_ray.engine.batch.states import AtVendor, Closed, Collected, Ended, Sent
 from hab_ray.engine.batch.transitions import Polled
 from hab_ray.engine.ledger import Batch, body_hashes
 from hab_ray.engine.ledger import Ended as EndedEvent
-from hab_ray.errors import CallError, ModelError, ProviderError, RateLimited, TransientError
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RateLimited, TransientError
 from hab_ray.providers.batching import BatchRefused, BatchStatus, ResultsGone
 from hab_ray.storage.replies.store import Store
 
@@ -243,7 +243,8 @@ class Poller:
     def _apply_errors(self, batch: BatchInFlight, record: Batch, status: BatchStatus, results: Results) -> None:
         """Apply errors of the whole batch or of single lines that concern the queue, the model or the account.
 
-        Errors of a batch that an earlier process sent stop nothing: key, credit or settings may be others since.
+        Errors of a batch that an earlier process sent stop nothing: key, credit or settings may be others since. But if
+        none of its answers can be read, its model is stopped: they were read now.
         """
         limits, tokens = self._components.limits, record.intent.tokens
         if isinstance(status.problem, RateLimited):
@@ -254,7 +255,8 @@ class Poller:
                 self._components.apply_refusal(batch.model, refusal, _FILLED, status.problem)
         elif status.problem is None:
             limits.note_success(batch.model, tokens)
-        is_of_now = record.intent.epoch == self._context.epoch or self._context.keeps_refusals
+        is_unread = results.stop is not None and results.stop.kind is FailureKind.MALFORMED
+        is_of_now = record.intent.epoch == self._context.epoch or self._context.keeps_refusals or is_unread
         for problem in (status.problem, results.stop, results.refused):
             if isinstance(problem, BatchRefused) or (is_of_now and isinstance(problem, ProviderError | ModelError)):
                 self._components.apply_error(batch.model, problem)

@@ -15,18 +15,20 @@ from hab_ray.engine.batch.states import AtVendor, Closed, CreateFailed, OutcomeU
 from hab_ray.engine.ledger import Batch, Lines, Phase, Submitted
 from hab_ray.errors import (
     CallError,
+    FailureKind,
     Intercepted,
     Interrupted,
     LeaseStale,
     Overloaded,
     RateLimited,
     TransientError,
-    Unreachable,
 )
 from hab_ray.providers.batching import BatchJob, NoBatchApi, PageNotFound
 from hab_ray.providers.write_check import WriteCheck
 from hab_ray.storage.lease.watches import until_held
 from hab_ray.visible import usd
+
+_NO_ANSWER = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION})
 
 
 @dataclass(frozen=True)
@@ -143,5 +145,5 @@ def _may_lack_batches(error: CallError) -> bool:
 
     A server that refuses, or does not answer, may have them.
     """
-    may_have = isinstance(error, Unreachable | RateLimited | Overloaded | Intercepted)
+    may_have = error.kind in _NO_ANSWER or isinstance(error, RateLimited | Overloaded | Intercepted)
     return isinstance(error, PageNotFound) or (isinstance(error, TransientError) and not may_have)

@@ -57,7 +57,7 @@ class RetryLoop:
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
         self._patience_s, self._services, self._counters = patience_s, services, counters
-        self._refusals, self._timeouts = AlikeRefusals(), Timeouts()
+        self._refusals, self._timeouts = AlikeRefusals(), Timeouts(patience_s)
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
@@ -124,8 +124,8 @@ class RetryLoop:
             return None
         reason = (
             f"{MIN_ALIKE} calls in a row, without an answer between them, timed out, and may be billed: {error}; "
-            "raise the limit that ends them, yours or the gateway's, or ask for shorter answers (max_tokens, effort), "
-            "and run the same command again"
+            "raise the limit that ends them, yours or the gateway's, ask for shorter answers (max_tokens, effort) or, "
+            "if they end at once, wait until the vendor has recovered, and run the same command again"
         )
         self._limits.report(Report(request.model, stop=reason))
         return reason

@@ -97,7 +97,6 @@ class Sender:
         self._limits, self._budget, self._watch, self._clock = limits, budget, services.watch, services.clock
         self._rates = {name: rates(entry, Mode.ONLINE) for name, entry in models.items()}
         self._today = services.today
-        self._found_paths: set[str] = set()
 
     def request(self, model: str, calls: Sequence[Call]) -> Request:
         entry, first = self._models[model], calls[0]
@@ -170,7 +169,7 @@ class Sender:
 
         Raises:
             BadUsage: the answer came with an impossible bill; the request counts as spent at its bound.
-            PageNotFound: HTTP 404 without JSON, of a router that has lost the endpoint: it has answered before.
+            PageNotFound: HTTP 404 without JSON, of a router that has lost the endpoint: its model has answered before.
             CallError: see Provider.send.
             LeaseStale: nothing was sent, because nothing may be spent now; admit the request again. If the lease can
                 change hands, it is checked before the request gets a connection, and again as its body is written.
@@ -208,7 +207,6 @@ class Sender:
         finally:
             self._counters.in_flight[request.model] -= 1
         self._limits.report(Report(request.model, finished=1, answered=1, limits=exchange.limits))
-        self._found_paths.add(request.wire.path)
         cost = self._cost(request, answer, price)
         self._budget.settle(request.bound, cost)
         traffic.cost_nanousd += cost
@@ -222,7 +220,7 @@ class Sender:
         try:
             return await self._provider.send(request.wire)
         except CallError as error:
-            if error.page is not None and request.wire.path in self._found_paths:
+            if error.page is not None and self._counters.traffic[request.model].answered:
                 raise PageNotFound(error.page) from None
             raise
 

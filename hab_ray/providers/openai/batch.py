@@ -9,6 +9,7 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from typing_extensions import override
 
@@ -21,6 +22,7 @@ from hab_ray.providers.openai.files import FileAccount, request_line, target
 from hab_ray.providers.sdk import SdkBatches
 
 _TAG = "hab_tag"
+_DOMAIN = ".api.openai.com"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
 _COMPLETED = "completed"
 _WITH_RESULTS = {_COMPLETED, "expired", "cancelled"}
@@ -44,6 +46,7 @@ class OpenAIBatches(SdkBatches):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._files = FileAccount(endpoint)
+        self._tag_of_none = "" if f".{urlsplit(endpoint.url).hostname}".endswith(_DOMAIN) else None
         super().__init__(self._files)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
@@ -77,11 +80,11 @@ class OpenAIBatches(SdkBatches):
 
     @override
     def seen(self, batch: JsonObject) -> SeenBatch:
-        """Read a listed batch; compatible servers that leave `metadata` out or empty may keep no tags."""
+        """Read a listed batch. OpenAI keeps tags; other servers that leave `metadata` out or empty may keep none."""
         created, kept = batch.get("created_at"), batch.get("metadata")
         return SeenBatch(
             id=str(batch["id"]),
-            tag=kept.get(_TAG, "") if kept else None,
+            tag=kept.get(_TAG, "") if kept else self._tag_of_none,
             rows=(batch.get("request_counts") or {}).get("total") or None,
             created=None if created is None else datetime.fromtimestamp(created, UTC),
         )

@@ -31,6 +31,7 @@ COMPLETED = BatchStatus("b", "completed", ended=True)
 
 BUSY = TransientError(FailureKind.MALFORMED, "busy")
 ANSWER = completion({"prompt_tokens": 1, "completion_tokens": 1})
+ABORTED = {**ANSWER, "choices": [{**ANSWER["choices"][0], "finish_reason": "abort"}]}
 
 
 async def collected(
@@ -75,6 +76,20 @@ async def test_an_answer_that_cannot_be_read_is_booked_and_asked_again_only_on_d
     failure = kept[KEYS[1]]
     assert set(kept) == set(KEYS[:2]) and isinstance(failure, Failure) and failure.cost_nanousd == 1_000
     assert "cannot be read" in failure.message and "--retry-failed" in failure.message
+
+
+async def test_an_answer_that_the_server_aborted_counts_as_lost_and_its_row_is_sent_again(tmp_path: Path) -> None:
+    lines = [Line(KEYS[0], ANSWER), Line(KEYS[1], ABORTED), Line(KEYS[2], ABORTED), Line(KEYS[2], ANSWER)]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1))
+    assert (results.failures, results.lost_nanousd, results.unread) == (0, 1_000, {})
+    assert results.answered == {KEYS[0], KEYS[2]}
+
+
+async def test_batches_of_which_no_answer_can_be_used_cost_no_more_than_was_reserved(tmp_path: Path) -> None:
+    """A sampled reservation is a fraction of the most, and a hard budget has no room for more."""
+    lines = [Line(key, ABORTED) for key in KEYS[:3]] + [Line(KEYS[3], {"text": "Yes."})]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), nanousd=4_000, most=100_000)
+    assert (results.lost_nanousd, results.nanousd, results.failures) == (3_000, 1_000, 1)
 
 
 @pytest.mark.parametrize(

@@ -338,6 +338,8 @@ NEVER_LISTED = (
 )
 ANSWERS_NOTHING = (
     Unreachable(FailureKind.CONNECTION, "cannot connect"),
+    TransientError(FailureKind.CONNECTION, "the connection broke"),
+    TransientError(FailureKind.TIMEOUT, "HTTP 504"),
     Overloaded("HTTP 503", None),
     Intercepted(FailureKind.SERVER, "a login page"),
 )

@@ -12,6 +12,7 @@ import pytest
 from hab_ray.calls import Failure, Reply
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import DatedPrices, Mode, Price
+from hab_ray.engine.batch import collect
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS
@@ -543,6 +544,18 @@ async def test_lines_of_a_batch_that_an_earlier_start_sent_stop_nothing_unless_s
     await scene.at(0.0)
     counters = scene.components.counters
     assert bool(counters.stops) == leaves and any("no key" in note for note in counters.notes) != leaves
+
+
+async def test_a_model_of_whose_earlier_batch_no_answer_can_be_read_gets_no_further_one(
+    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read now, so the cause is not repaired yet."""
+    monkeypatch.setattr(collect, "MIN_ALIKE", 2)
+    scene = scene_of(Scripted(statuses=[status(done=2)], lines=[Line(key, {}) for key in KEYS]))
+    await scene.polled(1)
+    counters = scene.components.counters
+    assert "no answer in a batch of 2 rows can be read" in counters.stops["m"]
+    assert not any("are sent again" in note for note in counters.notes)
 
 
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,6 +91,7 @@ async def test_a_model_whose_gateway_times_out_on_every_call_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.0)
     of = await asked(tmp_path, 40, lambda n: (504, refusal(f"upstream {n}")))
     assert of.requests == MIN_ALIKE
     assert (of.counters.finished[0], len(of.counters.open)) == (0, 40)
@@ -99,6 +101,7 @@ async def test_a_model_whose_gateway_times_out_on_every_call_is_stopped(
 async def test_calls_slower_than_the_limit_stop_their_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A call is not bought six times; the reason names the limit with its value."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.2)
     requests = 0
 
     async def silent(_: web.BaseRequest) -> web.Response:
@@ -115,8 +118,17 @@ async def test_calls_slower_than_the_limit_stop_their_model(tmp_path: Path, monk
     assert counters.lost_nanousd > 0 == counters.cost_nanousd and len(counters.open) == 40
 
 
+async def test_a_wave_of_quick_timeouts_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A gateway sends some while its vendor is down: no call takes too long."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    limits = Limits(concurrent=20, patience_s=5, timeout_s=10)
+    of = await asked(tmp_path, 20, lambda n: (504, refusal("upstream")) if n < 40 else (200, ANSWER), limits)
+    assert (of.requests, of.counters.finished[0], of.counters.stops) == (60, 20, {})
+
+
 async def test_timeouts_among_answers_stop_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.0)
     of = await asked(tmp_path, 40, lambda n: (200, ANSWER) if n % 8 == 7 else (504, refusal("slow")))
     assert of.counters.finished[0] > 0 and of.counters.stops == {}
 
@@ -146,6 +158,25 @@ async def test_a_missing_page_among_answers_is_tried_again(
     assert (never.requests, len(never.counters.open)) == (1, 20) and never.counters.stops
 
 
+async def test_a_model_that_a_gateway_does_not_route_stops_alone_and_at_once(tmp_path: Path) -> None:
+    """The gateway's words are the reason, although other models answer at the same address."""
+    words = "No matching route found. The model may not be configured in the Gateway."
+    asked: list[str] = []
+
+    async def gateway(request: web.BaseRequest) -> web.Response:
+        asked.append(json.loads(await request.read())["model"])
+        if asked[-1] == "a":
+            return web.json_response(ANSWER)
+        while asked.count("a") < 2:
+            await asyncio.sleep(0.01)
+        return web.Response(status=404, text=words)
+
+    async with serving(gateway) as url, engine_at(url, tmp_path, "a", "b", limits=ONE_AT_A_TIME) as b:
+        counters = await b.complete([chat(model, f"question {n}") for model in "ab" for n in range(5)])
+    assert (asked.count("b"), counters.finished[0], len(counters.open)) == (1, 5, 5)
+    assert words in counters.stops["b"] and "wire name" in counters.stops["b"] and len(counters.stops) == 1
+
+
 async def test_an_overloaded_model_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many more refusals than the retries of a server error, then an answer; the limiter times the pauses."""
     monkeypatch.setattr("hab_ray.engine.limits.limiter.FIRST_PROBE_S", 0.001)
@@ -173,11 +204,17 @@ def test_what_is_alike() -> None:
 
 def test_calls_that_time_out_together_count_once() -> None:
     """A suspended machine ends all calls in flight; those sent after the first timeout count one by one."""
-    timeouts = Timeouts()
+    timeouts = Timeouts(patience_s=900)
     assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {1}
     assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [2, 3, 3]
     timeouts.answered("a")
     assert timeouts.add("a", "row-3", sent=150, now=250) == 1
+
+
+def test_quick_timeouts_count_only_after_patience() -> None:
+    timeouts = Timeouts(patience_s=900)
+    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {1}
+    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [2, 3]
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:
