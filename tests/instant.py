@@ -61,15 +61,21 @@ MADE = {
 }
 
 
+def begin(work: Work) -> None:
+    """Have the run hold its store's lease once, as every run that has rows did."""
+    store, folder = work.sweep.store, open_folder(work.sweep.store)
+    if not Registry(store).epochs(work.run_id, work.run_path):
+        holder = Holder.after(last_holder(folder), store, work.run_path, NOW)
+        folder.put(holder.name, replace(holder, released=True).record())
+
+
 class Run:
     """A run of a sweep with one driver and no network: every open call is answered at once."""
 
     def __init__(self, work: Work) -> None:
         self.work = work
         self.folder = open_folder(work.sweep.store)
-        if not Registry(work.sweep.store).epochs(work.run_id, work.run_path):
-            holder = Holder.after(last_holder(self.folder), work.sweep.store, work.run_path, NOW)
-            self.folder.put(holder.name, replace(holder, released=True).record())
+        begin(work)
         self.writer = StoreWriter(self.folder, 1, "test", Mode.ONLINE)
         self.made: Counter[Cell] = Counter()
         self.paid = 0

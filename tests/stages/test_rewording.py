@@ -23,6 +23,7 @@ from hab_ray.stages.base import Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.work import Shard, Work, given_tests
+from tests.instant import begin
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RUBRICS = Path(__file__).parents[2] / "rubrics"
@@ -41,6 +42,7 @@ def resolved(tmp_path: Path) -> Resolve:
         sweep = {
             "name": "s",
             "run": str(tmp_path / "run"),
+            "store": str(tmp_path / "store"),
             "dimensions": list(DIMENSIONS),
             "tests": "seeds",
             "providers": {"lab": {"kind": "openai", "url": "http://lab:1/v1", "price": {"input": 0}}},
@@ -297,6 +299,7 @@ def test_paraphrases_wait_until_there_are_tests(resolved: Resolve, paraphrases: 
     assert f"the tests of {LEARNING} are not chosen yet; run the sweep without this variant first" in told
     work = resolved(variants=None, validate="off", providers=embedding, **makes)
     write_record(work, NOW)
+    begin(work)
     work.run.write(ChosenTest, views.tests_file(LEARNING), [ChosenTest("t", LEARNING, "Why?", "", "", 0)])
     assert resolved(variants=variants, validate="off", providers=embedding, **makes).paraphrases
     paraphrases({"dimension": LEARNING, "test_id": "u", "prompt": "x"})
