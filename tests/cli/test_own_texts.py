@@ -15,6 +15,7 @@ from hab_ray.storage.record import read_record
 from tests.conftest import Desk, Vendors
 
 DIMENSION = "encourage_learning"
+TESTS = 12  # so many that some answer has the first issue
 
 
 def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_under_their_recorded_digests(
@@ -28,10 +29,11 @@ def test_a_run_keeps_its_own_rubrics_themes_and_paraphrases_under_their_recorded
     themes = yaml.safe_load((bundled("rubrics") / "themes.yaml").read_text(encoding="utf-8"))["themes"]
     themes[0] = "t\u00f6pfe und bienen"
     (desk.folder / "mine/themes.yaml").write_text(yaml.safe_dump({"themes": themes}))
-    desk.lines("again.jsonl", [{"dimension": DIMENSION, "test_id": "t0", "prompt": "Put otherwise?"}])
+    again = [{"dimension": DIMENSION, "test_id": f"t{n}", "prompt": f"Task {n}, put otherwise?"} for n in range(TESTS)]
+    desk.lines("again.jsonl", again)
     of_subjects, of_judges = {"name": "so", "tests": "again.jsonl"}, {"name": "other", "rubrics": "reworded"}
     variants = {"subjects": [of_subjects], "judges": [of_judges]}
-    sweep = {"tests": desk.tests(1), "dimensions": [DIMENSION], "rubrics": "mine", "variants": variants}
+    sweep = {"tests": desk.tests(TESTS), "dimensions": [DIMENSION], "rubrics": "mine", "variants": variants}
     run = desk.folder / "runs/own"
     for _ in range(2):
         desk.says("run", desk.sweep("own", vendor().url, **sweep))
