@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from itertools import chain
 from pathlib import Path
 from traceback import walk_tb
 from typing import TypeVar
@@ -131,11 +130,7 @@ class Extensions:
 
 def package_of(module: str) -> str | None:
     """Return the name and version of the other distribution that adds this module to hab_ray, if one does."""
-    groups = sorted(group for group in entry_points().groups if group.startswith(_GROUPS))
-    for entry in chain.from_iterable(entry_points(group=group) for group in groups):
-        if entry.dist and entry.module.partition(".")[0] == module.partition(".")[0]:
-            return distribution(entry)
-    return None
+    return _adding().get(module.partition(".")[0])
 
 
 def package_blamed(error: BaseException) -> str | None:
@@ -143,10 +138,19 @@ def package_blamed(error: BaseException) -> str | None:
 
     An attribute that is missing is the fault of its object's class. None = the error is hab_ray's own.
     """
+    adding = _adding()
     for frame, line in reversed(list(walk_tb(error.__traceback__))):
-        if package := package_of(str(frame.f_globals.get("__name__"))):
+        if package := adding.get(str(frame.f_globals.get("__name__")).partition(".")[0]):
             return f"{package} ({Path(frame.f_code.co_filename).name}, line {line})"
     return package_of(type(error.obj).__module__) if isinstance(error, AttributeError) else None
+
+
+def _adding() -> Mapping[str, str]:
+    """Return the other distributions that add to hab_ray, by the top-level modules of what they add."""
+    installed = entry_points()
+    groups = sorted(group for group in installed.groups if group.startswith(_GROUPS))
+    entries = [entry for group in groups for entry in installed.select(group=group) if entry.dist]
+    return {entry.module.partition(".")[0]: distribution(entry) for entry in reversed(entries)}
 
 
 def distribution(entry: EntryPoint) -> str:

@@ -86,6 +86,11 @@ def checked_url(url: str) -> str:
     return url
 
 
+def is_at(url: str, host: str) -> bool:
+    """Return whether a URL is at this host or one below it, such as that of a region (eu.api.openai.com)."""
+    return f".{urlsplit(url).hostname}".endswith(f".{host}")
+
+
 def _parts(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)

@@ -45,7 +45,7 @@ from hab_ray.bounds import (
     WaitSeconds,
 )
 from hab_ray.calls import Params
-from hab_ray.catalog.addresses import checked_headers, checked_url, checked_variable
+from hab_ray.catalog.addresses import checked_headers, checked_url, checked_variable, is_at
 from hab_ray.catalog.base import LaterPrice, Strict, UsdPrice
 from hab_ray.errors import ConfigError
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -340,9 +340,8 @@ class Catalog(Strict):
         return self.vendors.get(like) if like else None
 
     def is_vendors(self, url: str) -> bool:
-        """Whether this address is one of the vendors' own, for a region too (eu.api.openai.com)."""
-        hosts = tuple(f".{urlsplit(vendor.url or '').hostname}" for vendor in self.vendors.values())
-        return f".{urlsplit(url).hostname}".endswith(hosts)
+        """Whether this address is one of the vendors' own, for a region too."""
+        return any(is_at(url, urlsplit(vendor.url).hostname or "") for vendor in self.vendors.values() if vendor.url)
 
     @property
     def vendors(self) -> Mapping[str, ProviderEntry]:

@@ -12,7 +12,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.location import Location
-from hab_ray.resources import package_of
+from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
 from hab_ray.work import Settled, Shard, Work, is_complete
@@ -92,7 +92,7 @@ def _blaming_stage(shard: Shard) -> Iterator[None]:
     try:
         yield
     except (TypeError, AttributeError) as error:
-        package = package_of(type(shard.spec).__module__)
+        package = wiring.packages().get(shard.stage)
         if package is None:
             raise
         raise ConfigError(

@@ -116,6 +116,7 @@ def preflight(work: Work, environ: Mapping[str, str], today: date, failures_sinc
     failures of epochs before `failures_since` count as open calls.
     """
     to_call = cache(lambda: _models_to_call(work, failures_since))
+    record = read_record(work.run_path)
     found = [
         *_places(work.sweep),
         *_vendors(work),
@@ -127,9 +128,8 @@ def preflight(work: Work, environ: Mapping[str, str], today: date, failures_sinc
         *_batches(work),
         *unlisted(work),
         *_analysis(work),
-        *_own_texts(work),
-        *_packages(work),
-        *_left_out(work),
+        *_own_texts(work, record),
+        *(chain(_packages(record, work), _left_out(record, work)) if record else ()),
     ]
     for model in work.models.values():
         found += [_unless_answered(problem, to_call) for problem in lifecycle(work.sweep, model, today)]
@@ -166,9 +166,9 @@ def _analysis(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
 
 
-def _own_texts(work: Work) -> Iterator[Problem]:
+def _own_texts(work: Work, record: Record | None) -> Iterator[Problem]:
     """Find what spoils replies in the sweep's own rubrics and prompts; a run that has started may go on with it."""
-    severity = Severity.WARNING if read_record(work.run_path) else Severity.ERROR
+    severity = Severity.WARNING if record else Severity.ERROR
     reworded = ((judge.rubrics, work.wordings[judge.name]) for judge in work.sweep.varied_judges)
     folders = ((folder, rubrics) for folder, rubrics in ((work.sweep.rubrics, work.rubrics), *reworded) if folder)
     files = ((rubric, folder / f"{name}.yaml") for folder, rubrics in folders for name, rubric in rubrics.items())
@@ -177,19 +177,16 @@ def _own_texts(work: Work) -> Iterator[Problem]:
         yield Problem(severity, (), f"{problem.file}: {problem.field}: {problem.cause}", problem.remedy)
 
 
-def _packages(work: Work) -> Iterator[Problem]:
+def _packages(record: Record, work: Work) -> Iterator[Problem]:
     """Find stages and vendors whose packages are others than those that made the run's rows."""
-    record = read_record(work.run_path)
-    for cause in changed_packages(record.versions, work) if record else ():
+    for cause in changed_packages(record.versions, work):
         remedy = "rows from now on may differ from earlier ones: install the earlier package, or name another `run:`"
         yield Problem(Severity.WARNING, (), cause, remedy)
 
 
-def _left_out(work: Work) -> Iterator[Problem]:
+def _left_out(record: Record, work: Work) -> Iterator[Problem]:
     """Find subjects, judges and dimensions that the run has answers of, and that the sweep no longer names."""
-    record = read_record(work.run_path)
-    gone = list(_no_longer_named(record, work)) if record else []
-    if gone:
+    if gone := list(_no_longer_named(record, work)):
         cause = f"{work.run_path} also holds {', '.join(gone)}, which this sweep no longer names"
         remedy = "left out of the scores and the report from now on; what they cost still counts as spent"
         yield Problem(Severity.WARNING, (), cause, remedy)

@@ -10,7 +10,6 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import EntryPoint
 from itertools import product
 from math import ceil
 
@@ -329,19 +328,18 @@ def stages() -> Mapping[str, StageSpec]:
             rows that results are read from.
     """
     specs: list[StageSpec] = list(METHOD)
-    added: list[tuple[EntryPoint, StageSpec]]
-    added = [(entry, ADDED.load(entry.name, StageSpec)) for entry in ADDED.added()]  # type: ignore[type-abstract]
+    added = list(_added())
     while added:
         names = [earlier.name for earlier in specs]
-        entry, spec = following = next((one for one in added if one[1].behind in names), added[0])
+        package, spec = following = next((one for one in added if one[1].behind in names), added[0])
         if spec.name in names or spec.behind not in names:
             raise ConfigError(
-                f"package {distribution(entry)} adds the stage {spec.name!r} behind {spec.behind!r}; a stage needs an "
+                f"package {package} adds the stage {spec.name!r} behind {spec.behind!r}; a stage needs an "
                 f"unused name and must be behind one of {', '.join(names)}: repair or uninstall that package"
             )
         if spec.row in _READ_FROM_METHOD:
             raise ConfigError(
-                f"package {distribution(entry)} adds the stage {spec.name!r}, whose rows are {spec.row.__name__}s. "
+                f"package {package} adds the stage {spec.name!r}, whose rows are {spec.row.__name__}s. "
                 "Results, exports and rating sheets read these from the method's own stage only, and would show other "
                 "texts than the next stages read; give the stage a row type of its own, or uninstall that package"
             )
@@ -353,4 +351,10 @@ def stages() -> Mapping[str, StageSpec]:
 @cache
 def packages() -> Mapping[str, str]:
     """Return the packages of the added stages, with their versions, by the stages' names."""
-    return {ADDED.load(entry.name, StageSpec).name: distribution(entry) for entry in ADDED.added()}  # type: ignore[type-abstract]
+    return {spec.name: package for package, spec in _added()}
+
+
+def _added() -> Iterator[tuple[str, StageSpec]]:
+    """Yield the added stages, each after its package."""
+    for entry in ADDED.added():
+        yield distribution(entry), ADDED.load(entry.name, StageSpec)  # type: ignore[type-abstract]

@@ -7,12 +7,11 @@ from dataclasses import replace
 import pytest
 
 from hab_ray.errors import ConfigError
-from hab_ray.executors import settling
-from hab_ray.executors.protocol import Settle, ShardSettled
+from hab_ray.executors.protocol import Settle, ShardSettled, Spool
 from hab_ray.executors.settling import WorkerContext, settle_shard
 from hab_ray.rows import Response
+from hab_ray.stages import wiring
 from hab_ray.stages.method.respond import RespondStage
-from hab_ray.stages.wiring import RespondSpec
 from hab_ray.work import Shard, call_stage
 from tests.executors.conftest import put, reply
 from tests.sweep.conftest import ONE
@@ -22,6 +21,12 @@ SHARD = Shard("respond", "lab/a", ONE)
 
 def settled(site: WorkerContext, order: int = 1, skip: frozenset[str] = frozenset()) -> ShardSettled:
     return settle_shard(site, Settle(order, 7, SHARD, skip), site.open_store())
+
+
+def spooled(site: WorkerContext) -> Spool:
+    spool = settled(site).spool
+    assert spool is not None
+    return spool
 
 
 def test_open_calls_are_spooled_and_come_back_as_they_were(site: WorkerContext) -> None:
@@ -35,7 +40,7 @@ def test_open_calls_are_spooled_and_come_back_as_they_were(site: WorkerContext) 
 
 
 def test_a_worker_writes_beside_the_view_and_the_driver_publishes_it(site: WorkerContext) -> None:
-    first = next(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
+    first = next(site.pending.jobs([spooled(site)]))
     put(site, "lab/a", [reply(first.call)])
     found = settled(site, order=2)
     assert (found.rows, found.view) == (1, True) and site.work.run.count(SHARD.file) is None
@@ -53,7 +58,7 @@ def test_rows_that_the_run_gave_up_are_counted_and_not_spooled(site: WorkerConte
 
 
 def test_a_complete_view_is_believed_unless_failures_are_retried(site: WorkerContext) -> None:
-    jobs = list(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
+    jobs = list(site.pending.jobs([spooled(site)]))
     put(site, "lab/a", [reply(job.call) for job in jobs])
     assert not settled(site, 2).is_done
     site.pending.publish(2, SHARD.file)
@@ -64,12 +69,12 @@ def test_a_complete_view_is_believed_unless_failures_are_retried(site: WorkerCon
 def test_rows_of_another_type_are_blamed_on_the_package_that_adds_their_stage(
     site: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = next(site.pending.jobs([settled(site).spool]))  # type: ignore[list-item]
+    first = next(site.pending.jobs([spooled(site)]))
     put(site, "lab/a", [reply(first.call)])
     monkeypatch.setattr(RespondStage, "parse", lambda *_: {"text": "Yes."})
     with pytest.raises(TypeError, match="a row is a dict, not a Response"):
         settled(site, 2)
-    monkeypatch.setattr(settling, "package_of", {RespondSpec.__module__: "acme-hab 0.3"}.get)
+    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
     with pytest.raises(
         ConfigError, match=r"acme-hab 0\.3, which adds the stage 'respond', is broken: .*not a Response"
     ):

@@ -115,8 +115,7 @@ class RetryLoop:
             "fault (`params:` in the sweep, the model's or provider's entry) and run the same command again, with "
             "--retry-failed for the calls that have failed"
         )
-        self._limits.report(Report(request.model, stop=reason))
-        return reason
+        return self._stop(request.model, reason)
 
     def _stop_if_silent(self, request: Request, error: TransientError, sent: float) -> str | None:
         """Stop a model whose calls all time out, and may all be paid for; return the reason if it is stopped."""
@@ -127,7 +126,10 @@ class RetryLoop:
             "raise the limit that ends them, yours or the gateway's, ask for shorter answers (max_tokens, effort) or, "
             "if they end at once, wait until the vendor has recovered, and run the same command again"
         )
-        self._limits.report(Report(request.model, stop=reason))
+        return self._stop(request.model, reason)
+
+    def _stop(self, model: str, reason: str) -> str:
+        self._limits.report(Report(model, stop=reason))
         return reason
 
     def _reason_to_give_up(self, error: TransientError, attempt: int, started: float) -> str | None:

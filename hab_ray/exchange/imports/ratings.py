@@ -20,6 +20,7 @@ from hab_ray.exchange.imports.people import Cells, Judges, People, Raters
 from hab_ray.exchange.imports.scored import Form, form_of, is_empty, is_wide, scores_in
 from hab_ray.exchange.imports.source import (
     OF_ANSWERS,
+    OF_EXPORTED_VERDICTS,
     OpenSource,
     TableSource,
     by_dimension,
@@ -33,7 +34,6 @@ from hab_ray.rows import Rater
 from hab_ray.visible import counted, one_line
 
 _MAX_SHOWN = 30
-_OF_EXPORTS = ("kind", "state", "reason")
 _ANSWER = ("dimension", "test_id", "prompt", "context", "subject", "sample")
 
 
@@ -69,7 +69,9 @@ def _names(table: OpenSource, raters: Raters) -> Mapping[str, Sequence[str]]:
     of ratings, `rater` and `score` have none either: they may be a judge's.
     """
     source = table.source
-    known = {name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *_OF_EXPORTS, *raters.columns)}
+    known = {
+        name: NAMES[name] for name in ("test_id", "rater", "score", "scores", *OF_EXPORTED_VERDICTS, *raters.columns)
+    }
     unnamed = [name for name in source.columns if is_wide(name)]
     has_list = any(snake(name) in known.get(Form.LIST.value, ()) for frame in table.frames for name in frame.names)
     is_by_row = bool({"rater", "score"} & source.columns.keys())

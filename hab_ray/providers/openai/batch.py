@@ -9,10 +9,10 @@ import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
 
 from typing_extensions import override
 
+from hab_ray.catalog.addresses import is_at
 from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import PAGE, as_batch_refusal, masked_error
@@ -22,7 +22,7 @@ from hab_ray.providers.openai.files import FileAccount, request_line, target
 from hab_ray.providers.sdk import SdkBatches
 
 _TAG = "hab_tag"
-_DOMAIN = ".api.openai.com"
+_HOST = "api.openai.com"
 _OPEN = {"validating", "in_progress", "finalizing", "cancelling"}
 _COMPLETED = "completed"
 _WITH_RESULTS = {_COMPLETED, "expired", "cancelled"}
@@ -46,7 +46,7 @@ class OpenAIBatches(SdkBatches):
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._files = FileAccount(endpoint)
-        self._tag_of_none = "" if f".{urlsplit(endpoint.url).hostname}".endswith(_DOMAIN) else None
+        self._tag_of_none = "" if is_at(endpoint.url, _HOST) else None
         super().__init__(self._files)
 
     def line(self, custom_id: str, wire: Wire) -> bytes:
