@@ -118,6 +118,15 @@ async def test_calls_slower_than_the_limit_stop_their_model(tmp_path: Path, monk
     assert counters.lost_nanousd > 0 == counters.cost_nanousd and len(counters.open) == 40
 
 
+async def test_a_few_calls_that_all_time_out_are_bought_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are too few to stop their model; the reason names the remedy, and the vendor's words."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.0)
+    of = await asked(tmp_path, 5, lambda n: (504, refusal("slow")))
+    assert (of.requests, len(of.counters.open), of.counters.stops) == (10, 5, {})
+    assert "HTTP 504" in of.counters.open[0].reason and "may be billed" in of.counters.open[0].reason
+
+
 async def test_a_wave_of_quick_timeouts_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A gateway sends some while its vendor is down: no call takes too long."""
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
@@ -205,16 +214,16 @@ def test_what_is_alike() -> None:
 def test_calls_that_time_out_together_count_once() -> None:
     """A suspended machine ends all calls in flight; those sent after the first timeout count one by one."""
     timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {1}
-    assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [2, 3, 3]
+    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {(1, 1)}
+    assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [(2, 2), (3, 2), (3, 3)]
     timeouts.answered("a")
-    assert timeouts.add("a", "row-3", sent=150, now=250) == 1
+    assert timeouts.add("a", "row-3", sent=150, now=250) == (1, 1)
 
 
 def test_quick_timeouts_count_only_after_patience() -> None:
     timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {1}
-    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [2, 3]
+    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {(1, 0)}
+    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [(2, 1), (3, 1)]
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:
