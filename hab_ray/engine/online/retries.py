@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from hab_ray.calls import Call, Failure
+from hab_ray.catalog.models import IF_SUBSTITUTED
 from hab_ray.engine.alike import MAX_TIMEOUTS, MIN_ALIKE, AlikeRefusals, Timeouts
 from hab_ray.engine.clock import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
@@ -133,6 +134,14 @@ class RetryLoop:
             return self._stop(request.model, f"{MIN_ALIKE} calls in a row{_TIMED_OUT.format(error)}")
         return f"{times} tries of a call{_TIMED_OUT.format(error)}" if times >= MAX_TIMEOUTS else None
 
+    def _stop_if_substituted(self, request: Request, reported: str) -> None:
+        """Stop a model that another one keeps answering for: its answers are paid for, and no row can use them."""
+        substitute = self._sender.substitute(request.model, reported)
+        if substitute is None:
+            self._refusals.answered(request.model)
+        elif self._refusals.add(request.model, request.calls[0].key, substitute) >= MIN_ALIKE:
+            self._stop(request.model, f"{MIN_ALIKE} calls in a row were {substitute}; {IF_SUBSTITUTED}")
+
     def _stop(self, model: str, reason: str) -> str:
         self._limits.report(Report(model, stop=reason))
         return reason
@@ -190,7 +199,7 @@ class RetryLoop:
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
-        self._refusals.answered(request.model)
+        self._stop_if_substituted(request, answer.model_reported)
         self._timeouts.answered(request.model)
         shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):

@@ -87,6 +87,25 @@ async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) ->
     assert sum(outcome.cost_nanousd for outcome in of.stored.values()) == of.counters.spent_nanousd > 0
 
 
+@pytest.mark.parametrize(("own", "sent"), [(0, MIN_ALIKE), (8, 40)])
+async def test_a_model_that_another_one_keeps_answering_for_is_stopped(own: int, sent: int, tmp_path: Path) -> None:
+    """The answers are kept, for whoever accepts them; an answer of its own between them begins the count anew."""
+    requests = 0
+
+    async def answering(_: web.BaseRequest) -> web.Response:
+        nonlocal requests
+        requests += 1
+        return web.json_response(ANSWER | {"model": "a" if own and requests % own == 0 else "another-2"})
+
+    async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME, reports=("a-*",)) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
+    assert requests == counters.finished[0] == len(b.stored("a")) == sent
+    assert len(counters.open) == 40 - sent and bool(counters.stops) == (sent < 40)
+    for row in counters.open:
+        assert "answered by another-2, asked a;" in row.reason
+        assert "`reports`" in row.reason and "`accept_substitutes: true`" in row.reason
+
+
 async def test_a_model_whose_gateway_times_out_on_every_call_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
