@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from hab_ray.analysis.summary import Summary, summarise
-from hab_ray.errors import exit_of
+from hab_ray.errors import HabError, exit_of
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, LastEnd, RunEnd, read_progress
 from hab_ray.report import write_report, write_scores
@@ -16,6 +16,7 @@ from hab_ray.resolve import write_record
 from hab_ray.results import open_run
 from hab_ray.stopping import Stop
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.run import SWEEP
 from hab_ray.storage.simulated import note_simulators, refuse_simulated, simulated_notice
 from hab_ray.sweep.options import Options
 from hab_ray.sweep.reread import needs_rereading, reread_verdicts
@@ -70,8 +71,11 @@ def missing_results_reported(work: Work) -> Iterator[None]:
         yield
     except Exception as error:
         remedy = f"its rows are stored, but its scores or report are not: `hab report {work.run_path}` writes them"
-        error.add_note(remedy)
         folder = open_folder(work.run_path)
+        with suppress(OSError, HabError):
+            if not folder.exists(SWEEP):
+                remedy = "the run was removed meanwhile; its replies are stored, so the same `hab run` makes it again"
+        error.add_note(remedy)
         with suppress(OSError, ValueError):
             progress = read_progress(folder.get(PROGRESS))
             if progress.end:

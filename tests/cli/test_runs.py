@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
+from hab_ray.location import Location
+from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import Holder, last_holder
+from hab_ray.storage.lease.renewed import first_renewal
+from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from tests.conftest import Desk, Vendors, until
 
 
@@ -36,7 +45,8 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     (run / "notes.txt").write_text("mine")
     removed = desk.says("rm", run, "--yes")
     assert "notes.txt" in removed and "no run uses: hab store gc\n" in removed
-    assert files_in(run) == {"notes.txt": b"mine"} and files_in(store) == paid
+    left = {name: data for name, data in files_in(store).items() if name != "lease/000002.json"}
+    assert files_in(run) == {"notes.txt": b"mine"} and left == paid
     desk.says("run", path, "--yes")
     assert (run / "scores.parquet").read_bytes() == scores and simulator.meter()["billed"] == billed
 
@@ -73,11 +83,47 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) ->
     refused = desk.hab("rm", run, "--yes")
     assert refused.returncode == Exit.HELD and (run / "sweep.yaml").is_file(), refused.stdout
     assert "running" in desk.hab("runs").stdout
+    record = desk.folder / "store/lease/000001.json"
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"pid": 2**22 + 1}))  # as seen in another container
+    desk.says("rm", run, "--yes", status=Exit.HELD)
+    assert (run / "sweep.yaml").is_file()
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"pid": driving.pid}))
     for command in ("plan", "doctor"):
         assert f"held by process {driving.pid} " in " ".join(desk.says(command, path).split())
     os.kill(driving.pid, signal.SIGKILL)
     driving.communicate()
     assert re.search(r"unfinished.* at least \$0", desk.hab("runs").stdout)
+
+
+def test_a_run_is_removed_unless_its_driver_lives_whatever_the_last_report_says(desk: Desk, vendor: Vendors) -> None:
+    desk.says("run", sweep(desk, vendor().url), "--yes")
+    desk.says("run", sweep(desk, vendor().url, "other"), "--yes", "--store", "store")
+    store, run, other = (Location.of(desk.folder / name) for name in ("store", "runs/small", "runs/other"))
+    times = LeaseTimes(renew_s=0.1, lost_s=0.2, take_s=0.4)
+    terms, long_ago = LeaseTerms(times, shared_filesystem=True), datetime.now(UTC) - timedelta(hours=1)
+    report = run.path / "log/progress.json"
+    report.write_text(json.dumps(json.loads(report.read_text()) | {"at": long_ago.isoformat()}))
+
+    alive = acquire_lease(store, run, long_ago, terms)
+    assert "no report" in desk.hab("runs").stdout
+    assert "is held by process" in desk.says("rm", run, "--yes", status=Exit.HELD)
+    assert (run.path / "sweep.yaml").is_file()
+    alive.release()
+
+    last = last_holder(open_folder(store))
+    assert last is not None
+    dead = replace(Holder.after(last, store, run, long_ago), host="gone", renewal=first_renewal(times))
+    open_folder(store).put(dead.name, dead.record())
+    desk.says("rm", run, "--yes")
+    assert not run.path.exists()
+
+    third = acquire_lease(store, Location.of(desk.folder / "runs/third"), long_ago, terms)
+    desk.says("rm", other, "--yes", status=Exit.HELD)
+    (desk.folder / "runs/third").mkdir()
+    (desk.folder / "runs/third/sweep.yaml").touch()
+    desk.says("rm", other, "--yes")
+    assert not other.path.exists()
+    third.release()
 
 
 def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Vendors) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +14,15 @@ import pytest
 
 from hab_ray.cli.commands.running.status import Status, print_status, read_status
 from hab_ray.cli.ending import console
+from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
 from hab_ray.exchange.card import CARD
 from hab_ray.location import Location
-from hab_ray.progress import LastEnd, Progress, StageProgress
+from hab_ray.progress import PROGRESS, LastEnd, Progress, StageProgress
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.lease.lease import Holder, StoreLock
+from hab_ray.storage.lease.renewed import first_renewal
 from hab_ray.visible import usd
 from tests.conftest import Desk, Vendors, until
 from tests.instant import MADE, NOW, Run, work_of
@@ -93,6 +99,35 @@ def test_a_run_that_has_just_been_resumed_still_shows_its_rows(desk: Desk, vendo
     while again.poll() is None:
         totals.add(sum(stage["total"] for stage in json.loads(progress.read_text())["stages"]))
     assert again.returncode == 0 and 0 not in totals
+
+
+def held(folder: Path, **changes: Any) -> Status:
+    """The status of a run that reported long ago, as of a holder whose process id is not one here."""
+    store, run, long_ago = Location.of(folder / "store"), Location.of(folder / "run"), NOW - timedelta(days=1)
+    report = Progress(long_ago.isoformat(), 1, (), 9, 0, 0, (), store=str(store))
+    LocalFolder(run.path).put(PROGRESS, report.to_json())
+    holder = replace(Holder.after(None, store, run, long_ago), **{"pid": 2**22 + 1, **changes})
+    LocalFolder(store.path).put(holder.name, holder.record())
+    return read_status(run)
+
+
+def test_a_lock_tells_whether_its_holder_lives_also_from_another_container(tmp_path: Path) -> None:
+    lock = StoreLock.taken(Location.of(tmp_path / "store"), fcntl.LOCK_EX)
+    assert held(tmp_path).is_driven
+    lock.release()
+    assert (status := held(tmp_path)).died and status.driver is None
+
+
+@pytest.mark.parametrize("changes", [{"renewal": first_renewal(LeaseTimes())}, {"host": "far"}])
+def test_a_holder_that_no_lock_here_shows_is_taken_to_live_while_it_reports(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    assert held(tmp_path, since=datetime.now(UTC).isoformat(), **changes).is_driven
+    status = held(tmp_path, **changes)
+    assert status.silent and status.driver is None and status.died is None
+    with console.capture() as captured:
+        print_status(status)
+    assert "it may have died: process" in captured.get() and "running" not in captured.get()
 
 
 MAX_REQUESTS, MAX_REQUESTS_AT_END = 3, 7

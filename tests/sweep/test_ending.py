@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,8 @@ from hab_ray.errors import ConfigError
 from hab_ray.executors.protocol import Channel, ChannelEnded, CountersRead
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.run import GRACE_S, end_services
+from hab_ray.sweep.start import missing_results_reported
+from tests.instant import work_of
 from tests.sweep.conftest import Clock, FakeService
 
 LANE, BATCHES = Channel("lab", Mode.ONLINE), Channel("lab", Mode.BATCH)
@@ -58,3 +61,12 @@ def test_a_channel_that_hangs_is_left_behind_and_its_calls_count_as_spent() -> N
 def test_open_batches_stay_at_the_vendor_and_are_not_written_off() -> None:
     counters, _ = ended(under_way(BATCHES), Clock())
     assert counters.of(BATCHES).lost_nanousd == 0
+
+
+def test_a_run_that_was_removed_is_made_again_by_the_same_command_not_by_a_report(tmp_path: Path) -> None:
+    work = work_of(tmp_path)
+    with pytest.raises(ConfigError) as caught, missing_results_reported(work):
+        work.run.require()
+    assert caught.value.__notes__ == [
+        "the run was removed meanwhile; its replies are stored, so the same `hab run` makes it again"
+    ]

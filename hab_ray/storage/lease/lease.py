@@ -83,18 +83,6 @@ class Holder:
         """Whether all spenders of this predecessor have stopped: it released the lease, or was waited out."""
         return self.released or self.renewal is not None
 
-    def is_known_dead(self) -> bool:
-        """Return whether the holder was a process on this machine that has ended; other machines are not checked."""
-        if self.host != socket.gethostname() or self.released:
-            return False
-        try:
-            os.kill(self.pid, 0)
-        except (ProcessLookupError, OverflowError):
-            return True
-        except PermissionError:
-            pass
-        return False
-
     def record(self) -> bytes:
         """Return the content of the record's file."""
         fields: dict[str, Any] = asdict(self)
@@ -266,12 +254,37 @@ class StoreLock:
             raise
         return cls(handle)
 
+    @staticmethod
+    def is_free(store: Location) -> bool:
+        """Return whether no `LocalLease` holds the store; False if that cannot be found out. Writes nothing."""
+        try:
+            handle = os.open(store.path / "lease" / "lock", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            return isinstance(error, FileNotFoundError)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # held, or the file system has no locks
+            return False
+        finally:
+            os.close(handle)
+        return True
+
     def release(self) -> None:
         """Release the lock, also for processes that were forked meanwhile; a second call does nothing."""
         handle, self._handle = self._handle, None
         if handle is not None:
             fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
+
+
+def is_locked_here(store: Location, holder: Holder) -> bool | None:
+    """Return whether a holder on this machine still has its lock on a store; None if no lock here can tell.
+
+    The process id would not tell: it counts in the holder's own container only.
+    """
+    if not store.is_local or holder.renewal is not None or holder.host != socket.gethostname():
+        return None
+    return not StoreLock.is_free(store)
 
 
 def held_by(store: Location, holder: Holder | None) -> StoreHeld:

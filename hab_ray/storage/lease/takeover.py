@@ -91,7 +91,7 @@ def refuse_held(store: Location, run: Location) -> None:
         StoreHeld: one does.
     """
     holder = last_holder(open_folder(store)) if store.is_local else None
-    if holder and not holder.released and not holder.is_known_dead():
+    if holder and not holder.released:
         try:
             StoreLock.taken(store, fcntl.LOCK_EX).release()
         except StoreHeld as error:

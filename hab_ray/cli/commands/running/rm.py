@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Annotated
 
 import typer
 
 from hab_ray.cli.commands.running.status import Status, read_status
 from hab_ray.cli.commands.running.store import DEFAULT_STORE
-from hab_ray.cli.ending import ends_with_status, is_interactive, say
+from hab_ray.cli.ending import ends_with_status, is_interactive, say, warn
+from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
+from hab_ray.storage.lease.lease import last_holder
+from hab_ray.storage.lease.takeover import LeaseTerms
 from hab_ray.storage.run import MARKER, SHEETS, RunFolder
+from hab_ray.sweep.session import holding
 from hab_ray.visible import counted
 
 
@@ -28,6 +32,19 @@ def _confirm(run: Location, status: Status) -> None:
     say(f"{run}: {what} will be removed; the store at {status.store} keeps all paid replies")
     if not typer.confirm("Remove it?", default=False):
         raise Interrupted("nothing was removed")
+
+
+def _without_driver(status: Status) -> AbstractContextManager[object]:
+    """Hold the store, so that no process can run this run; not needed while another run of the store holds it.
+
+    Raises:
+        StoreHeld: a process runs this run, although it did not report.
+    """
+    holder, store = status.driver, status.store
+    is_of_other = holder is not None and not status.is_driven and RunFolder(store.resolve(holder.run)).exists()
+    if is_of_other or last_holder(open_folder(store)) is None:
+        return nullcontext()
+    return holding(store, store, LeaseTerms(say=warn, check=stop.check), stop)
 
 
 def _store_left(store: Location) -> str:
@@ -55,10 +72,12 @@ def command(
     if not yes:
         _confirm(run, status)
     simulated = files.has(MARKER)
+    with _without_driver(status):
+        others = files.remove()
     if simulated and status.store.is_same(run / "store"):
         open_folder(status.store).clear("")  # simulated replies are of no use to any other run
     inside = f"{status.store.relative_to(run)}/"
-    kept = [name for name in files.remove() if not name.startswith(inside)]
+    kept = [name for name in others if not name.startswith(inside)]
     if not kept and run.is_local:
         with suppress(OSError):  # `run` is a link, or holds empty folders that hab did not make
             run.path.rmdir()

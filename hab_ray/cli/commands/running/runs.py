@@ -38,6 +38,8 @@ def _cells(run: Location, size: int) -> Sequence[str]:
 def _state(status: Status) -> str:
     if status.is_driven:
         return "running"
+    if status.silent:
+        return "no report; if it has died, the same `hab run` resumes it"
     if status.progress.end is None:
         return "unfinished: the same `hab run` resumes it"
     return status.progress.end.meaning

@@ -24,7 +24,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
 from hab_ray.stages import ORDER, WITHOUT_VIEW
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import Holder, last_holder
+from hab_ray.storage.lease.lease import Holder, describe, is_locked_here, last_holder
 from hab_ray.storage.manifest import lost_notice
 from hab_ray.visible import counted, log_json, one_line, usd
 
@@ -35,7 +35,9 @@ SILENT_AFTER_S = 60.0
 class Status:
     """A run's progress and the holder of its store.
 
-    `driver` holds the store now, for this run or another one; `died` held it last and died without releasing it.
+    `driver` holds the store now, for this run or another one. `died` held it last and died without releasing it. Only a
+    lock on this machine shows that. Any other holder that drives this run and has not reported for `SILENT_AFTER_S` is
+    `silent`: `hab run`, which waits for a sign of life, finds out whether it lives.
     `is_counted` means that progress was counted from the run's files, because there is no report or, for the reason in
     `problem`, it could not be read. `lost` says which files of results are missing since the run's end.
     """
@@ -45,6 +47,7 @@ class Status:
     progress: Progress
     driver: Holder | None
     died: Holder | None = None
+    silent: Holder | None = None
     is_counted: bool = False
     problem: str | None = None
     lost: str | None = None
@@ -74,11 +77,23 @@ def read_status(run: Location) -> Status:
         store, progress = work.sweep.store, progress_from_files(work, progress)
     last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
-    if holder and store.resolve(holder.run).is_same(run):
-        progress = replace(progress, end=None)  # the reported end is that of an earlier process
-    died = holder if holder and holder.is_known_dead() else None
-    lost = lost_notice(open_folder(run)) if progress.end else None
-    return Status(run, store, progress, None if died else holder, died, is_counted, problem, lost)
+    found = Status(run, store, progress, holder, is_counted=is_counted, problem=problem)
+    if found.is_driven:
+        found = replace(found, progress=replace(progress, end=None))  # the reported end is that of an earlier process
+    lost = lost_notice(open_folder(run)) if found.progress.end else None
+    return replace(_with_fate(found), lost=lost)
+
+
+def _with_fate(status: Status) -> Status:
+    """Return the status with a holder that is dead or silent told from one that lives."""
+    holder = status.driver
+    is_locked = is_locked_here(status.store, holder) if holder else None
+    if is_locked is False:
+        return replace(status, driver=None, died=holder)
+    is_unheard = holder is not None and min(_age_s(holder.since), _age_s(status.progress.at)) >= SILENT_AFTER_S
+    if is_locked is None and is_unheard and status.is_driven:
+        return replace(status, driver=None, silent=holder)
+    return status
 
 
 def status_json(status: Status) -> str:
@@ -113,18 +128,19 @@ def print_status(status: Status) -> None:
 
 
 def _print_driver(status: Status) -> None:
-    holder, died = status.driver, status.died
-    if died is not None:
-        which = f"process {died.pid} on {died.host}, which ran {status.store.resolve(died.run)}"
+    if (died := status.died) is not None:
+        say(f"not running: {describe(status.store, died)}, has died; the next `hab run` resumes", "yellow")
+    elif (silent := status.silent) is not None:
         say(
-            f"not running: {which} since {died.since}, has died; the next `hab run` resumes",
+            f"it may have died: {describe(status.store, silent)}, holds the store but does not report; the next "
+            "`hab run` waits for a sign of life, and resumes if there is none",
             "yellow",
         )
-    elif holder is None:
+    elif (holder := status.driver) is None:
         say("not running")
     else:
-        run = status.store.resolve(holder.run)
-        say(f"running: {run}, by process {holder.pid} on {holder.host} since {holder.since}")
+        state = "running" if status.is_driven else "not running; the store is held by"
+        say(f"{state}: {describe(status.store, holder)}")
 
 
 def _print_money(money: BudgetStatus) -> None:
@@ -178,9 +194,9 @@ def command(
 ) -> Exit:
     """Show a run's progress from its files, also while another process drives it.
 
-    The JSON has the keys of log/progress.json, `run`, `driver` (the process that holds the store, or null), and `lost`
-    (which files of results are missing since the end, or null). Its `end` is {"status": exit status of the last
-    `hab run`, "meaning": ...}, null while it runs or if it was killed.
+    The JSON has the keys of log/progress.json, `run`, `driver` (the process that holds the store; null if none does, or
+    it has died or stopped reporting), and `lost` (which files of results are missing since the end, or null). Its
+    `end` is {"status": exit status of the last `hab run`, "meaning": ...}, null while it runs or if it was killed.
     """
     status = read_status(run)
     if as_json:
