@@ -32,8 +32,8 @@ from hab_ray.executors.cells import Cells, ranks
 from hab_ray.executors.protocol import Spool
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
+from hab_ray.storage.run import PENDING
 
-PENDING = "pending"
 SHARD, ROW_ID, TASK, KEY, HEAD, REST, RANK = "shard", "row_id", "task", "key", "head", "rest", "rank"
 SCHEMA = pa.schema(
     [

@@ -25,11 +25,12 @@ ANALYSIS = "analysis"
 FIGURES = "figures"
 SHEETS = "sheets"
 REPORT = "report/index.html"
+PENDING = "pending"
 VIEWS = ("candidates", "validations", "tests", "responses", "verdicts", "rejudged")
 MARKER, BY_SIMULATOR, PEOPLE = "SIMULATED.txt", "SIMULATOR.txt", "people.jsonl"
 OF_A_RUN = (
     *(SCORES, RATERS, PEOPLE, BY_SIMULATOR, *VIEWS, TEXTS, ANALYSIS, FIGURES, SHEETS),
-    *("bridge", "report", "log", "cells"),
+    *("bridge", "report", "log", "cells", PENDING),
 )
 _MAX_NAMED = 5
 _DERIVATION = b"derivation_sha256"

@@ -93,6 +93,8 @@ def test_what_is_driven_or_no_run_is_not_removed(desk: Desk, vendor: Vendors) ->
     os.kill(driving.pid, signal.SIGKILL)
     driving.communicate()
     assert re.search(r"unfinished.* at least \$0", desk.hab("runs").stdout)
+    assert (run / "pending").is_dir()
+    assert "kept" not in desk.says("rm", run, "--yes") and not run.exists()
 
 
 def test_a_run_is_removed_unless_its_driver_lives_whatever_the_last_report_says(desk: Desk, vendor: Vendors) -> None:
