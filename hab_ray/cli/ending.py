@@ -20,7 +20,9 @@ import typer
 
 from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
+from hab_ray.location import Location
 from hab_ray.resources import package_blamed
+from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
 
 console = output()
@@ -69,6 +71,8 @@ def is_interactive() -> bool:
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     """Make a command exit with the status it returns, 0 for None; print an exception as one message.
 
+    A bucket among its arguments must answer before it begins. Later requests are retried without limit.
+
     If the type of a parameter is a dataclass, typer sees its annotated fields as options instead, and the command gets
     them as that dataclass.
     """
@@ -81,6 +85,9 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
         try:
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
+            for value in given.values():
+                if isinstance(value, Location):
+                    reach(value)
             status = Exit(command(**given) or Exit.COMPLETE)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED

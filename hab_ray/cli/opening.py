@@ -22,7 +22,6 @@ from hab_ray.work import Work, rows_done, tasks_now
 
 def load_run(run: Location) -> Work:
     """Load the work of a run folder; raise ConfigError if there is no run or a newer version wrote its store."""
-    reach(run)
     work = load_work(run, datetime.now(UTC))
     refuse_newer(reach(work.sweep.store), f"store at {work.sweep.store}")
     return work

@@ -8,13 +8,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from hab_ray.cli.main import app
+from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.secret import SECRET
 from tests.conftest import Desk, Vendors
 from tests.s3_proxy import S3Proxy, s3_proxy
-from tests.seaweed import SeaweedFS
+from tests.seaweed import SeaweedFS, free_ports
 
 KEY = "sk-fake-0123456789-never-stored"
 SMALL = {"dimensions": ["encourage_learning"], "tests": "seeds", "executor": "local"}
@@ -87,3 +90,17 @@ def test_a_bucket_that_cannot_be_used_is_a_wrong_setting(
     done = desk.says("run", sweep(desk, "http://127.0.0.1:9", place or bucket), "--yes", status=2)
     assert message in done
     assert len(done.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "rm", "runs", "scores", "agreement", "report", "budget show", "batches list", "store gc"]
+)
+def test_a_command_ends_when_the_service_of_its_bucket_does_not_answer(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
+    for name, value in (("AWS_ENDPOINT_URL_S3", endpoint), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("hab_ray.storage.folder.FIRST_ANSWER_S", 0.2)
+    done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/run"])
+    assert done.exit_code == Exit.CONFIGURATION and f"no answer from {endpoint} in" in done.output, done.output

@@ -39,7 +39,7 @@ class Requests:
 
     def __init__(self, connection: Connection, bucket: str) -> None:
         self._connection, self._bucket = connection, bucket
-        self._outages = _Outages(f"s3://{bucket}")
+        self._outages = _Outages(f"s3://{bucket} at {connection.endpoint}")
 
     @property
     def endpoint(self) -> str:

@@ -34,7 +34,12 @@ def test_an_outage_is_waited_for_and_told(bucket: str, proxy: S3Proxy, caplog: p
     assert 2.4 < time.monotonic() - began < 20
     assert folder.get("x") == b"2"
     first, last = (record.getMessage() for record in (caplog.records[0], caplog.records[-1]))
-    assert "; retrying" in first and "answers again" in last and len(caplog.records) == 2
+    assert (
+        first.startswith(f"s3://hab-tests at {proxy.endpoint}: ")
+        and "; retrying" in first
+        and "answers again" in last
+        and len(caplog.records) == 2
+    )
 
 
 def test_a_service_that_asks_to_slow_down_gets_every_request_in_the_end(bucket: str, proxy: S3Proxy) -> None:

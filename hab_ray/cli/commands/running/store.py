@@ -11,7 +11,7 @@ from hab_ray.cli.ending import ends_with_status, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
-from hab_ray.storage.folder import open_folder, reach
+from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms
@@ -44,8 +44,8 @@ def gc_command(
     replies. Every existing run must be complete.
     """
     store = store or DEFAULT_STORE
-    refuse_newer(reach(store), f"store at {store}")
     files = open_folder(store)
+    refuse_newer(files, f"store at {store}")
     if last_holder(files) is None:
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
     with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
