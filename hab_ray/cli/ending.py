@@ -8,12 +8,14 @@ because replies that were paid for are in the store and the same command resumes
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
@@ -25,6 +27,7 @@ from hab_ray.resources import package_blamed
 from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
 
+_ADDRESS = re.compile(r"[a-z][a-z0-9]+:/")  # a path keeps one of two slashes
 console = output()
 errors = Terminal(stderr=True)
 
@@ -71,8 +74,6 @@ def is_interactive() -> bool:
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     """Make a command exit with the status it returns, 0 for None; print an exception as one message.
 
-    A bucket among its arguments must answer before it begins. Later requests are retried without limit.
-
     If the type of a parameter is a dataclass, typer sees its annotated fields as options instead, and the command gets
     them as that dataclass.
     """
@@ -83,11 +84,9 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         try:
+            _check_places(given.values())
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
-            for value in given.values():
-                if isinstance(value, Location):
-                    reach(value)
             status = Exit(command(**given) or Exit.COMPLETE)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
@@ -101,6 +100,23 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     vars(run)["__signature__"] = inspect.Signature(by_name)
     run.__annotations__ = {each.name: each.annotation for each in by_name}
     return run
+
+
+def _check_places(given: Iterable[object]) -> None:
+    """Check a command's files and folders before it begins: later, a bucket that does not answer is waited for.
+
+    Raises:
+        ConfigError: a bucket cannot be used or does not answer, or an address is given for a path on this machine.
+    """
+    for value in given:
+        if isinstance(value, Location):
+            reach(value)
+        elif isinstance(value, Path) and _ADDRESS.match(str(value)):
+            address = str(value).replace(":/", "://", 1)
+            raise ConfigError(
+                f"{address}: a path on this machine is needed here; name one, and copy what is in it to or from the "
+                "bucket yourself"
+            )
 
 
 def _options_of(group: Any) -> list[inspect.Parameter]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,3 +105,22 @@ def test_a_command_ends_when_the_service_of_its_bucket_does_not_answer(
     monkeypatch.setattr("hab_ray.storage.folder.FIRST_ANSWER_S", 0.2)
     done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/run"])
     assert done.exit_code == Exit.CONFIGURATION and f"no answer from {endpoint} in" in done.output, done.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export runs/a --format csv --out",
+        "annotate sheet runs/a --out",
+        "import rubrics checkout --out",
+        "import tests rows.csv --out",
+        "doctor jobs/a.yaml --live --out",
+        "rubric new kindness --folder",
+        "init",
+    ],
+)
+def test_what_is_written_to_this_machine_only_takes_no_address_of_a_bucket(command: str, tmp_path: Path) -> None:
+    with contextlib.chdir(tmp_path):
+        done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/x"])
+    assert done.exit_code == Exit.CONFIGURATION and "s3://hab-tests/x: a path on this machine" in done.output
+    assert not list(tmp_path.iterdir())
