@@ -93,6 +93,10 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     work.run.write(Score, SCORES, edited)
     found = desk.says("report", "runs/example")
     assert "of the 27 scores that were in the folder are others now, such as alpha, overall, by panel: 0.990" in found
+    *rest, last = [replace(s, mean=s.mean and s.mean + 4e-6) for s in scores]
+    work.run.write(Score, SCORES, [*rest, replace(last, mean=None, low=None, high=None, n=7)])
+    found = desk.says("report", "runs/example")
+    assert f"such as {last.subject}, {last.dimension}, by {last.judge}: none of 7 answers before, 0." in found
     work.run.folder.put(SCORES, b"damaged")
     assert "the scores that were in the folder cannot be read" in desk.says("report", "runs/example")
 
