@@ -1,8 +1,8 @@
 """`--log-format json`: all output of a command as one JSON object per line.
 
-Each object has `at`, `level` and `message`. Reports of the run also have `run`, and `shard` or `batch` if they concern
-one (see `sweep.monitoring.log`). One object has all scores, as `scores`. Other output, such as the plan, is one object
-per line of text.
+Each object has `at`, `level` and `message`; once the sweep file is read, also `run`. Reports of the run have `shard` or
+`batch` if they concern one (see `sweep.monitoring.log`). One object has all scores, as `scores`. Other output, such as
+the plan, is one object per line of text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from rich.console import Console
 
 from hab_ray.cli.views.terminal import write_nowhere
 from hab_ray.visible import log_json
+
+_of_all_lines: dict[str, str] = {}
 
 
 class _Lines(io.TextIOBase):
@@ -61,7 +63,12 @@ class _Handler(logging.Handler):
 
 def _line(at: datetime, level: str, message: str, **fields: object) -> str:
     head = {"at": at.isoformat(timespec="milliseconds"), "level": level, "message": message}
-    return log_json(head | fields) + "\n"
+    return log_json(head | _of_all_lines | fields) + "\n"
+
+
+def name_run(run: str) -> None:
+    """Add the run to all further lines."""
+    _of_all_lines["run"] = run
 
 
 def log_as_json(console: Console, errors: Console) -> None:

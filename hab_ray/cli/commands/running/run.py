@@ -21,7 +21,7 @@ from hab_ray.cli.interrupts import stop
 from hab_ray.cli.job import drain_s, stop_notice
 from hab_ray.cli.options import SweepArgument
 from hab_ray.cli.prepare import Choices, RunChoices, prepare
-from hab_ray.cli.views.json_log import log_as_json
+from hab_ray.cli.views.json_log import log_as_json, name_run
 from hab_ray.cli.views.plan_view import print_plan
 from hab_ray.cli.views.view import View
 from hab_ray.engine.budget.client import BUDGET_REACHED
@@ -47,6 +47,7 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
     """Run a sweep file; return the exit status. `yes` spends without asking. There is no live view with a JSON log."""
     now = datetime.now(UTC)
     work, problems = prepare(path, choices, now, driving.failures_since)
+    name_run(str(work.sweep.run_folder))
     if not yes:
         refuse_held(work.sweep.store, work.run_path)
     freeze_gc()
