@@ -16,7 +16,7 @@ from typing import Any
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
-from hab_ray.providers.access import has_secret, variables_of
+from hab_ray.providers.access import ON_NODES, has_secret, variables_of
 from hab_ray.storage.folder import open_folder
 from hab_ray.visible import one_line
 
@@ -156,11 +156,7 @@ def require_keys(nodes: Sequence[Node], accounts: Iterable[ProviderEntry]) -> No
     missing = dict(zip(asked, ray.get(list(asked.values()), timeout=ANSWER_S), strict=True))
     lines = [f"node {one_line(node.address)}: {', '.join(names)} not set" for node, names in missing.items() if names]
     if lines:
-        raise ConfigError(
-            "\n".join(lines)
-            + "\nSet each in the environment that `ray start` gets on that node, or name a file that holds "
-            "it (NAME_FILE=PATH); not in a runtime_env, which Ray shows in clear. Nothing was sent"
-        )
+        raise ConfigError("\n".join(lines) + f"\nSet each {ON_NODES.format('that node', 'NAME')}. Nothing was sent")
 
 
 def _missing_here(names: Sequence[str]) -> list[str]:

@@ -159,7 +159,7 @@ def keys(provider: str, entry: ProviderEntry) -> Sequence[Finding]:
     if missing:
         others = "or let {}_FILE name a file with it; or leave these models out"
         return [
-            wrong(subject, f"{name} is not set", f"{how_to_set(name, 'the key')}, {others.format(name)}")
+            wrong(subject, f"{name} is not set", f"{how_to_set(name, 'the key', os.environ)}, {others.format(name)}")
             for name in missing
         ]
     try:

@@ -329,7 +329,7 @@ def _keys(work: Work, environ: Mapping[str, str], to_call: Callable[[], Set[str]
     for name, models in ((name, models) for name, models in users.items() if models):
         for variable, value in missing[name].items():
             cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
-            remedy = f"{how_to_set(variable, value)}{others}; without a key: `hab rehearse FILE`"
+            remedy = f"{how_to_set(variable, value, environ)}{others}; without a key: `hab rehearse FILE`"
             yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if providers[name].url is None and not providers[name].serve:
             cause = f"providers.{name}: no `url`"

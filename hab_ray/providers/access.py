@@ -8,6 +8,7 @@ values: a user may have put the key itself into VARIABLE_FILE.
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +16,12 @@ from pathlib import Path
 from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.providers.base import NO_KEY, Endpoint
+from hab_ray.resources import is_ray_job
 
+ON_NODES = (
+    "in the environment that `ray start` gets on {}, or name a file that holds it ({}_FILE=PATH); not in a "
+    "runtime_env, which Ray shows in clear"
+)
 _MAX_BYTES = 1 << 16
 
 
@@ -48,8 +54,13 @@ def has_secrets(entry: ProviderEntry, environment: Mapping[str, str]) -> bool:
     return all(has_secret(variable, environment) for variable in variables_of(entry))
 
 
-def how_to_set(variable: str, value: str) -> str:
-    """Return how to set a variable to `value`, such as a key of openai; of ./.env only names in _KEY are read."""
+def how_to_set(variable: str, value: str, environment: Mapping[str, str]) -> str:
+    """Return how to set a variable to `value`, such as a key of openai; of ./.env only names in _KEY are read.
+
+    A Ray job gets neither what its submitter exports nor .env, which .rayignore leaves out.
+    """
+    if is_ray_job(environment):
+        return f"{socket.gethostname()} lacks {value}: set it {ON_NODES.format('each node', variable)}"
     file = f", or put {variable}=... into .env" if variable.endswith("_KEY") else ""
     return f"set it to {value}: `export {variable}=...`{file}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from hab_ray.planning.models import unheeded_settings
 from hab_ray.planning.preflight import available_only, left_out, preflight
 from hab_ray.planning.problems import Problem, Severity, refuse_errors
 from hab_ray.resolve import resolve, write_record
-from hab_ray.resources import bundled
+from hab_ray.resources import RAY_JOB, bundled
 from hab_ray.work import Work, given_tests, wants_batch
 from tests.small_runs import Shape, work_of, write_run
 
@@ -168,6 +169,10 @@ def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> Non
     assert all("; " in line for line in said)
     for part in ("`export HOUSE_KEY=...`, or put HOUSE_KEY=... into .env", "without a key: `hab rehearse FILE`"):
         assert any(part in line for line in said)
+    in_job = {"OPENAI_API_KEY": "x", RAY_JOB: "{}"}
+    (house,) = (p for p in preflight(resolve(sweep, NOW), in_job, NOW.date()) if "HOUSE_KEY" in p.cause)
+    assert "that `ray start` gets on each node" in house.remedy and "HOUSE_KEY_FILE=PATH" in house.remedy
+    assert socket.gethostname() in house.remedy and ".env" not in house.remedy.replace("runtime_env", "")
     with pytest.raises(ConfigError) as refused:
         refuse_errors(found)
     assert str(refused.value).count("\n") == 4
