@@ -12,6 +12,7 @@ from hab_ray.cli.commands.running.run import sent_and_paid
 from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS, View
 from hab_ray.errors import Exit
 from hab_ray.progress import BatchProgress, Draining, Progress, RunEnd, StageProgress
+from hab_ray.stopping import Stop
 from hab_ray.visible import counted
 
 STAGE = StageProgress("respond", "m", 100, 0, 0, 1)
@@ -109,6 +110,17 @@ def test_a_stop_is_counted_down_from_its_first_moment() -> None:
     at = [1.0, 1.2, 1.4, 1.2 + COUNTDOWN_EVERY_S]
     lines = printed(*(replace(AT_START, elapsed_s=s, draining=Draining(20 - s, 1, 0) if s > 1 else None) for s in at))
     assert [("1 open call" in line) for line in lines] == [False, True, True]
+
+
+def test_a_run_that_ends_by_itself_is_not_said_to_be_stopped_by_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    ending = replace(AT_START, draining=Draining(20, 1, 0))
+    (line,) = printed(ending)
+    assert line.startswith("the run ends by itself: nothing new is sent") and "Ctrl-C twice" in line
+    stopped = Stop()
+    stopped.request()
+    monkeypatch.setattr("hab_ray.cli.views.view.stop", stopped)
+    (line,) = printed(ending)
+    assert line.startswith("stopping: ") and line.endswith("Ctrl-C again exits at once")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Column, Table
 from rich.text import Text
 
+from hab_ray.cli.interrupts import stop
 from hab_ray.cli.views.terminal import TABLE_COLUMNS
 from hab_ray.cli.views.waiting import choosing, waiting_for_money, waits_for
 from hab_ray.progress import Draining, Progress, StageProgress
@@ -148,8 +149,12 @@ def more_may_follow(stages: Sequence[StageProgress]) -> bool:
 
 
 def _countdown(draining: Draining) -> str:
+    if stop.requested:
+        what, rest = "stopping", "Ctrl-C again exits at once"
+    else:
+        what, rest = "the run ends by itself", "The reason follows; Ctrl-C twice exits at once"
     calls = counted(draining.calls, "open call")
     return (
-        f"stopping: nothing new is sent; waiting {draining.left_s:.0f} s more for {calls} worth at most "
-        f"{usd(draining.nanousd)}. Ctrl-C again exits at once"
+        f"{what}: nothing new is sent; waiting {draining.left_s:.0f} s more for {calls} worth at most "
+        f"{usd(draining.nanousd)}. {rest}"
     )
