@@ -26,7 +26,8 @@ class Location:
         """Convert a string, path or location to a location; `~` is the user's home, as in a shell.
 
         Raises:
-            ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket.
+            ValueError: it is none of these, cannot be a path, or is an s3:// address without a bucket or with empty
+                parts, "." or "..".
         """
         if isinstance(given, cls):
             return given
@@ -40,7 +41,12 @@ class Location:
         except UnicodeEncodeError:
             raise ValueError("holds half of a character; write the path without it") from None
         if text.startswith(_S3):
-            return cls(_normalise(text))
+            address = _normalise(text)
+            if address != text.removesuffix("/"):
+                raise ValueError(
+                    f"holds //, /./ or /../, which are names in a bucket; write {address} if you mean that"
+                )
+            return cls(address)
         return cls(text if "://" in text else str(Path(os.path.expanduser(text))))
 
     def __str__(self) -> str:

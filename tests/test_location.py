@@ -81,8 +81,12 @@ def test_a_folder_whose_name_is_not_utf_8_is_refused(tmp_path: Path, monkeypatch
 
 
 def test_an_address_in_a_bucket_is_tidied_and_one_without_a_bucket_refused() -> None:
-    assert str(Location.of("s3://bucket//a/./b/../c/")) == "s3://bucket/a/c"
-    assert str(Location.of("s3://bucket/../..")) == "s3://bucket"
+    assert (
+        str(Location.of("s3://bucket/a/c/")) == "s3://bucket/a/c" and str(Location.of("s3://bucket/")) == "s3://bucket"
+    )
+    for given, meant in (("bucket//a/c", "bucket/a/c"), ("bucket/a/./c", "bucket/a/c"), ("bucket/../up", "bucket/up")):
+        with pytest.raises(ValueError, match=f"write s3://{meant} if"):
+            Location.of(f"s3://{given}")
     here = Location.of("s3://bucket/hab/store")
     assert (here.bucket, here.prefix, here.name, here.is_local, here.is_s3) == (
         "bucket",
