@@ -17,7 +17,7 @@ from hab_ray.catalog.models import ProviderEntry
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.providers.access import ON_NODES, has_secret, variables_of
-from hab_ray.storage.folder import open_folder
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.visible import one_line
 
 ANSWER_S = 60.0
@@ -64,18 +64,18 @@ def _on_each(nodes: Sequence[Node], function: Callable[..., Any], *arguments: ob
 
 
 def require_folders(nodes: Sequence[Node], places: Mapping[str, Location], shared: bool) -> None:
-    """Check that all nodes can write to the folders of a run. A single node and buckets need no check.
+    """Check that all nodes can write to the folders of a run, and use its buckets. A single node needs no check.
 
     `places` has the absolute folders by their keys in the sweep file. `shared` means that the user has declared them
     to be the same folders on every node.
 
     Raises:
-        ConfigError: a node does not see a folder, or may not write to it.
+        ConfigError: a node does not see a folder, may not write to it, or cannot use a bucket.
     """
-    local = {key: place for key, place in places.items() if place.is_local}
-    if not local or len(nodes) < 2:
+    if len(nodes) < 2:
         return
-    if not shared:
+    local = {key: place for key, place in places.items() if place.is_local}
+    if local and not shared:
         named = " and ".join(f"`{key}: {place}`" for key, place in local.items())
         raise ConfigError(
             one_line(
@@ -84,15 +84,20 @@ def require_folders(nodes: Sequence[Node], places: Mapping[str, Location], share
                 "these paths (such as NFS), add `shared_filesystem: true` to the sweep"
             )
         )
-    problems = [problem for key, place in local.items() for problem in _problems(key, place, nodes)]
+    problems = [problem for key, place in places.items() for problem in _problems(key, place, nodes)]
     if problems:
         raise ConfigError("\n".join(problems))
 
 
 def _problems(key: str, place: Location, nodes: Sequence[Node]) -> Iterator[str]:
+    if not place.is_local:
+        for node, ref in _on_each(nodes, problem_in_bucket, place).items():
+            if problem := _answer(ref, "it died or does not answer"):
+                yield one_line(f"{key}: node {node} cannot use {place}: {problem}")
+        return
     with _marked(place) as mark:
         for node, ref in _on_each(nodes, problem_with, place, mark).items():
-            if problem := _answer(ref):
+            if problem := _answer(ref, "died or does not answer, and is not known to see"):
                 yield one_line(
                     f"{key}: node {node} {problem} {place}, although the sweep says `shared_filesystem: true`; "
                     f"mount the folder there under this path for this user, or name an s3:// address as `{key}:`"
@@ -110,14 +115,23 @@ def _marked(place: Location) -> Iterator[str]:
         folder.clear(mark)
 
 
-def _answer(ref: Any) -> str | None:
+def _answer(ref: Any, if_none: str) -> str | None:
     import ray
 
     try:
         problem: str | None = ray.get(ref, timeout=ANSWER_S)
     except ray.exceptions.RayError:
-        return "died or does not answer, and is not known to see"
+        return if_none
     return problem
+
+
+def problem_in_bucket(place: Location) -> str | None:
+    """Return why this node cannot use a bucket; None if it can. Runs on the node."""
+    try:
+        reach(place)
+    except ConfigError as error:
+        return str(error)
+    return None
 
 
 def problem_with(place: Location, mark: str, within_s: float = VISIBLE_WITHIN_S) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from hab_ray.catalog.models import ProviderEntry
-from hab_ray.cluster.nodes import Node, alive_nodes, problem_with, require_folders, require_keys
+from hab_ray.cluster.nodes import Node, alive_nodes, problem_in_bucket, problem_with, require_folders, require_keys
 from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 
@@ -16,12 +17,26 @@ TWO = [GONE, Node("e" * 56, "10.1.2.4")]
 MISSING = "HAB_TEST_KEY_THAT_IS_NOWHERE"
 
 
-def test_one_node_is_the_drivers_own_and_places_in_a_bucket_are_seen_by_all(tmp_path: Path) -> None:
-    require_folders([GONE], {"store": Location.of(tmp_path)}, shared=False)
+def test_one_node_is_the_drivers_own(tmp_path: Path) -> None:
+    require_folders([GONE], {"run": Location.of("s3://bucket/run"), "store": Location.of(tmp_path)}, shared=False)
     assert not list(tmp_path.iterdir())
-    require_folders(
-        TWO, {"run": Location.of("s3://bucket/run"), "store": Location.of("s3://bucket/store")}, shared=False
-    )
+
+
+def test_a_node_without_boto3_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    monkeypatch.setenv("AWS_SDK_UA_APP_ID", "a-node-without-boto3")
+    problem = problem_in_bucket(Location.of("s3://bucket/run"))
+    assert problem is not None and "s3:// addresses need boto3" in problem
+
+
+@pytest.mark.usefixtures("ray_address")
+def test_each_node_that_cannot_use_the_bucket_is_named() -> None:
+    place = "s3://hab-no-such-bucket/run"
+    with pytest.raises(ConfigError) as told:
+        require_folders([*alive_nodes(), GONE], {"run": Location.of(place)}, shared=False)
+    here, gone = str(told.value).splitlines()
+    assert here.startswith("run: node ") and f"cannot use {place}: " in here
+    assert gone == f"run: node 10.1.2.3 (abababab) cannot use {place}: it died or does not answer"
 
 
 def test_folders_on_several_nodes_need_a_word_from_the_user(tmp_path: Path) -> None:
