@@ -65,7 +65,8 @@ class Extensions:
     """Extensions of one kind by name: built-in ones, and those that other distributions register as entry points.
 
     `group` is the entry point group, and `word` names one extension in messages. `built_in` has the addresses
-    ("module:attribute") of ours, which cannot be replaced. `remedy` is a sentence for users who name an unknown one.
+    ("module:attribute") of ours, which cannot be replaced: while another distribution uses one of their names, that
+    name is refused. `remedy` is a sentence for users who name an unknown one.
     Extensions are imported only by `load`.
     """
 
@@ -89,16 +90,15 @@ class Extensions:
         Raises:
             ConfigError: the name is unknown, or several distributions register it.
         """
-        if name in self.built_in:
-            return EntryPoint(name, self.built_in[name], self.group)
-        found = [entry for entry in self.added() if entry.name == name]
+        ours = [EntryPoint(name, self.built_in[name], self.group)] if name in self.built_in else []
+        found = [*ours, *entry_points(group=self.group, name=name)]
         if len(found) == 1:
             return found[0]
         if not found:
             raise ConfigError(f"there is no {self.word} {name!r}; there are {', '.join(self.names())}. {self.remedy}")
         raise ConfigError(
             f"the {self.word} {name!r} is in several packages ({', '.join(map(distribution, found))}); uninstall all "
-            "but one"
+            f"but {'hab-ray' if ours else 'one'}"
         )
 
     def load(self, name: str, sort: type[T]) -> T:
