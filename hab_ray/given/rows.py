@@ -242,15 +242,16 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
+def given_records(path: Location, key: str, columns: Columns, kept: bytes | None = None) -> Iterator[Any]:
     """Yield the rows of a file that a sweep names under `key`: of Parquet these columns, else all columns.
 
-    JSON is one object per line or, in a .json file, may be a list.
+    `kept` is a run's copy of the file, which is read instead. JSON is one object per line or, in a .json file, may be a
+    list.
 
     Raises:
         ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
-    data = given_file(path, key)
+    data = given_file(path, key) if kept is None else kept
     with refusing(f"{key}: {path}"):
         if path.name.lower().endswith(".parquet"):
             read = parquet_rows if columns.exclusive else parquet_columns
