@@ -206,7 +206,7 @@ def test_variants_that_look_alike_to_a_vendor_share_one_truth(tmp_path: Path) ->
         ([{"prompt": "Why?"}, {"prompt": "Why?", "id": "twin"}], "same prompt, .* tells tests apart; leave one"),
         (
             [{"prompt": "Why?"}, {"prompt": "Why?", "dimension": "defer_important_decisions"}],
-            r"same prompt, .* apart; rehearse their dimensions one at a time \(`dimensions:`\), or leave one of them out",
+            r"same prompt, .* apart; rehearse their dimensions one at a time \(`dimensions:`\), or leave one of",
         ),
         ([{"prompt": "Why?"}, {"prompt": "How?", "system": "Be brief."}], "different `system`"),
     ],
