@@ -29,14 +29,13 @@ _BUILT_IN = (OPENAI, "anthropic", "google", "xai")
 
 
 def entry(kind: str) -> EntryPoint:
-    """Where the wire protocol of this name is played: in a folder beside this file, else in another distribution.
+    """Where the wire protocol of this name is played: in a folder beside this file, or in another distribution.
 
     Raises:
-        ValueError: nowhere, or in several distributions.
+        ValueError: nowhere, or in several places.
     """
-    if kind in _BUILT_IN:
-        return EntryPoint(kind, f"{__package__}.{kind}:VENDOR", GROUP)
-    found: list[EntryPoint] = list(entry_points(group=GROUP, name=kind))
+    ours = [EntryPoint(kind, f"{__package__}.{kind}:VENDOR", GROUP)] if kind in _BUILT_IN else []
+    found: list[EntryPoint] = [*ours, *entry_points(group=GROUP, name=kind)]
     if len(found) != 1:
         installed = sorted(entry.name for entry in entry_points(group=GROUP))
         known = ", ".join(dict.fromkeys([*_BUILT_IN, *installed]))
