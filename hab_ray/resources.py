@@ -91,7 +91,7 @@ class Extensions:
             ConfigError: the name is unknown, or several distributions register it.
         """
         ours = [EntryPoint(name, self.built_in[name], self.group)] if name in self.built_in else []
-        found = [*ours, *entry_points(group=self.group, name=name)]
+        found: list[EntryPoint] = [*ours, *entry_points(group=self.group, name=name)]
         if len(found) == 1:
             return found[0]
         if not found:
