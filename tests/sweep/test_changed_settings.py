@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hab_ray.calls import Call, Outcome
+from hab_ray.catalog.models import Model
 from hab_ray.cli.opening import load_run, progress_from_files
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Settle
@@ -155,6 +156,12 @@ def test_answers_of_substitutes_are_judged_once_they_are_accepted(tmp_path: Path
     assert settled(again, ["respond"]) == {"respond": (count, 0)} and derived(again) == [
         shard.file for shard in again.shards() if shard.stage == "judge"
     ]
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_engines_take_other_models_answers_only_if_the_sweep_accepts_them(tmp_path: Path, accepts: bool) -> None:
+    work = work_of(tmp_path, **{**ONE, "subjects": ["house/a"]}, accept_substitutes=accepts)
+    assert Model("house/a", work.models_of("house")["house/a"]).is_itself("another-model") == accepts
 
 
 def test_answers_of_substitutes_and_their_verdicts_leave_once_they_are_refused(tmp_path: Path, finished: Any) -> None:
