@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from hab_ray.cli.commands.running.status import Status, print_status, read_status
 from hab_ray.cli.ending import console
+from hab_ray.cli.main import app
 from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
 from hab_ray.exchange.card import CARD
@@ -21,7 +23,7 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, LastEnd, Progress, StageProgress
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.lease.lease import Holder, StoreLock
+from hab_ray.storage.lease.lease import Holder, LocalLease, StoreLock
 from hab_ray.storage.lease.renewed import first_renewal
 from hab_ray.visible import usd
 from tests.conftest import Desk, Vendors, until
@@ -116,6 +118,24 @@ def test_a_lock_tells_whether_its_holder_lives_also_from_another_container(tmp_p
     assert held(tmp_path).is_driven
     lock.release()
     assert (status := held(tmp_path)).died and status.driver is None
+
+
+def test_a_driver_is_seen_from_any_folder_also_with_a_relative_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in ("here", "elsewhere"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    work = work_of(Path())
+    write_record(work, NOW)
+    work.run.folder.put(PROGRESS, Progress("", 1, (), 9, 0, 0, (), store=str(work.sweep.store)).to_json())
+    lease = LocalLease.acquire(work.sweep.store, work.run_path, NOW)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    run = str(tmp_path / "here/run")
+    assert read_status(Location.of(run)).is_driven
+    assert CliRunner().invoke(app, ["rm", run, "--yes"]).exit_code == Exit.HELD
+    monkeypatch.chdir(tmp_path / "here")
+    lease.release()
 
 
 @pytest.mark.parametrize("changes", [{"renewal": first_renewal(LeaseTimes())}, {"host": "far"}])

@@ -7,6 +7,7 @@ version it counts the run's files.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from math import inf
@@ -19,7 +20,7 @@ from hab_ray.cli.ending import console, ends_with_status, say
 from hab_ray.cli.options import RunFolderArgument
 from hab_ray.cli.views.terminal import print_cells
 from hab_ray.cli.views.waiting import choosing, waiting_for_money
-from hab_ray.errors import Exit
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
 from hab_ray.stages import ORDER, WITHOUT_VIEW
@@ -76,12 +77,25 @@ def read_status(run: Location) -> Status:
         work = load_run(run)
         store, progress = work.sweep.store, progress_from_files(work, progress)
     last = last_holder(open_folder(store))
+    if last is None and store.is_local:
+        store = _recorded_store(run, store)
+        last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
     found = Status(run, store, progress, holder, is_counted=is_counted, problem=problem)
     if found.is_driven:
         found = replace(found, progress=replace(progress, end=None))  # the reported end is that of an earlier process
     lost = lost_notice(open_folder(run)) if found.progress.end else None
     return replace(_with_fate(found), lost=lost)
+
+
+def _recorded_store(run: Location, store: Location) -> Location:
+    """Return the store by its path from the run's folder: `store` may be relative to another folder than this one."""
+    from hab_ray.storage.record import read_record  # slow to import
+
+    with suppress(ConfigError):
+        if record := read_record(run):
+            return record.store_of(run)
+    return store
 
 
 def _with_fate(status: Status) -> Status:
