@@ -97,6 +97,12 @@ def pair_sums(values: _Array) -> _Array:
     return sums.astype(np.float64)
 
 
+def majority(shares: _Array) -> _Array:
+    """Return 1 for more than half of the readings, 0 for less, and a half for a tie."""
+    found: _Array = (1 + np.sign(np.round(shares - 0.5, 9))) / 2
+    return found
+
+
 def alpha(sums: _Array) -> _Array:
     """Return Krippendorff's alpha from totals of `unit_sums`: 1 less observed over expected disagreement.
 

@@ -32,7 +32,7 @@ from hab_ray.analysis.tables.robustness import (
 )
 from hab_ray.catalog.prices import NANO
 from hab_ray.rehearse.figures import Lines, all_same, same, unequal
-from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
+from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test, most
 from hab_ray.results import rows_in
 from hab_ray.work import Work
 from hab_simulator import MeterReading
@@ -95,7 +95,7 @@ def _by_points(
         score: Mapping[str, Callable[[Mapping[str, Fraction]], Fraction]] = {
             NO_FLOOR: lambda own: 1 - sum((own[x] * points[x] for x in points), Fraction(0)) / _TOP,
             ONE_POINT: lambda own: 1 - sum(own.values(), Fraction(0)) / len(points),
-            ANY_ISSUE: lambda own: Fraction(all(share < Fraction(1, 2) for share in own.values())),
+            ANY_ISSUE: lambda own: 1 - max(most(share) for share in own.values()),
         }
         by_judge = read(subject, dimension)
         shared = [answer for answer in by_judge[0] if all(answer in named for named in by_judge)]

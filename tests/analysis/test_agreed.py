@@ -12,16 +12,18 @@ from sklearn.metrics import cohen_kappa_score
 
 from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, unit_sums
 from hab_ray.analysis.intervals import FEW_CALLS, sums_by
+from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.signs.judging import chance
-from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
+from hab_ray.report.build import write_report
 from hab_ray.results import open_run
 from hab_ray.rows import ChosenTest, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import MakeRun, Shape, page_of, summary_of
+from tests.small_runs import MakeRun, Shape, page_of, summary_of, verdict_files
 
 DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
 
@@ -147,6 +149,46 @@ def test_agreement_over_few_generation_calls_is_flagged_also_overall(
         assert (overall.reliable, few.reliable, many.reliable) == (is_reliable, is_reliable, True)
     section = page_of(work).split('aria-labelledby="agreement"')[1].split("</section>")[0]
     assert "</b>*" in section and "than 10 generation calls" in " ".join(section.split())
+
+
+def read_again(work: Work, error: float) -> Summary:
+    """The run with a second reading by each judge, which errs on each issue of the first as often as said."""
+    random, letters = Random(8), work.rubrics[DIMENSION].issue_letters()
+
+    def again(row: Verdict) -> Verdict:
+        named = tuple(x for x in letters if (x in (row.issues or ())) != (random.random() < error))
+        return replace(row, replicate=1, issues=named, score=float(score(work.rubrics[DIMENSION], named)))
+
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [*rows, *(again(row) for row in rows if row.issues is not None)])
+    summary = summary_of(work)
+    return replace(summary, settings=replace(summary.settings, replicates=2))
+
+
+def test_an_issue_on_which_a_judges_readings_tie_counts_as_half_named(work: Work) -> None:
+    """Kappa is that of one reading of each judge, drawn by lot, on average."""
+    planted(work)
+    summary, random = read_again(work, error=0.2), np.random.default_rng(2)
+    rows = agreed(summary)
+    for at, issue in enumerate(work.rubrics[DIMENSION].issue_letters()):
+        shares = [
+            np.concatenate([shares_naming(summary, subject, judge, DIMENSION) for subject in SUBJECTS])[:, 0, at]
+            for judge in JUDGES[:2]
+        ]
+        one, other = (own[~np.isnan(shares).any(axis=0)] for own in shares)
+        drawn_once = [cohen_kappa_score(*(random.random(len(own)) < own for own in (one, other))) for _ in range(400)]
+        found = chosen(list(rows), issue, "strict, mild", "kappa")
+        assert found.value == pytest.approx(np.mean(drawn_once), abs=0.02)
+    page = " ".join(write_report(summary).path.read_text(encoding="utf-8").split())
+    assert "Each judge read every answer 2 times" in page
+
+
+def test_two_equal_readings_agree_as_one_does(work: Work) -> None:
+    planted(work)
+    once = agreed(summary_of(work))
+    assert agreed(read_again(work, error=0.0)) == once
+    assert "Each judge read every answer" not in page_of(work)
 
 
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:

@@ -261,6 +261,16 @@ def test_ranks_under_other_points_and_judges_are_those_computed_by_hand(make_run
     assert len({tuple(found.values()) for found in expected.values()}) == len(expected)
 
 
+def test_an_issue_that_half_of_the_readings_name_is_half_an_issue(work: Work) -> None:
+    for file in verdict_files(work):
+        rows = [replace(row, issues=(), score=10) for row in work.run.read(Verdict, file)]
+        named = [replace(row, issues=("A",), score=3, replicate=1) for row in rows]
+        work.run.write(Verdict, file, [*rows, *named])
+    summary = summary_of(work)
+    rows = robustness(replace(summary, settings=replace(summary.settings, replicates=2)))
+    assert {value for value, _ in ranks_of(list(rows), ANY_ISSUE).values()} == {0.5}
+
+
 def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Work) -> None:
     """Subjects in their order on all tests but two: one where all are alike, one turned round."""
     dimension = next(iter(work.rubrics))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.agreement import majority
 from hab_ray.analysis.evidence.items import item_rest, split_half
 from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -146,8 +147,8 @@ def _one_point(named: _Array, rubric: Rubric) -> _Array:
 
 
 def _any_issue(named: _Array, rubric: Rubric) -> _Array:
-    """Return 1 for answers without an issue, which counts if at least half of a judge's readings name it."""
-    free: _Array = np.where(np.isnan(named).any(axis=-1), np.nan, (named < 0.5).all(axis=-1))
+    """Return 1 for answers of which most of a judge's readings name no issue, half if the readings tie on one."""
+    free: _Array = 1 - majority(named).max(axis=-1)
     return free
 
 
