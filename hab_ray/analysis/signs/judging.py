@@ -168,7 +168,8 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,
                 f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
-                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}), "
+                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}, "
+                "uncorrected), "
                 "beyond what it gives to others.",
                 "Compare these subjects by the other judges' scores (Scores by judge).",
                 row.value,
