@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, unit_sums
+from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
 from hab_ray.analysis.intervals import FEW_CALLS, sums_by
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.signs.judging import chance
@@ -186,6 +186,7 @@ def test_an_issue_on_which_a_judges_readings_tie_counts_as_half_named(work: Work
 
 def test_two_equal_readings_agree_as_one_does(work: Work) -> None:
     planted(work)
+    assert "to rely on)" not in page_of(work)
     once = agreed(summary_of(work))
     assert agreed(read_again(work, error=0.0)) == once
     assert "Each judge read every answer" not in page_of(work)
@@ -197,14 +198,30 @@ def test_few_answers_are_flagged(make_run: MakeRun) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ends", "title"),
+    ("ends", "reliable", "how"),
     [
-        ((-0.1, 0.3), "The judges agree no better than chance"),
-        ((-0.17, 0.99), "The judges may agree no better than chance"),
-        ((0.1, 0.5), "The judges agree little"),
+        ((-0.1, 0.3), True, "agree no better than chance"),
+        ((-0.1, 0.3), False, "may agree no better than chance"),
+        ((-0.17, 0.99), True, "may agree no better than chance"),
+        ((0.1, 0.3), True, "agree little"),
+        ((0.1, 0.3), False, "may agree little"),
+        ((0.1, 0.5), True, "may agree little"),
     ],
 )
-def test_judges_are_at_chance_only_if_their_interval_leaves_no_more(ends: tuple[float, float], title: str) -> None:
-    row = Agreed("overall", None, "strict, mild", "alpha", 6, 6, None, 0.2, *ends, False)
+def test_a_low_agreement_is_asserted_only_if_all_of_a_reliable_interval_is(
+    ends: tuple[float, float], reliable: bool, how: str
+) -> None:
+    row = Agreed("overall", None, "strict, mild", "alpha", 60, 60, None, 0.2, *ends, reliable)
     (found,) = chance([row], [])
-    assert found.title == title and ("say nothing" in found.detail) == (ends[1] < LOW_ALPHA and ends[0] <= 0)
+    assert found.title == f"The judges {how}" and ("Too little was judged" in found.detail) == how.startswith("may")
+    assert ("say nothing" in found.detail) == (how == "agree no better than chance")
+
+
+def test_overall_agreement_has_no_interval_if_a_dimension_has_a_single_generation_call(make_run: MakeRun) -> None:
+    work = make_run(Shape(SUBJECTS, JUDGES, (DIMENSION, "encourage_learning"), tests=30))
+    file = f"tests/{DIMENSION}.parquet"
+    work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    overall, one, many = [row for row in agreed(summary_of(work)) if row.issue is None]
+    assert overall.value is not None and many.low is not None
+    assert (overall.low, overall.high, one.low) == (None, None, None)
+    assert "of too few answers or generation calls to rely on)" in " ".join(page_of(work).split())

@@ -337,7 +337,7 @@ def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -
     def board(*judges: str) -> str:
         return section(page_of(make_run(Shape(judges=judges))), "leaderboard")
 
-    agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d \(alpha\)"
+    agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d\*\s\(alpha; \* of too few"
     assert re.search(agree, board("strict", "mild")) and "agree" not in board("strict")
 
 
