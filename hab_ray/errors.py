@@ -23,7 +23,7 @@
 | LeaseStale        | waits                 | waits           | waits           | spends nothing until renewal         |
 
 "Ten alike": ten calls in a row, without a valid answer between them, refused in the same words, answered malformed or
-timed out.
+by another model, or timed out. A call that times out twice without an answer in between stays open.
 
 "Open": the store has no reply and no permanent failure, so the same command sends the call again.
 
@@ -78,7 +78,10 @@ _MEANINGS = {
     Exit.CONFIGURATION: "the configuration or a file is not usable; the message says what to change",
     Exit.PENDING: "batches are still at the vendors; the same command collects them",
     Exit.BUDGET: "budget reached; raise `budget_usd` (or `usd` of `budget`) and run the same command again",
-    Exit.UNANSWERED: "rows have no usable answer because of failures; the same command asks again",
+    Exit.UNANSWERED: (
+        "rows have no usable answer, or a dimension has no tests; the same command sends unanswered calls again, with "
+        "--retry-failed also failed ones"
+    ),
     Exit.HELD: "another process drives the store or calls the same account; wait for its end",
     Exit.ENGINE: "the run could not continue; what was paid for is kept; run the same command again to resume",
     Exit.DIFFERENT: "with the vendors' answers the sweep will not work, costs more or may lose rows, as listed above",

@@ -30,13 +30,14 @@ from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, read_progress
 from hab_ray.resources import installed_versions
 from hab_ray.rows import ChosenTest, Paraphrase, RaterView
-from hab_ray.rubric import KeptTexts, Rubric, RubricLibrary, read_library, read_library_of_run, unknown_dimensions
+from hab_ray.rubric import KeptTexts, Rubric, RubricLibrary, read_library, unknown_dimensions
 from hab_ray.stages.added import stage_changes, with_added
 from hab_ray.stages.prompts.rewording import wordings_of
 from hab_ray.stages.prompts.wording import load_prompts
 from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
+from hab_ray.storage.own_texts import library_of_run
 from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
 from hab_ray.storage.registry import Registry, new_run_id, refuse_lost
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS, RunFolder
@@ -160,8 +161,7 @@ def _pinned(
 ) -> Work:
     """Pin and read what a sweep names; the weights of models in `recorded`, by their `as_of`, are not looked at."""
     rubrics = _rubrics(sweep, library, earlier)
-    kept = library.kept.read(earlier.hashes.get("prompts", "")) if earlier and library.kept else None
-    asked = (earlier.prompts_version, earlier.fence_version, kept) if earlier else ()
+    asked = (earlier.prompts_version, earlier.fence_version, library.kept.text("prompts")) if earlier else ()
     catalog = sweep.catalog
     models = {}
     for name in sweep.model_names():
@@ -181,17 +181,19 @@ def _pinned(
         prompts=load_prompts(sweep.rubrics, *asked),
         run_path=sweep.run_folder.absolute(),
         run_id=(earlier and earlier.id) or new_run_id(),
-        wordings={judge.name: wordings_of(judge, rubrics) for judge in sweep.varied_judges},
-        paraphrases=_paraphrases(sweep, rubrics),
+        wordings={judge.name: wordings_of(judge, rubrics, library.kept) for judge in sweep.varied_judges},
+        paraphrases=_paraphrases(sweep, rubrics, library.kept),
         given=cache,
         pauses=earlier.pauses if earlier else (),
         undigested=earlier.derivations() if earlier else {},
     )
 
 
-def _paraphrases(sweep: Sweep, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, dict[str, Paraphrase]]]:
-    files = {variant.tests for variant in sweep.variants.subjects if variant.tests is not None}
-    read = {file: read_paraphrases(file, rubrics) for file in files}
+def _paraphrases(
+    sweep: Sweep, rubrics: Mapping[str, Rubric], kept: KeptTexts
+) -> dict[str, dict[str, dict[str, Paraphrase]]]:
+    files = {variant.tests: f"paraphrases of {variant.name}" for variant in sweep.variants.subjects if variant.tests}
+    read = {file: read_paraphrases(file, rubrics, kept.text(name)) for file, name in files.items()}
     return {subject.name: read[subject.tests] for subject in sweep.varied_subjects if subject.tests is not None}
 
 
@@ -436,8 +438,8 @@ def _with_known_calls(work: Work, dimension: str, tests: Sequence[ChosenTest]) -
 def load_work(run: Location, now: datetime) -> Work:
     """Load the work of a run from its folder alone, for status and report.
 
-    Weights, rubrics, themes and prompts are as recorded, and their files are not needed. Variants are read from their
-    present files, and so are own rubrics and prompts in runs of versions that kept no copy.
+    Weights, rubrics, themes, prompts and variants are as recorded, and their files are not needed, except for own texts
+    in runs of versions that kept no copy.
 
     Raises:
         ConfigError: there is no run, or such a file is gone.
@@ -446,7 +448,7 @@ def load_work(run: Location, now: datetime) -> Work:
     record = read_record(run)
     assert record is not None
     sweep = record.sweep.model_copy(update={"run": run})
-    library = read_library_of_run(sweep.rubrics, KeptTexts(RunFolder(run).text, record.sources or {}))
+    library = library_of_run(run, record)
     work = _pinned(sweep, library, record, record.as_of, now, ReadOnce())
     if work.prompts.sha256 != record.hashes.get("prompts"):
         library.refuse_problems()

@@ -66,3 +66,8 @@ def test_of_a_folder_that_cannot_be_written_every_commands_other_place_is_named(
     """`hab figures` and `hab init` have no `run:` to change."""
     told = str(file_problem(OSError(errno.EROFS, "Read-only file system", "/runs/demo/figures")))
     assert all(place in told for place in ("/runs/demo/figures", "writable", "`run:`", "`store:`", "--out", "FILE"))
+
+
+def test_status_5_promises_only_that_unanswered_calls_are_sent_again() -> None:
+    """A run also ends with it once every call is answered, if a model, subject or judge has no usable row."""
+    assert "sends unanswered calls again, with --retry-failed also failed ones" in Exit.UNANSWERED.meaning

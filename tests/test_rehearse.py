@@ -203,14 +203,19 @@ def test_variants_that_look_alike_to_a_vendor_share_one_truth(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("tests", "word"),
     [
-        ([{"prompt": "Why?"}, {"prompt": "Why?", "id": "twin"}], "same prompt"),
+        ([{"prompt": "Why?"}, {"prompt": "Why?", "id": "twin"}], "same prompt, .* tells tests apart; leave one"),
+        (
+            [{"prompt": "Why?"}, {"prompt": "Why?", "dimension": "defer_important_decisions"}],
+            r"same prompt, .* apart; rehearse their dimensions one at a time \(`dimensions:`\), or leave one of",
+        ),
         ([{"prompt": "Why?"}, {"prompt": "How?", "system": "Be brief."}], "different `system`"),
     ],
 )
 def test_tests_that_cannot_be_told_apart_are_refused(tmp_path: Path, tests: list[dict[str, str]], word: str) -> None:
     file = tmp_path / "tests.jsonl"
     file.write_text("\n".join(json.dumps({"dimension": "encourage_learning", **test}) for test in tests))
-    work = rehearsed(tmp_path, tests=str(file), dimensions=["encourage_learning"])
+    dimensions = sorted({test.get("dimension", "encourage_learning") for test in tests})
+    work = rehearsed(tmp_path, tests=str(file), dimensions=dimensions)
     with pytest.raises(ConfigError, match=word):
         profile_of(work, Play())
 

@@ -446,6 +446,12 @@ def load_catalog() -> Catalog:
     return Catalog.model_validate(parse_yaml(text))
 
 
+IF_SUBSTITUTED = (
+    "if both are the same model, list the first name in its `reports` (providers.<name>.models); to use another "
+    "model's answers, set `accept_substitutes: true`. The same command pays for none of them again"
+)
+
+
 @dataclass(frozen=True)
 class Model:
     """A model of a run: its catalogue name, its entry, and the month that pins a moving name (see ChatCall)."""
@@ -462,6 +468,10 @@ class Model:
         if self.entry.reports is None or not reported or f"/{reported}".endswith(f"/{self.entry.wire}"):
             return True
         return any(fnmatchcase(reported, pattern) for pattern in self.entry.reports)
+
+    def substitute(self, reported: str) -> str | None:
+        """Return which model answered in place of this one if a reply reports this name; None if it is its own."""
+        return None if self.is_itself(reported) else f"answered by {reported}, asked {self.entry.wire}"
 
 
 def accepted(entry: ModelEntry, wanted: Params) -> Params:

@@ -83,7 +83,7 @@ def collect_answers(name: str, options: InitOptions, dimensions: Sequence[str], 
             number_of_tests,
             "seeds",
         ),
-        judges=_judges(options.judge, endpoint, examples),
+        judges=_judges(options.judge, models, endpoint, examples),
         endpoint=endpoint,
     )
 
@@ -129,12 +129,14 @@ def _endpoint(url: str, options: InitOptions) -> OwnEndpoint:
     return OwnEndpoint(url, like, key_env, price)
 
 
-def _judges(given: list[str] | None, endpoint: OwnEndpoint | None, examples: Examples) -> tuple[str, ...]:
+def _judges(
+    given: list[str] | None, models: Sequence[str], endpoint: OwnEndpoint | None, examples: Examples
+) -> tuple[str, ...]:
     check = partial(models_behind, endpoint) if endpoint else catalogue_models
     if given:
         return check(given)
     where = "served by the same endpoint or " if endpoint else ""
-    default = examples.judge(endpoint.like if endpoint else None)
+    default = examples.judge(endpoint, models)
     question = f"Which judges ({where}from `hab models`, separated by commas)"
     return _ask(question, lambda text: check(_names(text, default)), default)
 

@@ -373,7 +373,7 @@ def _problems(sweep: Sweep) -> Iterable[str]:
         yield "judges: the name 'panel' stands for all judges together; give this judge another `name:`"
     catalog = sweep.catalog
     yield from _gateway_problems(sweep.providers)
-    yield from _unknown_kinds(catalog)
+    yield from _unknown_kinds(catalog, sweep.providers)
     for key, name, mode in sweep.modes_by_key():
         try:
             entry = catalog.find(name)
@@ -449,8 +449,9 @@ def _gateway_problems(providers: Mapping[str, ProviderEntry]) -> Iterable[str]:
             yield f"{key}.like: {name} is a vendor itself, and these replies would be stored as its own; rename it"
 
 
-def _unknown_kinds(catalog: Catalog) -> Iterable[str]:
-    for name, provider in catalog.providers.items():
+def _unknown_kinds(catalog: Catalog, own: Iterable[str]) -> Iterable[str]:
+    for name in own:
+        provider = catalog.providers[name]
         if provider.like and provider.like not in catalog.vendors:
             continue
         try:

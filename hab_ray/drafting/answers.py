@@ -96,23 +96,29 @@ class Examples:
         vendors = sorted(load_catalog().vendors, key=lambda name: name not in self.with_key)
         return tuple(name for each in vendors for name in self._cheapest(each)[:1])[:MAX_EXAMPLES]
 
-    def judge(self, vendor: str | None) -> str:
-        """Return a judge: one of the vendor's models, else one of a provider whose key is set."""
+    def judge(self, endpoint: OwnEndpoint | None, chosen: Sequence[str]) -> str:
+        """Return a judge: of the gateway's vendor, else of one whose key is set, else one `chosen` at the endpoint."""
         models = load_catalog().models
-        if vendor is not None:
-            own = [name for name in _JUDGES if models[name].provider == vendor]
-            return (own or self.models(vendor)[-1:] or list(_JUDGES))[0]
-        return min(_JUDGES, key=lambda name: models[name].provider not in self.with_key)
+        if endpoint and endpoint.like:
+            own = [name for name in _JUDGES if models[name].provider == endpoint.like]
+            return (own or self.models(endpoint.like)[-1:] or list(_JUDGES))[0]
+        judge = min(_JUDGES, key=lambda name: models[name].provider not in self.with_key)
+        return chosen[0] if endpoint and models[judge].provider not in self.with_key else judge
 
     def makers(self, answers: Answers) -> Makers:
-        """Return the models that generate the tests: of the gateway's vendor, else of one whose key is set."""
+        """Return the models that generate the tests: of the gateway's vendor, else of one whose key is set.
+
+        If there is neither, a judge of an own endpoint writes them; an embedding model there is not known.
+        """
         models, like = load_catalog().models, answers.endpoint and answers.endpoint.like
 
         def rank(makers: tuple[str, str]) -> tuple[bool, bool]:
             provider = models[makers[0]].provider
             return provider != like, provider not in self.with_key
 
-        chat, embedding = min((pair for pair in _MAKERS if not any(map(self._is_retired, pair))), key=rank)
+        chat, embedding = makers = min((pair for pair in _MAKERS if not any(map(self._is_retired, pair))), key=rank)
+        if answers.endpoint and all(rank(makers)):
+            chat = answers.judges[0]
         return Makers(answers.name_in_sweep(chat), answers.name_in_sweep(embedding))
 
     def _cheapest(self, vendor: str) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 MIN_ALIKE = 10
+MAX_TIMEOUTS = 2
 SLOW_S = 10.0
 _VARIABLE = re.compile(r"\w*\d\w*")
 
@@ -32,21 +34,27 @@ class AlikeRefusals:
 class Timeouts:
     """Each model's rows whose calls timed out since its last answer.
 
-    Calls that were in flight together count as one: a broken network or a suspended machine ends all of them. Calls
+    Calls that were in flight together count as one row: a broken network or a suspended machine ends all of them. Calls
     that ended in less than `SLOW_S` count only after `patience_s` without an answer: a gateway whose vendor is down for
     a moment sends such.
     """
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._latest: dict[str, tuple[float, set[str]]] = {}
+        self._latest: dict[str, tuple[float, set[str], Counter[str]]] = {}
 
-    def add(self, model: str, row: str, sent: float, now: float) -> int:
-        """Count a call sent at `sent` that timed out `now`; return how many different rows did so in succession."""
-        first, rows = self._latest.setdefault(model, (now, {row}))
-        if sent >= first and (now - sent >= SLOW_S or now - first > self._patience_s):
-            rows.add(row)
-        return len(rows)
+    def add(self, model: str, row: str, sent: float, now: float) -> tuple[int, int]:
+        """Count a call sent at `sent` that timed out `now`.
+
+        Returns:
+            How many different rows timed out in succession, and how often this one did.
+        """
+        first, rows, times = self._latest.setdefault(model, (now, {row}, Counter()))
+        if now - sent >= SLOW_S or now - first > self._patience_s:
+            times[row] += 1
+            if sent >= first:
+                rows.add(row)
+        return len(rows), times[row]
 
     def answered(self, model: str) -> None:
         """Forget a model's timeouts once it answers."""

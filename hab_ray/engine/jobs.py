@@ -12,7 +12,7 @@ from typing import Any
 from hab_ray.calls import Answer, Call
 from hab_ray.catalog.prices import NANO, Price
 from hab_ray.engine.limits.protocol import Outage
-from hab_ray.visible import counted
+from hab_ray.visible import counted, usd
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Traffic:
 
     The `admitted` requests waited `queued_s` seconds for permits in total, the `answered` ones `waited_s` for answers.
     `stated` answers came with token counts and the vendor's price; the sum of these prices is `vendors_nanousd`, that
-    of our own prices for them `ours_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more
-    than reserved.
+    of our own prices for them `ours_nanousd`. `unbilled` answers came with neither, and are booked at their bounds, in
+    total `bounds_nanousd`. `beyond` answers have more tokens than their requests allow, or cost more than reserved.
     """
 
     sent: int = 0
@@ -74,6 +74,8 @@ class Traffic:
     stated: int = 0
     vendors_nanousd: int = 0
     ours_nanousd: int = 0
+    unbilled: int = 0
+    bounds_nanousd: int = 0
     beyond: int = 0
 
     def __add__(self, other: Traffic) -> Traffic:
@@ -81,14 +83,20 @@ class Traffic:
 
     def cost(self, answer: Answer, price: Price, bound: int) -> int:
         """Return the cost of an answer in nano-dollars: stated by the vendor, else by usage, else its `bound`."""
-        ours = price.cost(answer.usage) if answer.bill_known else bound
-        if answer.stated_nanousd is None:
+        stated = answer.stated_nanousd
+        if not answer.bill_known:
+            if stated is not None:
+                return stated
+            self.unbilled += 1
+            self.bounds_nanousd += bound
+            return bound
+        ours = price.cost(answer.usage)
+        if stated is None:
             return ours
-        if answer.bill_known:
-            self.stated += 1
-            self.vendors_nanousd += answer.stated_nanousd
-            self.ours_nanousd += ours
-        return answer.stated_nanousd
+        self.stated += 1
+        self.vendors_nanousd += stated
+        self.ours_nanousd += ours
+        return stated
 
 
 @dataclass
@@ -156,7 +164,7 @@ def smallest_wait(engines: Iterable[Counters]) -> int:
 
 
 def billing_notes(engines: Iterable[Counters]) -> Iterator[str]:
-    """Yield one note for each model billed differently from our prices, and one for each with too long answers."""
+    """Yield notes on models billed differently from our prices, answers without a bill, and too long answers."""
     total: defaultdict[str, Traffic] = defaultdict(Traffic)
     for engine in engines:
         for model, more in engine.traffic.items():
@@ -166,6 +174,11 @@ def billing_notes(engines: Iterable[Counters]) -> Iterator[str]:
             yield (
                 f"{model}: the vendor states ${sums.vendors_nanousd / NANO:.6g} for {sums.stated} calls, our prices "
                 f"give ${sums.ours_nanousd / NANO:.6g}; the vendor's figure is booked: correct the model's price"
+            )
+        if sums.bounds_nanousd:
+            yield (
+                f"{model}: {counted(sums.unbilled, 'answer')} came without usable token counts, and are booked at what "
+                f"was reserved for them, {usd(sums.bounds_nanousd)} of what is paid; the vendor may bill less"
             )
         if sums.beyond:
             yield (

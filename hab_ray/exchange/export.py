@@ -8,8 +8,12 @@ the folder and returns the number of rows in each. `hab_ray.exchange.tidy` provi
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Mapping
+from inspect import signature
+from numbers import Integral
 from pathlib import Path
 from types import FunctionType
+from typing import Any
 
 from hab_ray.exchange import formats
 from hab_ray.exchange.card import CARD, card
@@ -33,12 +37,23 @@ def export(run: Run, form: str, folder: Path, licence: str, sharing: Sharing) ->
     """Write a run's rows and a card into a new folder; return the sorted files. The card states `licence`.
 
     Raises:
-        ConfigError: the folder is not empty, the format does not exist, or a package that it needs is missing.
+        ConfigError: the folder is not empty, the format does not exist, its package is broken, or one that it needs is
+            missing.
         DamagedFile: a view of the run cannot be read.
     """
-    write = FORMATS.load(form, FunctionType)
+    entry, write = FORMATS.find(form), FORMATS.load(form, FunctionType)
+    with FORMATS.blamed(entry):
+        signature(write).bind(run, sharing, folder)
     refuse_full(folder)
     with new_folder(folder) as unfinished:
         rows = write(run, sharing, unfinished)
+        with FORMATS.blamed(entry):
+            _check_types(rows)
         (unfinished / CARD).write_text(card(run, rows, licence, sharing), encoding="utf-8")
     return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _check_types(rows: Any) -> None:
+    """Raise TypeError unless these are numbers of rows by file name."""
+    if not isinstance(rows, Mapping) or not all(isinstance(n, str) and isinstance(rows[n], Integral) for n in rows):
+        raise TypeError(f"it has to return a dict of file names and numbers of rows, and returned {rows!r:.80}")

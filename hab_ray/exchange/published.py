@@ -21,7 +21,7 @@ from hab_ray.rubric import Rubric
 from hab_ray.stages.method.respond import whole_system
 from hab_ray.stages.prompts.literal import AnyWording, wording_of
 from hab_ray.stages.prompts.wording import Prompts, load_prompts
-from hab_ray.storage.run import RunFolder
+from hab_ray.storage.own_texts import kept_texts
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,6 @@ class Evaluations:
     @cached_property
     def _asked(self) -> Mapping[str, _Asked]:
         record = self.run.record
-        kept = RunFolder(self.run.location).text(record.hashes.get("prompts", ""))
+        kept = kept_texts(self.run.location, record).text("prompts")
         prompts = load_prompts(record.sweep.rubrics, record.prompts_version, record.fence_version, kept)
         return {name: _Asked(rubric, prompts) for name, rubric in self.run.rubrics.items()}

@@ -41,16 +41,19 @@ class GivenParaphrase(Strict):
 _COLUMNS = Columns.of(GivenParaphrase)
 
 
-def read_paraphrases(path: Location, rubrics: Mapping[str, Rubric]) -> dict[str, dict[str, Paraphrase]]:
+def read_paraphrases(
+    path: Location, rubrics: Mapping[str, Rubric], kept: bytes | None = None
+) -> dict[str, dict[str, Paraphrase]]:
     """Read the paraphrases in a file (Parquet, CSV or JSON), by dimension and by the test's id or prompt.
 
-    Dimensions without a rubric are left out; every rubric's dimension has an entry.
+    `kept` is a run's copy of the file, which is read instead. Dimensions without a rubric are left out; every rubric's
+    dimension has an entry.
 
     Raises:
         ConfigError: the file cannot be read, a row is not a paraphrase, or a test has two.
     """
     found: dict[str, dict[str, Paraphrase]] = defaultdict(dict, {dimension: {} for dimension in rubrics})
-    for number, record in enumerate(given_records(path, "variants.subjects.tests", _COLUMNS), 1):
+    for number, record in enumerate(given_records(path, "variants.subjects.tests", _COLUMNS, kept), 1):
         where = f"{path}, row {number}"
         row = given_row(GivenParaphrase, record, where)
         if row.dimension not in rubrics:

@@ -41,6 +41,12 @@ def _not_blank(text: str) -> str:
     return text
 
 
+def _whole_as_text(given: Any) -> Any:
+    if isinstance(given, float):
+        raise ValueError("is a number that may be rounded; write it as text")
+    return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+
 def call_name(given: Any) -> Any:
     """Return a number that names a test, its call or a rater as text, such as `3` for 3.0 from pandas; None for NaN."""
     if isinstance(given, bool) or not isinstance(given, int | float):
@@ -55,7 +61,7 @@ ROWS_READ: ContextVar[Callable[[int], None]] = ContextVar("ROWS_READ", default=l
 """Called every `REPORTED_ROWS` with the number of rows of a file read so far."""
 REPORTED_ROWS = 10_000
 _SHOWN_NAMES = 3
-_MAY_BE_NUMBERS = {"call", "test_id"}
+_MAY_BE_NUMBERS = {"id", "call", "test_id"}
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
 Context = Annotated[Text, BeforeValidator(lambda given: "" if given is None else given)]
@@ -109,7 +115,7 @@ class GivenTest(Strict):
 
     dimension: str
     prompt: Prompt
-    id: Text | None = None
+    id: Annotated[Text | None, BeforeValidator(_whole_as_text)] = None
     context: Context = ""
     system: Text | None = None
     cluster: Cluster | None = None
@@ -243,15 +249,16 @@ def _as_test(given: GivenTest, rubric: Rubric) -> ChosenTest:
     )
 
 
-def given_records(path: Location, key: str, columns: Columns) -> Iterator[Any]:
+def given_records(path: Location, key: str, columns: Columns, kept: bytes | None = None) -> Iterator[Any]:
     """Yield the rows of a file that a sweep names under `key`: of Parquet these columns, else all columns.
 
-    JSON is one object per line or, in a .json file, may be a list.
+    `kept` is a run's copy of the file, which is read instead. JSON is one object per line or, in a .json file, may be a
+    list.
 
     Raises:
         ConfigError: the file cannot be read, or a Parquet file has other columns than exclusive ones.
     """
-    data = given_file(path, key)
+    data = given_file(path, key) if kept is None else kept
     with refusing(f"{key}: {path}"):
         if path.name.lower().endswith(".parquet"):
             read = parquet_rows if columns.exclusive else parquet_columns

@@ -311,9 +311,10 @@ def _distinct(tests: Iterable[ChosenTest], identify: Callable[[str], str]) -> di
     for test in tests:
         other = by_prompt.setdefault(identify(test.prompt), test)
         if other is not test:
+            apart = "rehearse their dimensions one at a time (`dimensions:`), or " * (other.dimension != test.dimension)
             raise ConfigError(
-                f"tests: {other.id} and {test.id} have the same prompt, by which a rehearsal tells tests apart; leave "
-                "one of them out"
+                f"tests: {other.id} and {test.id} have the same prompt, by which a rehearsal, unlike a run, tells "
+                f"tests apart; {apart}leave one of them out"
             )
     return by_prompt
 

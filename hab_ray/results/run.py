@@ -87,10 +87,9 @@ class Run:
             ConfigError: the sweep names a dimension whose rubric, or its folder, no longer exists, and the run has no
                 copy.
         """
-        from hab_ray.rubric import KeptTexts, read_library_of_run
+        from hab_ray.storage.own_texts import library_of_run
 
-        kept = KeptTexts(RunFolder(self.location).text, self.record.sources or {})
-        known = read_library_of_run(self.record.sweep.rubrics, kept).rubrics(self.record.rubric_hashes)
+        known = library_of_run(self.location, self.record).rubrics(self.record.rubric_hashes)
         lacking = [dimension for dimension in self.dimensions if dimension not in known]
         if lacking and self.record.sweep.dimensions != "all":
             where = self.record.sweep.rubrics or "the built-in rubrics"

@@ -15,7 +15,7 @@ from hab_ray.inputs.files import BadInput, text_of
 from hab_ray.inputs.yaml_text import parse_yaml, yaml_file
 from hab_ray.resources import bundled
 from hab_ray.rubric.checks import check_rubric, check_themes, short_assessments
-from hab_ray.rubric.kept import KeptTexts
+from hab_ray.rubric.kept import NO_TEXTS, KeptTexts
 from hab_ray.rubric.parts import LiteralRubric, Rubric, Themes
 from hab_ray.rubric.problems import Findings, RubricProblem
 
@@ -75,7 +75,7 @@ class RubricLibrary:
     themes: Themes
     own: Mapping[str, Path]
     problems: tuple[RubricProblem, ...]
-    kept: KeptTexts | None = None
+    kept: KeptTexts = NO_TEXTS
 
     def rubrics(self, recorded: Mapping[str, str] = _NO_DIGESTS) -> dict[str, Rubric]:
         """Return the rubrics, sorted by id.
@@ -93,7 +93,7 @@ class RubricLibrary:
         current = self.found.get(name)
         if current is not None and current.sha256 == digest:
             return current
-        if self.kept and (kept := self.kept.rubric(name, digest)):
+        if kept := self.kept.rubric(name):
             return kept
         self.refuse_problems()
         if current is None or f"{name}.yaml" in self.own:
@@ -109,7 +109,7 @@ class RubricLibrary:
         """Return the themes that generation shows; `recorded` is their digest in a started run, as in `rubrics`."""
         if recorded is None or recorded == self.themes.sha256:
             return self.themes.shown
-        if self.kept and (kept := self.kept.themes(recorded)):
+        if kept := self.kept.themes():
             return kept
         if THEMES_FILE in self.own:
             return self.themes.shown

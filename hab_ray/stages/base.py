@@ -179,8 +179,8 @@ def usable(model: Model, outcome: Outcome, accept_substitutes: bool) -> Reply | 
         return Unusable(State.FAILED, f"{outcome.kind}: {outcome.message}")
     if outcome.finish is Finish.REFUSED:
         return Unusable(State.BLOCKED, outcome.text or "blocked by the vendor")
-    if not accept_substitutes and not model.is_itself(outcome.model_reported):
-        return Unusable(State.SUBSTITUTED, f"answered by {outcome.model_reported}, asked {model.entry.wire}")
+    if not accept_substitutes and (substitute := model.substitute(outcome.model_reported)):
+        return Unusable(State.SUBSTITUTED, substitute)
     if not outcome.vector and not has_visible_text(outcome.text):
         cut = outcome.finish is Finish.TRUNCATED
         return Unusable(State.EMPTY, "cut before any visible text" if cut else "no text in the reply")

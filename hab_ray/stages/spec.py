@@ -44,8 +44,10 @@ class ResolvedSweep:
         return not sweep.gives_tests and sweep.generate is not None and sweep.select is not None
 
     def models_of(self, provider: str) -> dict[str, ModelEntry]:
-        """Return the models of a provider, by name."""
-        return {model.name: model.entry for model in self.models.values() if model.entry.provider == provider}
+        """Return the models of a provider, by name. With `accept_substitutes` they may report any name."""
+        any_name = {"reports": None} if self.sweep.accept_substitutes else {}
+        models = (model for model in self.models.values() if model.entry.provider == provider)
+        return {model.name: model.entry.model_copy(update=any_name) for model in models}
 
     def subject(self, name: str) -> Subject:
         """Return the subject of this name, varied or not."""

@@ -39,12 +39,14 @@ def _shown(score: float | None) -> str:
 
 def _reread(work: Work, shard: Shard, store: Store) -> Iterator[Changed]:
     """Read a view's verdicts again and write it; verdicts whose reply the store has lost stay as they are."""
+    tasks = work.tasks(shard)
     before = {(v.test_id, v.sample, v.replicate): v for v in work.run.read(Verdict, shard.file)}
-    settled = work.settled(shard, work.tasks(shard), store)
+    settled = work.settled(shard, tasks, store)
     lost = {call.key for _, call in settled.open}
-    rows: list[Verdict] = [*settled.rows, *(v for v in before.values() if v.state is State.OK and v.reply_key in lost)]
-    after = {(v.test_id, v.sample, v.replicate): v for v in rows}
-    work.write(shard, rows)
+    after = {place: v for place, v in before.items() if v.state is State.OK and v.reply_key in lost}
+    after |= {(v.test_id, v.sample, v.replicate): v for v in settled.rows}
+    places = ((task.test.id, task.response.sample, task.replicate) for task in tasks)
+    work.write(shard, [after[place] for place in places if place in after])
     for (test_id, sample, replicate), verdict in before.items():
         old, new = _score(verdict), _score(after.get((test_id, sample, replicate)))
         if old != new:

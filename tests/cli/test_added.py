@@ -73,6 +73,8 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     assert totals["responses"] == 24 and totals["verdicts"] == 24
     status, told = hab("broken")
     assert status == 2 and "acme-hab 0.3 (acme_gone:main), which is broken" in told
+    status, told = hab("run", str(sweep))
+    assert status == 2 and "the command 'run' is in several packages (hab-ray, acme-hab 0.3); uninstall" in told
     _, told = hab("--help")
     assert "longest Added by the package acme-hab 0.3." in told
     assert "run Run a sweep, or resume it." in told

@@ -177,6 +177,24 @@ def test_what_is_not_called_at_the_endpoint_is_said(desk: Desk) -> None:
     assert "is called at" not in printed(desk.folder / "gateway.yaml", replace(GATEWAY, judge=["gpt-6-luna"]))
 
 
+def test_an_embedding_model_that_is_not_at_the_endpoint_is_said_with_what_to_write_instead(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    file = desk.folder / "own.yaml"
+    told = printed(file, InitOptions(["m"], ["all"], "5", ["m"], "http://127.0.0.1:9/v1", price="0/0"))
+    assert "is called at openai; if the endpoint has an embedding model, write `embedding: endpoint/NAME`" in told
+    models = "    models: {emb: {purpose: embedding}}"
+    text = (
+        file.read_text()
+        .replace("text-embedding-3-small", "endpoint/emb")
+        .replace("  endpoint:", f"  endpoint:\n{models}")
+    )
+    file.write_text(text)
+    assert {name.partition("/")[0] for name in load_sweep(file).model_names()} == {"endpoint"}
+    assert "if the endpoint has" not in printed(desk.folder / "gateway.yaml", GATEWAY)
+
+
 def test_each_question_takes_only_what_can_be_used(desk: Desk) -> None:
     """What cannot be is said at once, with nothing lost that was answered before; what is named twice counts once."""
     models, dimensions, tests = "gpt-7-nova\nwordllama\ngpt-6-luna, gpt-6-luna\n", "all, some\nall\n", "0\n200000\n5\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -65,6 +66,16 @@ def test_tests_are_made_where_a_key_is() -> None:
     assert ends and Examples(nobody, ends.ends).makers(answers(None)).chat == "gpt-6.1-terra"
 
 
+def test_where_no_key_is_set_the_endpoints_own_models_write_and_judge() -> None:
+    own = Answers("first", ("endpoint/a",), ("endpoint/j",), endpoint=SERVER)
+    assert Examples(frozenset(), TODAY).makers(own).chat == "endpoint/j"
+    assert Examples(frozenset(), TODAY).judge(SERVER, own.models) == "endpoint/a"
+    assert Examples(frozenset({"google"}), TODAY).makers(own).chat == "gemini-3.8-flash"
+    assert Examples(frozenset({"google"}), TODAY).judge(SERVER, own.models) == "gemini-3.8-flash"
+    anthropics = replace(GATEWAY, like="anthropic")
+    assert Examples(frozenset(), TODAY).makers(answers(anthropics)).chat == "gateway/claude-sonnet-5-5"
+
+
 def test_a_key_is_not_taken_for_the_name_of_its_variable() -> None:
     with pytest.raises(ConfigError) as refused:
         variable(SECRET)
@@ -95,10 +106,11 @@ def test_what_is_suggested_can_be_used(vendor: str | None) -> None:
     examples, models = Examples(frozenset(), TODAY), load_catalog().models
     named = examples.models(vendor)
     assert named and len(set(named)) == len(named) <= MAX_EXAMPLES
-    assert all(models[name].lifecycle is None for name in (*named, examples.judge(vendor)))
-    assert vendor is None or {models[name].provider for name in (*named, examples.judge(vendor))} == {vendor}
+    judge = examples.judge(replace(GATEWAY, like=vendor) if vendor else None, ())
+    assert all(models[name].lifecycle is None for name in (*named, judge))
+    assert vendor is None or {models[name].provider for name in (*named, judge)} == {vendor}
 
 
 def test_models_whose_key_is_set_come_first() -> None:
     examples = Examples(frozenset({"anthropic"}), TODAY)
-    assert (examples.models(None)[0], examples.judge(None)) == ("claude-haiku-5-5", "claude-sonnet-5-5")
+    assert (examples.models(None)[0], examples.judge(None, ())) == ("claude-haiku-5-5", "claude-sonnet-5-5")

@@ -119,6 +119,7 @@ async def engine_at(
     epoch: int = 1,
     kind: str = "openai",
     list_size: int = 8,
+    reports: tuple[str, ...] | None = None,
     make_room: Callable[[], None] = lambda: None,
     on_durable: OnDurable | None = None,
     later: tuple[LaterPrice, ...] = (),
@@ -134,6 +135,7 @@ async def engine_at(
             price=PRICE,
             later=later,
             list_size=list_size,
+            reports=reports,
         )
         for m in models
     }

@@ -18,6 +18,7 @@ from hab_ray.engine.jobs import Counters, Traffic, billing_notes
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind, Interrupted
 from hab_ray.storage.folder import LocalFolder
+from hab_ray.visible import usd
 from tests.engine.bench import Bench, Told, budget_of, chat, completion, engine_before, jobs, stored, stream
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 20}
@@ -98,14 +99,16 @@ async def test_the_vendors_own_price_without_token_counts_is_booked_and_compared
     assert counters.cost_nanousd == 40 * 300_000 and not list(billing_notes([counters]))
 
 
-async def test_a_truncation_without_a_bill_is_kept_and_booked_at_its_bound(tmp_path: Path) -> None:
+async def test_a_truncation_without_a_bill_is_kept_booked_at_its_bound_and_reported(tmp_path: Path) -> None:
     message = "Could not finish the message because max_tokens or model output limit was reached."
     error = {"message": message, "type": "invalid_request_error", "param": None, "code": None}
     async with engine(lambda _: (400, {"error": error}, {}), tmp_path) as b:
-        await b.complete([chat("a", "hello")])
+        counters = await b.complete([chat("a", "hello")])
     (reply,) = stored(tmp_path, "a").values()
     assert isinstance(reply, Reply) and (reply.finish, reply.text) == (Finish.TRUNCATED, "")
     assert reply.cost_nanousd > 200 * 2_000
+    (note,) = billing_notes([counters])
+    assert "1 answer came without usable token counts" in note and f"{usd(reply.cost_nanousd)} of what is paid" in note
 
 
 async def test_the_wait_that_an_overloaded_vendor_asks_for_is_kept(

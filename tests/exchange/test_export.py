@@ -31,6 +31,7 @@ from hab_ray.stages.views import candidates_file, responses_file, verdicts_file
 from hab_ray.storage.manifest import MANIFEST
 from hab_ray.storage.replies.records import to_parquet
 from hab_ray.work import Work
+from tests.distributions import Distributions
 from tests.small_runs import HOSTILE, MakeRun, Shape, summary_of
 
 EVERYTHING = Shape(judges=("strict", "mild"), samples=2, fail=0.2, cut=0.1, text=HOSTILE)
@@ -285,3 +286,22 @@ def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> N
         (left,) = tmp_path.iterdir()
         assert left.name.startswith("out.unfinished-")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+WRITERS = {
+    "def write(run, folder): ...": "TypeError: too many positional arguments",
+    "def write(run, sharing, folder): ...": "numbers of rows, and returned None",
+    "def write(run, sharing, folder): return {folder / 'a.csv': 3}": "numbers of rows, and returned {PosixPath",
+    "def write(run, sharing, folder): return {'a.csv': [1, 2]}": "numbers of rows, and returned {'a.csv': [1, 2]}",
+}
+
+
+@pytest.mark.parametrize("code", WRITERS)
+def test_a_format_of_a_package_that_takes_or_returns_something_else_is_blamed_on_the_package(
+    code: str, make_run: MakeRun, distributions: Distributions, tmp_path: Path
+) -> None:
+    distributions.install_modules("acme-hab", "0.3", {"acme_odd": code}, {"hab_ray.formats": {"odd": "acme_odd:write"}})
+    with pytest.raises(ConfigError) as caught:
+        exported(opened(make_run(Shape())), "odd", tmp_path / "out")
+    assert "'odd' comes from the package acme-hab 0.3" in str(caught.value) and WRITERS[code] in str(caught.value)
+    assert not (tmp_path / "out").exists()

@@ -148,6 +148,7 @@ def test_issue_letters_are_imported_from_an_export_without_assessments(make: Mak
     imported = pq.read_table(tmp_path / "verdicts.parquet").to_pylist()
     verdicts = run.verdicts(columns=["issues"]).column("issues").to_pylist()
     assert sorted(row["issues"] for row in imported) == sorted(", ".join(each) or NO_ISSUES for each in verdicts)
+    assert {row["rater"] for row in imported} == {f"earlier {judge}" for judge in run.panel}
 
 
 @pytest.mark.parametrize("form", ["hf", "csv", "json"])

@@ -208,6 +208,18 @@ def test_half_a_character_becomes_one_that_can_be_stored(tmp_path: Path) -> None
     assert (test.id, test.prompt, test.system) == ("\ufffd", "cut \ufffd", "\ufffd")
 
 
+def test_an_id_may_be_a_whole_number(write: Write) -> None:
+    found = read(write([record(f"{at}?", id=at) for at in (0, 17, -(2**60) - 1)]))[PLAIN]
+    assert [test.id for test in found] == ["0", "17", "-1152921504606846977"]
+
+
+@pytest.mark.parametrize("write", ["jsonl", "json", "parquet"], indirect=True)
+@pytest.mark.parametrize("number", [17.0, 0.1])
+def test_an_id_is_no_other_number_which_may_be_rounded(write: Write, number: float) -> None:
+    with pytest.raises(ConfigError, match="row 1: id: is a number that may be rounded; write it as text"):
+        read(write([record(id=number)]))
+
+
 def test_paraphrases_name_tests_by_numbers_too(tmp_path: Path) -> None:
     file = write_rows(tmp_path / "p.parquet", [{"dimension": PLAIN, "test_id": 3, "prompt": "In other words."}])
     assert list(read_paraphrases(Location.of(file), {PLAIN: RUBRICS[PLAIN]})[PLAIN]) == ["3"]

@@ -201,8 +201,10 @@ def test_a_kind_of_two_distributions_is_refused(distributions: Distributions) ->
 
 def test_no_distribution_takes_the_place_of_a_built_in_vendor(distributions: Distributions) -> None:
     distributions.install("evil", "1", "evil", "raise SystemExit", openai="evil:VENDOR")
-    assert isinstance(load_vendor("openai"), Vendor)
     assert VENDORS.names() == list(VENDORS.built_in)
+    assert isinstance(load_vendor("anthropic"), Vendor)
+    with pytest.raises(ConfigError, match=r"'openai' is in several packages \(hab-ray, evil 1\); .* all but hab-ray$"):
+        load_vendor("openai")
 
 
 async def test_an_error_in_our_own_code_is_not_blamed_on_a_distribution() -> None:

@@ -15,7 +15,8 @@ from pydantic import BaseModel, ValidationError
 
 from hab_ray.rehearse.trouble import Trouble
 from hab_simulator import BatchFault, Fault, Profile
-from hab_simulator.accounts import Lengths
+from hab_simulator.accounts import Lengths, entry
+from tests.distributions import Distributions
 
 PAGE = (Path(__file__).parents[2] / "docs/simulator.md").read_text("utf-8")
 KINDS: dict[str, type[BaseModel]] = {"faults": Trouble, "": Profile}
@@ -79,3 +80,10 @@ def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
         yield annotation
     for part in get_args(annotation):
         yield from models_in(part)
+
+
+def test_a_distribution_cannot_play_a_vendor_that_is_played_here(distributions: Distributions) -> None:
+    assert entry("openai").value == "hab_simulator.openai:VENDOR"
+    distributions.install_modules("evil", "1", {}, {"hab_simulator.vendors": {"openai": "evil:VENDOR"}})
+    with pytest.raises(ValueError, match="there are 2 installed packages that play 'openai'"):
+        entry("openai")

@@ -22,8 +22,10 @@ from hab_ray.stages import views
 from hab_ray.stages.base import Rows
 from hab_ray.stages.method.judge import JudgeStage
 from hab_ray.stages.replies.verdicts import score
+from hab_ray.sweep.own_texts import keep_own_texts
 from hab_ray.work import Shard, Work, given_tests
 from tests.instant import begin
+from tests.published_rows import write_wording
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 RUBRICS = Path(__file__).parents[2] / "rubrics"
@@ -315,3 +317,39 @@ def test_a_run_keeps_its_paraphrases(resolved: Resolve, paraphrases: Write) -> N
     paraphrases({"dimension": LEARNING, "test_id": test.id, "prompt": "In others again."})
     with pytest.raises(ConfigError, match="paraphrases of x: its text has changed"):
         resolved([{"name": "x", "tests": file}])
+
+
+@pytest.mark.parametrize(
+    "change", [Path.unlink, lambda file: file.write_text(file.read_text().replace(" is ", " was "))]
+)
+def test_a_run_is_read_by_the_variants_that_it_has_asked_whatever_became_of_their_files(
+    resolved: Resolve, paraphrases: Write, reworded: Path, change: Callable[[Path], object]
+) -> None:
+    test = given_tests(resolved(variants=None))[LEARNING][0]
+    file = paraphrases({"dimension": LEARNING, "test_id": test.id, "prompt": "What is it?"})
+    work = resolved([{"name": "x", "tests": file}], [REVERSED, {"name": "y", "rubrics": str(reworded)}])
+    write_record(work, NOW)
+    keep_own_texts(work)
+    change(Path(file))
+    change(reworded / f"{LEARNING}.yaml")
+    assert calls(load_work(work.run_path, NOW)) == calls(work)
+
+
+def test_a_variant_with_imported_wording_is_read_from_the_runs_copy_with_its_origin(
+    resolved: Resolve, tmp_path: Path
+) -> None:
+    for name in ("imported", "other"):
+        write_wording(tmp_path / name)
+    other = tmp_path / f"other/{LEARNING}.yaml"
+    other.write_text(other.read_text().replace("source: made", "source: made otherwise").replace("Query:", "Asked:"))
+    variant = {"name": "other", "rubrics": str(tmp_path / "other")}
+    work = resolved([], [variant], rubrics=str(tmp_path / "imported"))
+    write_record(work, NOW)
+    keep_own_texts(work)
+    shutil.rmtree(tmp_path / "other")
+    read = load_work(work.run_path, NOW).wordings["lab/j (other)"][LEARNING]
+    assert (
+        read.literal
+        and read.literal.origin.source == "made otherwise"
+        and read == work.wordings["lab/j (other)"][LEARNING]
+    )

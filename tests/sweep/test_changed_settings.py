@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import pyarrow.parquet as pq
 import pytest
 
+from hab_ray.calls import Call, Outcome
+from hab_ray.catalog.models import Model
 from hab_ray.cli.opening import load_run, progress_from_files
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Settle
@@ -21,6 +23,7 @@ from hab_ray.planning import make_plan
 from hab_ray.resolve import write_record
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.storage.record import read_record
+from hab_ray.storage.replies.store import Store
 from hab_ray.sweep.reread import reread_verdicts
 from hab_ray.work import Work, is_complete
 from tests.conftest import Vendors
@@ -153,6 +156,12 @@ def test_answers_of_substitutes_are_judged_once_they_are_accepted(tmp_path: Path
     assert settled(again, ["respond"]) == {"respond": (count, 0)} and derived(again) == [
         shard.file for shard in again.shards() if shard.stage == "judge"
     ]
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_engines_take_other_models_answers_only_if_the_sweep_accepts_them(tmp_path: Path, accepts: bool) -> None:
+    work = work_of(tmp_path, **{**ONE, "subjects": ["house/a"]}, accept_substitutes=accepts)
+    assert Model("house/a", work.models_of("house")["house/a"]).is_itself("another-model") == accepts
 
 
 def test_answers_of_substitutes_and_their_verdicts_leave_once_they_are_refused(tmp_path: Path, finished: Any) -> None:
@@ -293,13 +302,25 @@ def test_views_that_will_be_derived_again_are_not_read_again_by_another_version_
     assert len({row.test_id for row in rows(work, Verdict)}) == len(rows(work, Verdict)) == 10
 
 
-def test_verdicts_whose_replies_the_store_has_lost_stay_as_they_were_read(tmp_path: Path) -> None:
+def test_verdicts_whose_replies_the_store_has_lost_stay_as_and_where_they_were_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = begun(tmp_path, tests=given(tmp_path, 10))
     run.all()
     before = rows(run.work, Verdict)
-    shutil.rmtree(tmp_path / "store/replies")
+    gone = {verdict.reply_key for verdict in before[2:5]}
+
+    class Losing(Store):
+        def outcomes(self, model: str, calls: Iterable[Call]) -> dict[str, Outcome]:
+            found = super().outcomes(model, calls)
+            return {key: outcome for key, outcome in found.items() if key not in gone}
+
+    monkeypatch.setattr("hab_ray.sweep.reread.Store", Losing)
     reread_verdicts(run.work, lambda text: None)
     assert len(before) == 10 and rows(run.work, Verdict) == before
+    shutil.rmtree(tmp_path / "store/replies")
+    reread_verdicts(run.work, lambda text: None)
+    assert rows(run.work, Verdict) == before
 
 
 @pytest.mark.parametrize("point", ["after put sweep.yaml", "after move responses", "before move verdicts"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
@@ -49,9 +49,9 @@ class Results:
     """The results of a batch read so far. `answered` holds keys whose outcome is in the store or about to be.
 
     `earlier_nanousd` is the part of `nanousd` that an earlier process stored, and `failed_earlier` has the keys of its
-    failures; tokens count only answers that this process read; `lost_nanousd` is the most that answers without a line,
-    and lines that name no row, may have cost. `stop` is an error that makes the model or account unusable, `refused`
-    one that rules out batches of the model.
+    failures; tokens, and the names in `reported` of the models that answered, count only answers that this process
+    read; `lost_nanousd` is the most that answers without a line, and lines that name no row, may have cost. `stop` is
+    an error that makes the model or account unusable, `refused` one that rules out batches of the model.
     `bad_requests` holds the keys of refused requests by the vendor's message until all lines are read: only the whole
     batch shows whether single requests are at fault or a setting that they share. `unread` says by key why a line, or
     the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `aborted` has
@@ -64,6 +64,7 @@ class Results:
     failures: int = 0
     unknown_ids: int = 0
     doubled: int = 0
+    reported: Counter[str] = field(default_factory=Counter)
     withheld: int = 0
     partial_reads: int = 0
     nanousd: int = 0
@@ -235,6 +236,7 @@ class Collector:
                 traffic.beyond += 1
             self._writer.add(intent.model, answer.reply(key, cost, body_sha256, self._today()))
             results.replies += 1
+            results.reported[answer.model_reported] += 1
             results.nanousd += cost
             results.input_tokens += answer.usage.input
             results.output_tokens += answer.usage.output

@@ -129,6 +129,10 @@ class Components:
             budget_left=self.budget.left,
         )
 
+    def note(self, text: str) -> None:
+        """Show the user a note on the account."""
+        self.counters.notes.append(f"{self.ledger.provider}: {text}")
+
     def apply_error(self, model: str, error: CallError) -> None:
         """Stop what an error rules out: batches of a model, the model, or its provider."""
         if isinstance(error, BatchRefused):

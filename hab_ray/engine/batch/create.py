@@ -41,7 +41,7 @@ class Creator:
 
     def __init__(self, components: Components, sender: Sender) -> None:
         self._components, self._policy, self._sender = components, components.policy, sender
-        self._search = Search(components.api, components.ledger)
+        self._search = Search(components.api, components.ledger, components.note)
         self._one_at_a_time = asyncio.Lock()
         self._doubts_settled = asyncio.Event()
         self._next_number = 1
@@ -141,7 +141,7 @@ class Creator:
         components = self._components
         try:
             if isinstance(question, do.AskOwner):
-                return replace(state, owner=await with_retries(components.api.owner))
+                return replace(state, owner=await with_retries(components.api.owner, components.note))
             sighting, foreign = await self._search.look(state)
         except CallError as error:
             return replace(state, error=error)

@@ -6,6 +6,7 @@ Performs the actions on batches at the vendor, ended and collected; see the pack
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -13,7 +14,9 @@ from datetime import timedelta
 from functools import lru_cache, partial
 from math import inf
 
+from hab_ray.catalog.models import IF_SUBSTITUTED, Model
 from hab_ray.catalog.prices import DatedPrices
+from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.batch import actions as do
 from hab_ray.engine.batch import transitions
 from hab_ray.engine.batch.collect import Collector, Results, ResultsLate, SomeResultsLate
@@ -155,6 +158,7 @@ class Poller:
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
         self._apply_errors(batch, record, status, results)
+        self._stop_if_substituted(batch.model, results.reported)
         if results.unread:
             self._counters.notes.append(
                 f"batch {record.name}: {len(results.unread)} answers of {status.id} may have been billed and cannot be "
@@ -267,6 +271,14 @@ class Poller:
             )
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
+
+    def _stop_if_substituted(self, model: str, reported: Counter[str]) -> None:
+        """Stop a model if another one gave all answers of a batch, by the names reported: no row can use them."""
+        asked = Model(model, self._components.models[model])
+        substitutes = [asked.substitute(name) for name in reported]
+        if reported.total() >= MIN_ALIKE and all(substitutes):
+            reason = f"all {reported.total()} answers of a batch were {substitutes[0]}; {IF_SUBSTITUTED}"
+            self._counters.stops.setdefault(model, reason)
 
     def _count_retry(self, record: Batch, error: CallError) -> None:
         """Count a failed request that will be repeated. Errors that end the batch or provider are reported there."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from typing import TypeVar
 
 from hab_ray.engine.batch.decisions import ATTEMPTS, backoff_s
@@ -15,17 +16,21 @@ from hab_ray.errors import TransientError
 from hab_ray.providers.batching import BatchApi, ResultsGone, SeenBatch
 
 MAX_WAIT_S = 600.0
+NOTED_AFTER_S = 5.0
 MAX_CLOCK_DIFFERENCE = timedelta(days=1)
 
 T = TypeVar("T")
 
 
-async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
+async def with_retries(send: Callable[[], Awaitable[T]], note: Callable[[str], None]) -> T:
     """Retry an idempotent request on transient errors. Never use it for the request that creates a batch.
+
+    Retries that go on for `NOTED_AFTER_S` are reported once.
 
     Raises:
         CallError: the request failed for good, or `ATTEMPTS` times, or the vendor asks to wait over `MAX_WAIT_S`.
     """
+    started, is_noted = monotonic(), False
     for attempt in range(1, ATTEMPTS):
         try:
             return await send()
@@ -33,6 +38,9 @@ async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
             wait_s = backoff_s(error, attempt)
             if wait_s > MAX_WAIT_S:
                 raise
+            if not is_noted and monotonic() + wait_s > started + NOTED_AFTER_S:
+                note(f"a request about its batches keeps failing and is sent again; no batch is created yet: {error}")
+                is_noted = True
             await asyncio.sleep(wait_s)
     return await send()
 
@@ -40,8 +48,8 @@ async def with_retries(send: Callable[[], Awaitable[T]]) -> T:
 class Search:
     """Compares a vendor's list of batches with the ledger."""
 
-    def __init__(self, api: BatchApi, ledger: Ledger) -> None:
-        self._api, self._ledger = api, ledger
+    def __init__(self, api: BatchApi, ledger: Ledger, note: Callable[[str], None]) -> None:
+        self._api, self._ledger, self._note = api, ledger, note
         self._ours: set[str] = set()
 
     def add_own(self, batch_id: str) -> None:
@@ -55,7 +63,7 @@ class Search:
             CallError: the vendor's list cannot be read.
         """
         record, foreign = state.record, set(state.foreign)
-        seen = await with_retries(lambda: self._api.since(record.intent.newest))
+        seen = await with_retries(lambda: self._api.since(record.intent.newest), self._note)
         for tagged in seen:
             if tagged.tag == record.intent.tag:
                 return Sighting(proven=tagged.id), state.foreign
@@ -86,7 +94,7 @@ class Search:
         A batch that ended and has no results, such as an archived one, counts as foreign: nothing will ever tell.
         """
         with suppress(ResultsGone):  # another run may have deleted its batch since it was listed
-            status = await with_retries(lambda: self._api.poll(batch_id))
+            status = await with_retries(lambda: self._api.poll(batch_id), self._note)
             if status.ended and not (status.results or status.lacks_results or status.problem):
                 return False
             if status.ended:

@@ -54,10 +54,10 @@ class Sender:
             LeaseLost: another driver has the store.
             Interrupted: the user stops the run; the batch is closed if its create request was not sent.
         """
-        api = self._components.api
+        api, note = self._components.api, self._components.note
         try:
-            newest = await with_retries(api.newest)
-            owner = await with_retries(api.owner)
+            newest = await with_retries(api.newest, note)
+            owner = await with_retries(api.owner, note)
             self._has_list = True
         except CallError as error:
             # These requests used up all attempts.

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from hab_ray.calls import Call, Failure
-from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals, Timeouts
+from hab_ray.catalog.models import IF_SUBSTITUTED
+from hab_ray.engine.alike import MAX_TIMEOUTS, MIN_ALIKE, AlikeRefusals, Timeouts
 from hab_ray.engine.clock import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
@@ -33,6 +34,11 @@ ATTEMPTS = 6
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 30.0
 MAX_RETRY_AFTER_S = 600.0
+_TIMED_OUT = (
+    ", without an answer between them, timed out, and may be billed: {}; raise the limit that ends them, yours or the "
+    "gateway's, ask for shorter answers (max_tokens, effort) or, if they end at once, wait until the vendor has "
+    "recovered, and run the same command again"
+)
 
 
 def backoff_s(key: str, attempt: int) -> float:
@@ -118,15 +124,23 @@ class RetryLoop:
         return self._stop(request.model, reason)
 
     def _stop_if_silent(self, request: Request, error: TransientError, sent: float) -> str | None:
-        """Stop a model whose calls all time out, and may all be paid for; return the reason if it is stopped."""
-        if self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock()) < MIN_ALIKE:
-            return None
-        reason = (
-            f"{MIN_ALIKE} calls in a row, without an answer between them, timed out, and may be billed: {error}; "
-            "raise the limit that ends them, yours or the gateway's, ask for shorter answers (max_tokens, effort) or, "
-            "if they end at once, wait until the vendor has recovered, and run the same command again"
-        )
-        return self._stop(request.model, reason)
+        """Stop a model whose calls all time out, and give up a row that does so twice, as all may be paid for.
+
+        Returns:
+            The reason if the model is stopped or the row given up.
+        """
+        rows, times = self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock())
+        if rows >= MIN_ALIKE:
+            return self._stop(request.model, f"{MIN_ALIKE} calls in a row{_TIMED_OUT.format(error)}")
+        return f"{times} tries of a call{_TIMED_OUT.format(error)}" if times >= MAX_TIMEOUTS else None
+
+    def _stop_if_substituted(self, request: Request, reported: str) -> None:
+        """Stop a model that another one keeps answering for: its answers are paid for, and no row can use them."""
+        substitute = self._sender.substitute(request.model, reported)
+        if substitute is None:
+            self._refusals.answered(request.model)
+        elif self._refusals.add(request.model, request.calls[0].key, substitute) >= MIN_ALIKE:
+            self._stop(request.model, f"{MIN_ALIKE} calls in a row were {substitute}; {IF_SUBSTITUTED}")
 
     def _stop(self, model: str, reason: str) -> str:
         self._limits.report(Report(model, stop=reason))
@@ -185,7 +199,7 @@ class RetryLoop:
 
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
-        self._refusals.answered(request.model)
+        self._stop_if_substituted(request, answer.model_reported)
         self._timeouts.answered(request.model)
         shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):

@@ -10,7 +10,7 @@ from datetime import datetime
 from time import monotonic
 
 from hab_ray.calls import Answer, Call, ChatCall, EmbedCall
-from hab_ray.catalog.models import ModelEntry
+from hab_ray.catalog.models import Model, ModelEntry
 from hab_ray.catalog.prices import Mode, Price, estimated_input_tokens, input_bytes, rates
 from hab_ray.engine.budget.client import BudgetClient
 from hab_ray.engine.budget.protocol import BudgetService
@@ -125,6 +125,10 @@ class Sender:
     def longest_list(self, model: str) -> int:
         """Return how many texts one request may hold, by the catalogue and the vendor's own limit."""
         return min(self._models[model].list_size, self._provider.list_limits.texts)
+
+    def substitute(self, model: str, reported: str) -> str | None:
+        """Return which model answered in place of `model` if a reply reports this name; None if it is its own."""
+        return Model(model, self._models[model]).substitute(reported)
 
     async def admit(self, request: Request) -> OpenReason | None:
         """Wait for the lease, a permit and money; return the reason if the request can never be sent.

@@ -29,6 +29,7 @@ from hab_ray.given.ratings import Scale
 from hab_ray.given.rows import REPORTED_ROWS, ROWS_READ
 from hab_ray.inputs.files import BadInput, refusing
 from hab_ray.inputs.tables import Frame, open_frame, text_in
+from hab_ray.rows import Rater
 from hab_ray.rubric import Rubric, load_rubrics
 from hab_ray.visible import hides_something, one_line
 
@@ -38,6 +39,7 @@ _BATCH_ROWS = 10_000
 _TEXTS = frozenset({"dimension", "prompt", "context", "text", "canary", "finish"})
 OF_EXPORTED_VERDICTS = ("kind", "state", "reason")
 _OF_EXPORTS = frozenset({"call", *OF_EXPORTED_VERDICTS})
+_EXPORTED_EVALUATIONS = frozenset({"evaluator_model", "test_id", "replicate"})  # of a run's own judges only
 _DATA_SETS = {"published-evaluations": EVALUATIONS, "published-annotations": ANNOTATIONS}
 OF_TESTS = {name: NAMES[name] for name in ("dimension", "prompt", "context", "canary", "call")}
 OF_ANSWERS = OF_TESTS | {name: NAMES[name] for name in ("subject", "text", "sample")}
@@ -134,10 +136,11 @@ class OpenSource:
         return found
 
     def _values(self, frame: Frame) -> Mapping[str, str]:
-        """Return the values for all rows of a file: the given ones, and the dimension in the file's name."""
+        """Return the values for all rows: given ones, the dimension in the file's name, an export's kind of rater."""
         stem = f"_{snake(frame.path.stem)}_"
         named = [dimension for dimension in self.rubrics if f"_{dimension}_" in stem]
-        return {**({"dimension": named[0]} if len(named) == 1 else {}), **self.source.values}
+        kind = {"kind": Rater.MODEL} if {*frame.names} >= _EXPORTED_EVALUATIONS else {}
+        return {**({"dimension": named[0]} if len(named) == 1 else {}), **kind, **self.source.values}
 
     def rows(self, columns: Mapping[str, str]) -> Iterator[tuple[str, dict[str, Any]]]:
         """Yield each row's place, for messages, and its cells by our column names, completed by `values`.

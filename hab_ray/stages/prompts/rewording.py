@@ -10,7 +10,7 @@ from pathlib import Path
 from hab_ray.config.sections import VariedJudge
 from hab_ray.errors import ConfigError
 from hab_ray.rows import ChosenTest, Paraphrase
-from hab_ray.rubric import Rubric, load_rewordings
+from hab_ray.rubric import KeptTexts, Rubric, load_rewordings
 from hab_ray.stages.prompts.wording import PROMPTS_FILE
 
 Paraphrases = Mapping[str, Paraphrase]
@@ -27,12 +27,16 @@ def paraphrased(tests: Iterable[ChosenTest], paraphrases: Paraphrases | None) ->
     return [replace(test, prompt=own.prompt, context=own.context) for test, own in pairs if own is not None]
 
 
-def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
+def wordings_of(judge: VariedJudge, rubrics: Mapping[str, Rubric], kept: KeptTexts) -> dict[str, Rubric]:
     """Return a varied judge's rubrics, for the dimensions of the sweep in which they differ from `rubrics`.
+
+    They are the run's copies, if `kept` has them.
 
     Raises:
         ConfigError: the rubrics cannot be read, have other letters or points, or differ in no dimension.
     """
+    if copies := kept.wordings(judge.name, rubrics):
+        return copies
     reworded = dict(rubrics) if judge.rubrics is None else _reworded(judge.rubrics, rubrics)
     if judge.issues == "reversed":
         reworded = {dimension: _reversed(rubric) for dimension, rubric in reworded.items()}

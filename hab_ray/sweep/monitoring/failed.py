@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from hab_ray.catalog.models import IF_SUBSTITUTED
 from hab_ray.progress import FailedRows, RowReason
 from hab_ray.rows import State
 from hab_ray.stages.graph import Shard
@@ -134,8 +135,4 @@ def _without_ok(stage: str, of_or_on: str, rows: _Rows) -> str:
             f"{unusable}: the replies name no model, which only earlier versions of hab refused; another `run:` with "
             "the same `store:` uses these replies, and pays for none of them again"
         )
-    return (
-        f"{unusable}: {answered}; if both are the same model, list the first name in its `reports` "
-        "(providers.<name>.models); to use another model's answers, set `accept_substitutes: true`. The same command "
-        "pays for none of them again"
-    )
+    return f"{unusable}: {answered}; {IF_SUBSTITUTED}"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hab_ray.catalog.models import BatchPolicy
-from hab_ray.engine.batch import decisions
+from hab_ray.engine.batch import decisions, search
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.create import Creator
 from hab_ray.engine.batch.rows import BatchInFlight, Request
@@ -401,6 +401,19 @@ async def test_an_outage_is_not_taken_for_a_missing_list(
     components = components_of(tmp_path, WithoutList(failing=error))
     batch = await settled(components, Funded())
     assert isinstance(batch.state, Abandoned) and not components.counters.refused
+
+
+async def test_a_list_that_keeps_failing_is_noted_once_while_it_is_asked_for_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else nothing is shown for two minutes."""
+    monkeypatch.setattr(decisions, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr(search, "NOTED_AFTER_S", 0.005)
+    vendor = WithoutList(failing=TransientError(FailureKind.SERVER, "HTTP 500: no list today"))
+    components = components_of(tmp_path, vendor)
+    await settled(components, Funded())
+    (note,) = (note for note in components.counters.notes if "keeps failing" in note)
+    assert note.startswith("acme: ") and "no list today" in note and vendor.asked_newest == decisions.ATTEMPTS
 
 
 async def test_a_vendor_that_asks_to_wait_for_days_before_a_list_is_not_waited_for(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hab_ray.calls import Failure, Reply
 from hab_ray.catalog.models import BatchPolicy
 from hab_ray.catalog.prices import DatedPrices, Mode, Price
-from hab_ray.engine.batch import collect
+from hab_ray.engine.batch import collect, poll
 from hab_ray.engine.batch.collect import Collector
 from hab_ray.engine.batch.components import Components
 from hab_ray.engine.batch.decisions import LATE_POLLS, SOME_LATE_POLLS
@@ -38,7 +38,7 @@ from hab_ray.providers.openai.chat import OpenAIProvider
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.replies.keyindex import KeySet
 from hab_ray.storage.replies.store import StoreWriter
-from tests.engine.batch.fakes import KEYS, START, Vendor, components_of, context_of, sent, told
+from tests.engine.batch.fakes import ENTRY, KEYS, START, Vendor, components_of, context_of, sent, told
 from tests.engine.bench import completion, stored
 from tests.storage.conftest import Clock
 
@@ -556,6 +556,21 @@ async def test_a_model_of_whose_earlier_batch_no_answer_can_be_read_gets_no_furt
     counters = scene.components.counters
     assert "no answer in a batch of 2 rows can be read" in counters.stops["m"]
     assert not any("are sent again" in note for note in counters.notes)
+
+
+@pytest.mark.parametrize(("reports", "is_stopped"), [(("m-1",), True), (("m-1", "a"), False), (None, False)])
+async def test_a_model_all_of_whose_answers_in_a_batch_another_one_gave_gets_no_further_one(
+    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch, reports: tuple[str, ...] | None, is_stopped: bool
+) -> None:
+    monkeypatch.setattr(poll, "MIN_ALIKE", 2)
+    answers = [Line(key, completion({"prompt_tokens": 3, "completion_tokens": 1})) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status()], lines=[*answers]))
+    monkeypatch.setitem(scene.components.models, "m", ENTRY.model_copy(update={"reports": reports}))
+    await scene.at(0.0)
+    stop = scene.components.counters.stops.get("m", "")
+    assert bool(stop) == is_stopped == ("all 2 answers of a batch were answered by a, asked" in stop)
+    assert is_stopped == ("`reports`" in stop and "`accept_substitutes: true`" in stop)
+    assert scene.harvested.replies == 2 and scene.harvested.refusal is None
 
 
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:

@@ -87,6 +87,25 @@ async def test_impossible_bills_stop_the_model_and_are_booked(tmp_path: Path) ->
     assert sum(outcome.cost_nanousd for outcome in of.stored.values()) == of.counters.spent_nanousd > 0
 
 
+@pytest.mark.parametrize(("own", "sent"), [(0, MIN_ALIKE), (8, 40)])
+async def test_a_model_that_another_one_keeps_answering_for_is_stopped(own: int, sent: int, tmp_path: Path) -> None:
+    """The answers are kept, for whoever accepts them; an answer of its own between them begins the count anew."""
+    requests = 0
+
+    async def answering(_: web.BaseRequest) -> web.Response:
+        nonlocal requests
+        requests += 1
+        return web.json_response(ANSWER | {"model": "a" if own and requests % own == 0 else "another-2"})
+
+    async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME, reports=("a-*",)) as b:
+        counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
+    assert requests == counters.finished[0] == len(b.stored("a")) == sent
+    assert len(counters.open) == 40 - sent and bool(counters.stops) == (sent < 40)
+    for row in counters.open:
+        assert "answered by another-2, asked a;" in row.reason
+        assert "`reports`" in row.reason and "`accept_substitutes: true`" in row.reason
+
+
 async def test_a_model_whose_gateway_times_out_on_every_call_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -116,6 +135,15 @@ async def test_calls_slower_than_the_limit_stop_their_model(tmp_path: Path, monk
     assert MIN_ALIKE <= requests <= 3 * limits.concurrent + MIN_ALIKE
     assert "no answer within 0.25 s (`limits: {timeout_s: ...}`" in counters.stops["a"]
     assert counters.lost_nanousd > 0 == counters.cost_nanousd and len(counters.open) == 40
+
+
+async def test_a_few_calls_that_all_time_out_are_bought_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are too few to stop their model; the reason names the remedy, and the vendor's words."""
+    monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.0)
+    of = await asked(tmp_path, 5, lambda n: (504, refusal("slow")))
+    assert (of.requests, len(of.counters.open), of.counters.stops) == (10, 5, {})
+    assert "HTTP 504" in of.counters.open[0].reason and "may be billed" in of.counters.open[0].reason
 
 
 async def test_a_wave_of_quick_timeouts_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,16 +233,16 @@ def test_what_is_alike() -> None:
 def test_calls_that_time_out_together_count_once() -> None:
     """A suspended machine ends all calls in flight; those sent after the first timeout count one by one."""
     timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {1}
-    assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [2, 3, 3]
+    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {(1, 1)}
+    assert [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)] == [(2, 2), (3, 2), (3, 3)]
     timeouts.answered("a")
-    assert timeouts.add("a", "row-3", sent=150, now=250) == 1
+    assert timeouts.add("a", "row-3", sent=150, now=250) == (1, 1)
 
 
 def test_quick_timeouts_count_only_after_patience() -> None:
     timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {1}
-    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [2, 3]
+    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {(1, 0)}
+    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [(2, 1), (3, 1)]
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:

@@ -17,7 +17,7 @@ from hab_ray.catalog.prices import NANO
 from hab_ray.cli.ending import ends_with_status, say
 from hab_ray.cli.questions import InitOptions, collect_answers
 from hab_ray.config.sweep import checked_sweep
-from hab_ray.drafting.answers import Answers, Examples
+from hab_ray.drafting.answers import Answers, Examples, Makers
 from hab_ray.drafting.text import Cost, sweep_text
 from hab_ray.errors import ConfigError, Exit
 from hab_ray.inputs.yaml_text import parse_yaml
@@ -60,7 +60,7 @@ def init_sweep(path: Path, options: InitOptions) -> Exit:
     say(f"{path}: written; planned at {usd(cost.as_sent)}{online}; nothing was sent or paid")
     if makers:
         say(f"{makers.chat} writes and checks the tests, {makers.embedding} compares them; --tests seeds needs neither")
-    for remark in _elsewhere(answers, work):
+    for remark in _elsewhere(answers, makers, work):
         say(remark, "yellow")
     for problem in preflight(work, os.environ, now.date()):
         say(str(problem), "yellow")
@@ -77,14 +77,19 @@ def _work(text: str, path: Path, now: datetime) -> Work:
     return work
 
 
-def _elsewhere(answers: Answers, work: Work) -> Iterator[str]:
-    """Say which subjects and judges are not called at the endpoint that was given."""
+def _elsewhere(answers: Answers, makers: Makers | None, work: Work) -> Iterator[str]:
+    """Say which models are not called at the endpoint that was given."""
     if endpoint := answers.endpoint:
         for model in dict.fromkeys((*answers.models, *answers.judges)):
             provider = work.models[answers.name_in_sweep(model)].entry.provider
             if provider != endpoint.name:
                 own = f"write {endpoint.name}/{model} for the endpoint's own model of that name"
                 yield f"{model} is called at {provider}, not at {endpoint.url}; {own}"
+        if makers and (provider := work.models[makers.embedding].entry.provider) != endpoint.name:
+            own = (
+                f"`embedding: {endpoint.name}/NAME`, and under its provider `models: {{NAME: {{purpose: embedding}}}}`"
+            )
+            yield f"{makers.embedding} is called at {provider}; if the endpoint has an embedding model, write {own}"
 
 
 def _cost(plan: Plan) -> Cost:

@@ -31,7 +31,7 @@ from hab_ray.work import Work
 
 _WORDS = {
     "budget": "upper limit of the run's spending",
-    "paid": "replies and failures, as the vendors bill them",
+    "paid": "replies and failures, as the vendors bill them, or at most where they do not say",
     "unanswered": "calls without a reply, at the most they can have cost",
     "stranded": "granted before an unclean end and not accounted for: see `hab budget release`",
     "in_flight": "online calls in flight, at the most they can cost",

@@ -26,12 +26,13 @@ def _cells(run: Location, size: int) -> Sequence[str]:
         return run.name, f"cannot be read: {error}", "", "", megabytes, ""
     stages = status.progress.stages
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
-    paid = status.progress.cost_nanousd + status.progress.earlier_nanousd
+    reported = usd(status.progress.cost_nanousd + status.progress.earlier_nanousd)
+    paid = reported if status.is_driven or status.progress.end else f"at least {reported}"  # a killed run may have more
     folder = open_folder(run)
     by_simulator = "simulated, " if folder.exists(BY_SIMULATOR) else ""
     kind = "rehearsal, " if folder.exists(MARKER) else by_simulator
     changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
-    return run.name, kind + _state(status), rows, usd(paid), megabytes, changed
+    return run.name, kind + _state(status), rows, paid, megabytes, changed
 
 
 def _state(status: Status) -> str:
