@@ -267,8 +267,8 @@ def test_an_issue_that_half_of_the_readings_name_is_half_an_issue(work: Work) ->
         named = [replace(row, issues=("A",), score=3, replicate=1) for row in rows]
         work.run.write(Verdict, file, [*rows, *named])
     summary = summary_of(work)
-    rows = robustness(replace(summary, settings=replace(summary.settings, replicates=2)))
-    assert {value for value, _ in ranks_of(list(rows), ANY_ISSUE).values()} == {0.5}
+    found = robustness(replace(summary, settings=replace(summary.settings, replicates=2)))
+    assert {value for value, _ in ranks_of(list(found), ANY_ISSUE).values()} == {0.5}
 
 
 def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Work) -> None:
