@@ -17,11 +17,11 @@ from hab_ray.analysis.across import comparison
 from hab_ray.analysis.evidence import answers, items
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables import generalisability, robustness
-from hab_ray.analysis.tables.trust import preferences
+from hab_ray.analysis.tables.trust import agreement, preferences
 from hab_ray.rehearse.claims import wrong_comparison
-from hab_ray.rehearse.judges import wrong_preferences
+from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.reader import RunReader
-from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
+from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import Truth
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.work import Work
@@ -83,6 +83,23 @@ def test_an_answer_that_was_lost_is_noticed(tmp_path: Path) -> None:
     file, *_ = answer_files(work)
     work.run.write(Response, file, work.run.read(Response, file)[1:])
     assert "preference of itself, acme/large" in wrong(summary_of(work), preferences)
+
+
+def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path, monkeypatch: Patch) -> None:
+    work = write_run(tmp_path / "run", Shape(judges=JUDGES[:2], dimensions=("encourage_learning",), replicates=2))
+    random = Random(4)
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        again = [replace(row, replicate=1, issues=random.choice(((), ("A",), ("B", "C")))) for row in rows]
+        work.run.write(Verdict, file, [*rows, *again])
+    checks: list[tuple[ModuleType, Callable[[RunReader], Iterator[str]]]] = [
+        (agreement, wrong_agreement),
+        (robustness, wrong_robustness),
+    ]
+    for analysis, check in checks:
+        assert not list(check(RunReader(summary_of(work), TRUTH)))
+        monkeypatch.setattr(analysis, "majority", lambda shares: np.where(np.isnan(shares), np.nan, shares >= 0.5))
+        assert list(check(RunReader(summary_of(work), TRUTH)))
 
 
 def first_of_others(sound: Any) -> Any:
