@@ -149,8 +149,13 @@ class GivenRating(AnswerRow):
         """Return the score from 0 to 10; None if the rater failed or named only issues.
 
         Raises:
-            ValueError: the score is invalid, or there is one although the rater failed.
+            ValueError: the score is invalid or missing, or there is one although the rater failed.
         """
+        if self.score in (None, "") and self.issues is None and not self.failed.strip():
+            raise ValueError(
+                f"score: is empty, and so is `issues`; write one of them (in `issues` `{NO_ISSUES}` if none applies), "
+                "or leave the row out"
+            )
         try:
             if not self.failed.strip() and not self.names_issues_alone:
                 return whole_score(self.score) if self.scale is None else _ANY_SCORE.score(self.score)

@@ -130,7 +130,11 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
         ([row(response_sha256="abc")], "row 1: response_sha256: "),
         ([7], "row 1: "),
         ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
-        ([row(score=None)], "row 1: score: 'None' is no whole number"),
+        (
+            [row(score=None)],
+            "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if none",
+        ),
+        ([row(score="", issues=" ")], "row 1: score: is empty, and so is `issues`"),
         ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
         ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),
         ([row(score="nan", scale="1:7")], "row 1: score: 'nan' is no number from 0 to 10"),
