@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
+from unicodedata import normalize
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -218,6 +219,16 @@ def warn_of_unknown(where: str, left_out: Mapping[str, int], rubrics: Collection
         more = ", ..." if len(unknown) > _SHOWN_NAMES else ""
         cause = f"{where}: left out {rows} of dimensions that neither this sweep nor hab has: {named}{more}"
         LOG.warning("%s", one_line(f"{cause}; correct them if they belong to {', '.join(rubrics)}"))
+
+
+def warn_of_alike(kind: str, places: Mapping[str, str]) -> None:
+    """Log names, given with the row where each is first, that are the same but for capitals or Unicode's forms."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, where in places.items():
+        alike[normalize("NFC", normalize("NFC", name).casefold())].append(where)
+    for found in (rows for rows in alike.values() if len(rows) > 1):
+        cause = f"{' and '.join(found)}: the {kind}s' names differ only in capitals or in how an accent is encoded"
+        LOG.warning("%s", one_line(f"{cause}: they count as {len(found)} {kind}s; write one name if they are the same"))
 
 
 def check_context(context: str, rubric: Rubric, where: str) -> None:

@@ -204,3 +204,10 @@ def test_pseudonyms_of_two_imports_are_not_taken_for_one_person(read: Read) -> N
         read([row(rater="person-1")], [row(rater="person-1", prompt="Why?")])
     assert len(read([row(rater="person-1"), row(rater="person-1", prompt="Why?")]).ratings) == 2
     assert read([row()], [row(prompt="Why?")]).raters == ("Ada",)
+
+
+def test_raters_whose_names_differ_only_in_capitals_are_warned_of(read: Read, caplog: pytest.LogCaptureFixture) -> None:
+    assert read([row(), row(rater="Bo")], [row(rater="ada", prompt="Why?")]).raters == ("Ada", "Bo", "ada")
+    (record,) = caplog.records
+    assert "1.jsonl, row 1: the raters' names differ only in capitals" in record.message
+    assert "they count as 2 raters; write one name" in record.message and "ada" not in record.message.casefold()
