@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hab_ray.catalog.models import Model, ModelEntry, Purpose, folder_name
 from hab_ray.catalog.prices import priced
-from hab_ray.config.changes import differences
+from hab_ray.config.changes import changes_of_tests
 from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
@@ -47,12 +47,9 @@ from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, g
 _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
 _RATERS = "raters "
-_TEST_KEYS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 _ROW_KEYS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
 SENTINEL_REST = timedelta(days=7)
-_KEY_IN_SWEEP = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
-_A_FILE = "a file"
 _test_content = attrgetter("id", "prompt", "context", "system")
 
 
@@ -337,12 +334,6 @@ def _entry_hashes(work: Work) -> dict[str, str]:
     return subjects | {f"{_JUDGES}{j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
 
 
-def _comparable(sweep: Sweep, key: str) -> object:
-    """Return the value of a key to compare with an earlier sweep; files are compared by their hashes instead."""
-    value = getattr(sweep, key)
-    return _A_FILE if isinstance(value, Location) else value
-
-
 def _is_another_file(work: Work, earlier: Record) -> bool:
     """Return whether the sweep names a file of tests with other content than the run had, or the run had none."""
     return isinstance(work.sweep.tests, Location) and hashes(work)["tests"] != earlier.hashes.get("tests")
@@ -466,11 +457,7 @@ def _refuse_changes(work: Work, earlier: Record) -> None:
 
 def _changes(work: Work, earlier: Record) -> Iterator[str]:
     before = earlier.sweep
-    lines = [
-        line
-        for key in _TEST_KEYS
-        for line in differences(_KEY_IN_SWEEP.get(key, key), _comparable(before, key), _comparable(work.sweep, key))
-    ]
+    lines = list(map(str, changes_of_tests(before, work.sweep)))
     grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
     yield from _with_hint(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
     yield from stage_changes(earlier.versions, work, earlier.rubric_hashes)
