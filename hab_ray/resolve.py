@@ -16,7 +16,7 @@ from pathlib import Path
 
 from hab_ray.catalog.models import Model, ModelEntry, Purpose, folder_name
 from hab_ray.catalog.prices import priced
-from hab_ray.config.changes import changes_of_tests
+from hab_ray.config.changes import changes_of_tests, remedies
 from hab_ray.config.preregistration import PANEL
 from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
@@ -451,7 +451,7 @@ def _refuse_changes(work: Work, earlier: Record) -> None:
         listed = "\n".join(f"  {change}" for change in changes)
         raise ConfigError(
             f"{work.run_path / SWEEP}: this run was started with other settings:\n{listed}\n"
-            "put them back, or give the sweep another `run:`; with the same `store:` no call is paid for again"
+            f"{remedies(changes, work.sweep)}"
         )
 
 

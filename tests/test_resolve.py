@@ -238,6 +238,25 @@ def test_a_changed_rubric_is_refused_by_name(resolved: Resolve, started: Work, r
     assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
 
 
+def test_a_refusal_says_what_another_run_pays_for_and_how_to_keep_tests_that_would_be_others(
+    resolved: Resolve, rubrics: Path
+) -> None:
+    made = {
+        "tests": None,
+        "generate": {"model": "lab/w", "candidates": 30},
+        "validate": "off",
+        "select": {"embedding": "lab/emb", "tests": 3},
+    }
+    work = resolved(**made)
+    write_record(work, NOW)
+    message = refused(resolved, **made, judges=[{"model": "lab/j", "params": {"max_tokens": 5}}])
+    assert "and provider name are not paid for again; all others are new, and `hab plan` shows" in message
+    keep = f"To keep the present tests: `hab export {work.run_path} --format json --out kept`"
+    assert keep not in message and keep in refused(resolved, **made, seed=9)
+    edit(rubrics / f"{DIMENSION}.yaml")
+    assert keep in refused(resolved, **made)
+
+
 def test_a_rubric_that_is_gone_since_the_sweep_was_read_is_named(started: Work) -> None:
     with pytest.raises(ConfigError, match=r"there is no rubric gone\.yaml in"):
         resolve(started.sweep.model_copy(update={"dimensions": ("gone",)}), NOW)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -15,6 +15,7 @@ from hab_ray.visible import one_line
 _MAX_SHOWN = 80
 _LEAD = 15
 _A_FILE = "a file"
+_MAKE_TESTS = ("seed", "generate", "validate", "select", "deduplicate", "rubric ", "themes", "prompts")
 _TEST_KEYS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 
 
@@ -55,6 +56,25 @@ def changes(key: str, before: object, now: object) -> Iterator[Change]:
             yield from changes(f"{key}.{name}", one, other)
     elif before != now:
         yield Change(key, *_shown(before, now))
+
+
+def remedies(changes: Iterable[str], sweep: Sweep) -> str:
+    """Return what to do about changes that a run refuses, and what another run would pay for.
+
+    If the sweep does not give the tests, and the changes suggest that other ones are made, that includes how to keep
+    the present ones.
+    """
+    remedy = (
+        "put them back, or give the sweep another `run:`. With the same `store:`, calls of the same text, settings, "
+        "model and provider name are not paid for again; all others are new, and `hab plan` shows how many"
+    )
+    if sweep.gives_tests or not any(change.startswith(_MAKE_TESTS) for change in changes):
+        return remedy
+    return (
+        f"{remedy}. If tests are made otherwise now (a rubric's title, `system:` and `judging:` make none), that run "
+        f"gets others, whose answers and verdicts are new. To keep the present tests: `hab export {sweep.run_folder} "
+        "--format json --out kept`, and name kept/tests.jsonl as `tests:`"
+    )
 
 
 def _without_path(value: object) -> object:
