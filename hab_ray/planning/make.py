@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
-from hab_ray.engine.books import opening_balance
+from hab_ray.engine.books import open_batches, opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.ledger import Ledger, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
 from hab_ray.planning.likely import likely_rounds
@@ -38,7 +39,8 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
         ConfigError: a model has no price, or given tests do not fit.
     """
     store = Store(open_folder(work.sweep.store), failures_since)
-    counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
+    counting = Counting(work, store)
+    counted = sorted(counting.lines(), key=lambda line: list(wiring.stages()).index(line.stage))
     lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))
     batched = tuple(line for line in lines if line.by_batch)
@@ -47,17 +49,29 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     opening = _opening(work, store)
+    unasked = _unasked(work, store, counting, {line.model for line in lines if not line.exact})
+    unasked_nanousd = sum(nanousd for _, nanousd in unasked)
     outlook = budget_outlook(
         stages,
         likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
         max((line.largest for line in lines), default=0),
         unhindered,
-        opening.spent + opening.out_of_reach,
+        opening.spent + opening.out_of_reach + unasked_nanousd,
         None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
     budgets = _online_budget(work, lines), _batch_budget(work, lines)
-    return Plan(lines, times, *budgets, as_sent, online_seconds, outlook, opening.committed)
+    return Plan(
+        lines,
+        times,
+        *budgets,
+        as_sent,
+        online_seconds,
+        outlook,
+        at_vendors=opening.committed - unasked_nanousd,
+        unasked_calls=sum(calls for calls, _ in unasked),
+        unasked=unasked_nanousd,
+    )
 
 
 def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
@@ -91,6 +105,22 @@ def _opening(work: Work, store: Store) -> OpeningBalance:
     registry = Registry(work.sweep.store)
     epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
     return opening_balance(store.folder, epochs, released, work.models)
+
+
+def _unasked(work: Work, store: Store, counting: Counting, inexact: Set[str]) -> list[tuple[int, int]]:
+    """Return, by open batch of the run, the calls that the sweep no longer asks for, and what is reserved for them.
+
+    Batches of vectors by models in `inexact` are left out: candidates are kept once all have a score, so that the plan
+    does not know yet which ones are.
+    """
+    epochs, found = Registry(work.sweep.store).epochs(work.run_id, work.run_path), []
+    for batch in open_batches(store.folder, epochs):
+        intent = batch.intent
+        if intent.model in work.models and not (intent.embeds and intent.model in inexact):
+            keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
+            calls = len(keys - counting.asked(intent.model))
+            found.append((calls, intent.nanousd * calls // intent.rows))
+    return found
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

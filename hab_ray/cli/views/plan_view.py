@@ -38,6 +38,8 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
         "at_vendors": plan.at_vendors,
+        "unasked_calls": plan.unasked_calls,
+        "unasked": plan.unasked,
         "online_seconds": plan.online_seconds,
         "budgets": asdict(plan.outlook),
         "lines": [asdict(line) for line in plan.lines],
@@ -125,6 +127,12 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
         yield (
             f"of these, calls for at most {usd(plan.at_vendors)} are in open batches at the vendors already; the run "
             "collects them and does not send them again"
+        )
+    if plan.unasked_calls:
+        yield (
+            f"on top of that, {counted(plan.unasked_calls, 'call')} for at most {usd(plan.unasked)} that this sweep no "
+            f"longer asks for {'is' if plan.unasked_calls == 1 else 'are'} in open batches at the vendors; the run "
+            f"collects and pays for them too. `hab batches cancel {sweep.run_folder}` cancels what is not done yet"
         )
     yield _time(plan, is_likely(sweep))
 
