@@ -66,7 +66,8 @@ def _print_summary(work: Work, plan: Plan, console: Console) -> None:
 
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
-        console.print("~ depends on earlier replies: fewer if some fail or are rejected", soft_wrap=True)
+        why = "fewer if some fail or are rejected, or lead to calls that are in the store already"
+        console.print(f"~ depends on earlier replies: {why}", soft_wrap=True)
     measured: Counter[tuple[str, str]] = Counter()
     for line in plan.lines:
         measured[line.stage, line.name] += line.measured
