@@ -216,9 +216,18 @@ def test_a_moving_alias_stays_at_the_month_of_the_runs_start(resolved: Resolve, 
         ),
         ({"validate": "off"}, "validate: none before, off now"),
         ({"deduplicate": "off"}, "deduplicate: exact before, off now"),
-        ({"subjects": [{"model": "lab/a", "system": "Be kind."}]}, "subjects: lab/a has changed"),
-        ({"subjects": ["lab/a", {"model": "lab/b", "name": "moving"}]}, "subjects: moving has changed"),
-        ({"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]}, "judges: lab/j has changed"),
+        (
+            {"subjects": [{"model": "lab/a", "system": "Be kind."}]},
+            "subjects: lab/a has changed; system: none before, Be kind. now;",
+        ),
+        (
+            {"subjects": ["lab/a", {"model": "lab/b", "name": "moving", "params": {"effort": "low"}}]},
+            "subjects: moving has changed; model: lab/alias before, lab/b now; params.effort: none before, low now;",
+        ),
+        (
+            {"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]},
+            "judges: lab/j has changed; params.max_tokens: none before, 5 now; a new variant needs",
+        ),
     ],
 )
 def test_a_change_to_what_a_run_was_made_with_is_refused_by_name(

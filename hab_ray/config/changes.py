@@ -49,11 +49,11 @@ def changes(key: str, before: object, now: object) -> Iterator[Change]:
                 yield from changes(f"{key}.{field.alias or name}", getattr(before, name), getattr(now, name))
     elif isinstance(before, Mapping) and isinstance(now, Mapping):
         for name in {**before, **now}:
-            yield from changes(f"{key}.{name}", before.get(name), now.get(name))
+            yield from changes(f"{key}.{name}".lstrip("."), before.get(name), now.get(name))
     elif isinstance(before, tuple) and isinstance(now, tuple) and len(before) == len(now):
         for number, (one, other) in enumerate(zip(before, now, strict=True), 1):
-            name = one.get("letter", number) if isinstance(one, Mapping) else number
-            yield from changes(f"{key}.{name}", one, other)
+            item = one.get("letter", number) if isinstance(one, Mapping) else number
+            yield from changes(f"{key}.{item}", one, other)
     elif before != now:
         yield Change(key, *_shown(before, now))
 
@@ -89,7 +89,7 @@ def _shown(before: object, now: object) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    if value is None:
+    if value is None or value == "":
         return "none"
     if isinstance(value, BaseModel):
         given = ", ".join(f"{name}: {part}" for name, part in value.model_dump(exclude_unset=True).items())

@@ -16,8 +16,8 @@ def test_each_value_that_differs_is_named_with_both() -> None:
 
 
 def test_a_section_that_is_new_is_shown_as_it_was_given() -> None:
-    (line,) = changes("select", None, FIFTY)
-    assert str(line) == "select: none before, {embedding: vectors, tests: 50} now"
+    (line,) = map(str, changes("select", None, FIFTY))
+    assert line == "select: none before, {embedding: vectors, tests: 50} now"
     (line,) = map(str, changes("tests", "seeds", "x" * 500))
     assert line.startswith("tests: seeds before, xxx") and len(line) < 150
 
