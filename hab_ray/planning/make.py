@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
@@ -49,14 +49,14 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     opening = _opening(work, store)
-    unasked = _unasked(work, store, counting, {line.model for line in lines if not line.exact})
-    unasked_nanousd = sum(nanousd for _, nanousd in unasked)
+    waited = list(_in_batches(work, store, counting, {line.model for line in lines if not line.exact}))
+    unasked = sum(one.unasked_nanousd for one in waited if one.is_own)
     outlook = budget_outlook(
         stages,
         likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
         max((line.largest for line in lines), default=0),
         unhindered,
-        opening.spent + opening.out_of_reach + unasked_nanousd,
+        opening.spent + opening.out_of_reach + unasked,
         None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
@@ -68,9 +68,10 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
         as_sent,
         online_seconds,
         outlook,
-        at_vendors=opening.committed - unasked_nanousd,
-        unasked_calls=sum(calls for calls, _ in unasked),
-        unasked=unasked_nanousd,
+        at_vendors=opening.committed - unasked,
+        of_others=sum(one.asked for one in waited if not one.is_own),
+        unasked_calls=sum(one.unasked for one in waited if one.is_own),
+        unasked=unasked,
     )
 
 
@@ -107,20 +108,30 @@ def _opening(work: Work, store: Store) -> OpeningBalance:
     return opening_balance(store.folder, epochs, released, work.models)
 
 
-def _unasked(work: Work, store: Store, counting: Counting, inexact: Set[str]) -> list[tuple[int, int]]:
-    """Return, by open batch of the run, the calls that the sweep no longer asks for, and what is reserved for them.
+@dataclass(frozen=True)
+class _InBatch:
+    """The calls in an open batch that the sweep asks for, and the others with what is reserved for them."""
+
+    is_own: bool
+    asked: int
+    unasked: int
+    unasked_nanousd: int
+
+
+def _in_batches(work: Work, store: Store, counting: Counting, inexact: Set[str]) -> Iterator[_InBatch]:
+    """Yield the contents of the store's open batches of the sweep's models, whichever run sent them.
 
     Batches of vectors by models in `inexact` are left out: candidates are kept once all have a score, so that the plan
     does not know yet which ones are.
     """
-    epochs, found = Registry(work.sweep.store).epochs(work.run_id, work.run_path), []
-    for batch in open_batches(store.folder, epochs):
+    own = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    for batch in open_batches(store.folder, None):
         intent = batch.intent
         if intent.model in work.models and not (intent.embeds and intent.model in inexact):
             keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
-            calls = len(keys - counting.asked(intent.model))
-            found.append((calls, intent.nanousd * calls // intent.rows))
-    return found
+            unasked = len(keys - counting.asked(intent.model))
+            share = intent.nanousd * unasked // intent.rows
+            yield _InBatch(batch.events[0].epoch in own, len(keys) - unasked, unasked, share)
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

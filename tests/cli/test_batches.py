@@ -125,6 +125,18 @@ def test_a_plan_sets_apart_what_open_batches_hold_of_a_subject_that_was_taken_ou
     assert "`hab batches cancel run` cancels" in said
 
 
+def test_a_plan_says_that_the_run_waits_for_open_batches_even_if_it_sends_none(desk: Desk, vendor: Vendors) -> None:
+    """Also for those of another run of the store, which pays for them."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 300.0}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "wait", run="run", store="store")
+    desk.says("run", sweep, "--yes", "--detach", status=3)
+    waits = r"time: about .* online.*; for the open batches usually about 1 hour, at most 1 day"
+    said = desk.says("plan", changed(sweep, mode="online"))
+    assert re.search(waits, said) and "other runs" not in said
+    said = desk.says("plan", changed(sweep, run="another"))
+    assert re.search(waits, said) and f"of these, {TESTS} calls are in open batches of other runs of the store" in said
+
+
 @pytest.mark.timeout(STOPPED_S + 900)
 def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     """A driver that is stopped (SIGSTOP) keeps its store, and nothing is sent twice once it continues."""

@@ -38,6 +38,7 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
         "at_vendors": plan.at_vendors,
+        "of_others": plan.of_others,
         "unasked_calls": plan.unasked_calls,
         "unasked": plan.unasked,
         "online_seconds": plan.online_seconds,
@@ -129,13 +130,22 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
             f"of these, calls for at most {usd(plan.at_vendors)} are in open batches at the vendors already; the run "
             "collects them and does not send them again"
         )
+    if plan.of_others:
+        yield (
+            f"of these, {counted(plan.of_others, 'call')} {_are(plan.of_others)} in open batches of other runs of the "
+            "store; this run waits for the answers, and the others pay for them"
+        )
     if plan.unasked_calls:
         yield (
             f"on top of that, {counted(plan.unasked_calls, 'call')} for at most {usd(plan.unasked)} that this sweep no "
-            f"longer asks for {'is' if plan.unasked_calls == 1 else 'are'} in open batches at the vendors; the run "
+            f"longer asks for {_are(plan.unasked_calls)} in open batches at the vendors; the run "
             f"collects and pays for them too. `hab batches cancel {sweep.run_folder}` cancels what is not done yet"
         )
     yield _time(plan, is_likely(sweep))
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _whole(place: Location) -> str:
@@ -144,7 +154,9 @@ def _whole(place: Location) -> str:
 
 def _time(plan: Plan, likely: bool) -> str:
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
-        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}"
+        waits = plan.at_vendors + plan.of_others > 0
+        batches = "; for the open batches usually about 1 hour, at most 1 day" if waits else ""
+        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}{batches}"
     by_batch = batch_time(plan.outlook, likely) or "until the budget is reached"
     online = f"; {duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
     return f"time: {by_batch}{online}; all online about {duration(plan.seconds)}{_bottleneck(plan)}"
