@@ -91,6 +91,16 @@ def test_what_one_run_alone_asked_is_counted_and_not_compared(pair: tuple[Work, 
     assert found.difference == pytest.approx(np.mean(STEPS[:5])) and found.first == pytest.approx(0.2)
 
 
+def test_a_single_shared_test_has_means_and_no_interval(pair: tuple[Work, Work]) -> None:
+    renamed(pair[1], DIMENSIONS[0], first=1)
+    rows = compare_runs(*summaries(pair))
+    found, whole = (row(rows, each) for each in (DIMENSIONS[0], "overall"))
+    assert (found.matching, found.shared, found.first_alone) == (Matching.PAIRED, 1, 11)
+    assert (found.first, found.second, found.difference) == pytest.approx((0.0, STEPS[0], STEPS[0]))
+    assert (found.low, found.high) == (None, None) and found.p == pytest.approx(1)
+    assert whole.matching is Matching.PAIRED and whole.difference is not None and whole.low is None
+
+
 def test_without_shared_tests_means_are_independent(pair: tuple[Work, Work]) -> None:
     renamed(pair[1], DIMENSIONS[0], first=0)
     rows = compare_runs(*summaries(pair))
