@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -93,6 +94,10 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     work.run.write(Score, SCORES, edited)
     found = desk.says("report", "runs/example")
     assert "of the 27 scores that were in the folder are others now, such as alpha, overall, by panel: 0.990" in found
+    moved = [replace(s, low=0.125) if (s.subject, s.dimension) == ("alpha", OVERALL) else s for s in scores]
+    work.run.write(Score, SCORES, moved)  # as by another method of intervals, of an earlier version
+    found = desk.says("report", "runs/example")
+    assert re.search(r"alpha, overall, by panel: (0\.\d+) \(0\.125 to (.*)\) of .*, \1 \(0\.\d+ to \2\) of", found)
     work.run.folder.put(SCORES, b"damaged")
     assert "the scores that were in the folder cannot be read" in desk.says("report", "runs/example")
 

@@ -94,7 +94,7 @@ def _compared(before: Scores, after: Scores) -> str:
     if not others:
         return f"the scores that were in the folder are the same ({len(before):,} compared)"
     name = min(others, key=lambda name: (name[2] != PANEL, name[1] != OVERALL))
-    was, now = (_mean(scores.get(name)) for scores in (before, after))
+    was, now = (_shown(scores.get(name)) for scores in (before, after))
     subject, dimension, judge = map(one_line, name)
     shown = f"{subject}, {dimension}, by {judge}: {was} before, {now} now"
     return f"{len(others):,} of the {len(before):,} scores that were in the folder are others now, such as {shown}"
@@ -110,5 +110,8 @@ def _near(one: float | None, other: float | None) -> bool:
     return one == other or (one is not None and other is not None and isclose(one, other, abs_tol=1e-6))
 
 
-def _mean(score: Score | None) -> str:
-    return "none" if score is None or score.mean is None else f"{score.mean:.3f} of {counted(score.n, 'answer')}"
+def _shown(score: Score | None) -> str:
+    if score is None or score.mean is None:
+        return "none"
+    interval = "" if score.low is None or score.high is None else f" ({score.low:.3f} to {score.high:.3f})"
+    return f"{score.mean:.3f}{interval} of {counted(score.n, 'answer')}"
