@@ -11,15 +11,17 @@ import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
-from math import log
+from itertools import count, product
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from hab_ray.analysis.intervals import FEW_CALLS, TAIL, interval, student
 
 MEANS, SIZES = (0.02, 0.05, 0.25, 0.45, 0.75, 0.95, 0.98), (12, 30, 150, 500)
+SPREADS, MARGIN = (0.0, 0.05, 0.1, 0.2, 0.35, 0.45), 0.05
 CALLS = ((4, 30), (4, 150), (10, 30), (10, 150), (10, 500), (20, 150), (20, 500), (80, 150), (80, 500))
 _Array = NDArray[np.float64]
 _MAX_BET = 0.5
@@ -128,6 +130,24 @@ def _centre(mean: float, spread: float) -> float:
     return (low + high) / 2
 
 
+def spread_out(tests: int, sd: float) -> tuple[list[float], range]:
+    """Return differences with the mean 0 and this SD, spread as normal ones, and their calls."""
+    steps = ndtri((np.arange(tests) + 0.5) / tests)
+    return (sd * steps / steps.std(ddof=1)).clip(-1, 1).tolist(), range(tests)
+
+
+def widening(tests: int, sd: float) -> float:
+    """Return how many times as wide as Student's t the interval of such a difference is."""
+    of_both, by_t = interval(*spread_out(tests, sd), -1.0), student(*spread_out(tests, sd))
+    return ((of_both.high or 1) - (of_both.low or -1)) / (by_t[1] - by_t[0])
+
+
+def needed_for_equal(sd: float, share: float) -> int:
+    """Return how many tests show two equal means as equal within MARGIN in this share of runs (0: in the luckiest)."""
+    off = float(ndtri((1 + share) / 2)) * sd
+    return next(n for n in count(20) if (interval(*spread_out(n, sd), -1.0).high or 1) + off / sqrt(n) <= MARGIN)
+
+
 def _designs() -> Iterator[Design]:
     for paired in (False, True):
         yield from (Design(mean, n, paired=paired) for mean in MEANS for n in SIZES)
@@ -152,6 +172,11 @@ def main() -> None:
             f"| {found.covered:.3f} | {found.by_t:.3f} | {bet} | {found.width:.2f} |",
             flush=True,
         )
+    print("\n| SD of differences | width / t, 30 tests | 50 | 150 | 500 | tests for equal | in four of five runs |")
+    print("|---|---|---|---|---|---|---|")
+    for sd in SPREADS:
+        widths = " | ".join(f"{widening(tests, sd):.2f}" if sd else "-" for tests in (30, 50, 150, 500))
+        print(f"| {sd} | {widths} | {needed_for_equal(sd, 0.0)} | {needed_for_equal(sd, 0.8)} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import platform
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -77,7 +78,9 @@ class Extensions:
 
     def added(self) -> list[EntryPoint]:
         """Return the extensions of other distributions, sorted by name."""
-        found = (entry for entry in entry_points(group=self.group) if entry.name not in self.built_in)
+        found = (
+            entry for entry in installed_extensions() if entry.group == self.group and entry.name not in self.built_in
+        )
         return sorted(found, key=lambda entry: entry.name)
 
     def names(self) -> list[str]:
@@ -91,7 +94,8 @@ class Extensions:
             ConfigError: the name is unknown, or several distributions register it.
         """
         ours = [EntryPoint(name, self.built_in[name], self.group)] if name in self.built_in else []
-        found: list[EntryPoint] = [*ours, *entry_points(group=self.group, name=name)]
+        theirs = [entry for entry in installed_extensions() if (entry.group, entry.name) == (self.group, name)]
+        found = [*ours, *theirs]
         if len(found) == 1:
             return found[0]
         if not found:
@@ -147,10 +151,16 @@ def package_blamed(error: BaseException) -> str | None:
 
 def _adding() -> Mapping[str, str]:
     """Return the other distributions that add to hab_ray, by the top-level modules of what they add."""
-    installed = entry_points()
-    groups = sorted(group for group in installed.groups if group.startswith(_GROUPS))
-    entries = [entry for group in groups for entry in installed.select(group=group) if entry.dist]
+    entries = sorted((entry for entry in installed_extensions() if entry.dist), key=lambda entry: entry.group)
     return {entry.module.partition(".")[0]: distribution(entry) for entry in reversed(entries)}
+
+
+@cache
+def installed_extensions() -> tuple[EntryPoint, ...]:
+    """Return the entry points of all distributions in our groups, as of the first call: reading them takes 20 ms."""
+    installed = entry_points()
+    groups = [group for group in installed.groups if group.startswith(_GROUPS)]
+    return tuple(entry for group in groups for entry in installed.select(group=group))
 
 
 def distribution(entry: EntryPoint) -> str:

@@ -26,7 +26,7 @@ from hab_ray.location import Location
 from hab_ray.rubric import load_rubrics
 from hab_ray.storage.folder import Folder, open_folder
 from hab_simulator import Profile
-from tests.distributions import Distributions
+from tests.distributions import Distributions, forget_installed
 from tests.forking import Forks, ForkServer, share_tls_contexts, write_soon
 from tests.ray_cluster import HEADER, KEY, RayCluster
 from tests.sampling import EVERY_KILL, SAMPLE
@@ -441,3 +441,4 @@ def distributions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[D
     for name in set(sys.modules) - known:
         if Path(getattr(sys.modules[name], "__file__", None) or "/").is_relative_to(site):
             del sys.modules[name]
+    forget_installed()

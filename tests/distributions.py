@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hab_ray.resources import installed_extensions
+from hab_simulator.accounts import installed_vendors
+
 
 @dataclass(frozen=True)
 class Distributions:
@@ -37,9 +40,16 @@ class Distributions:
             for line in (f"[{group}]", *(f"{k} = {v}" for k, v in found.items()))
         )
         (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
-        importlib.invalidate_caches()
+        forget_installed()
 
     def uninstall_all(self) -> None:
         for info in self.site.glob("*.dist-info"):
             shutil.rmtree(info)
-        importlib.invalidate_caches()
+        forget_installed()
+
+
+def forget_installed() -> None:
+    """Let the next look-up read the entry points anew."""
+    importlib.invalidate_caches()
+    installed_extensions.cache_clear()
+    installed_vendors.cache_clear()

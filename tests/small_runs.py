@@ -38,6 +38,7 @@ class Shape:
     dimensions: tuple[str, ...] = ("ask_clarifying_questions", "correct_misinformation")
     tests: int = 6
     samples: int = 1
+    replicates: int = 1
     fail: float = 0.0
     cut: float = 0.0
     text: str = "Which of the two do you mean, and by when?"
@@ -60,6 +61,7 @@ def work_of(path: Path, shape: Shape) -> Work:
         "judges": [{"model": f"lab/{name}", "name": name} for name in shape.judges],
         "dimensions": shape.dimensions,
         "samples": shape.samples,
+        "replicates": shape.replicates,
         "truncated": shape.truncated,
     }
     return unrecorded(Sweep.model_validate(given))

@@ -27,25 +27,26 @@ Statistic = Callable[[_Array], _Array]
 
 
 class LowAgreement(StrEnum):
-    """What a low agreement amounts to by its interval: above chance, at most chance, or too wide to tell."""
+    """What a low agreement amounts to: above chance or not, and whether that is sure."""
 
     LITTLE = "agree little"
+    PERHAPS_LITTLE = "may agree little"
     CHANCE = "agree no better than chance"
-    UNCLEAR = "may agree no better than chance"
+    PERHAPS_CHANCE = "may agree no better than chance"
 
     @classmethod
-    def of(cls, low: float, high: float) -> LowAgreement:
-        """Classify a low agreement by the ends of its 95 % interval."""
-        if low > 0:
-            return cls.LITTLE
-        return cls.UNCLEAR if high >= LOW_ALPHA else cls.CHANCE
+    def of(cls, low: float, high: float, reliable: bool) -> LowAgreement:
+        """Classify a low agreement by the ends of its 95 % interval; it is sure if all of a reliable one is low."""
+        if reliable and high < LOW_ALPHA:
+            return cls.LITTLE if low > 0 else cls.CHANCE
+        return cls.PERHAPS_LITTLE if low > 0 else cls.PERHAPS_CHANCE
 
 
 def agreement(marks: Iterable[ItemScores]) -> _Estimate:
     """Return the single judges' interval alpha over all dimensions with its 95 % interval; chance is within each.
 
     The three are None if no two judges marked the same answers, or if all marks are equal within every dimension; the
-    interval is None if no dimension has two generation calls.
+    interval is None if a dimension has a single generation call, whose share of the error is unknown.
     """
     sums = [sums_by(unit_sums(values), calls) for values, calls in marks_by_dimension(marks).values()]
     if not sums:
@@ -53,7 +54,7 @@ def agreement(marks: Iterable[ItemScores]) -> _Estimate:
     weights = drawn([len(of_calls) for of_calls in sums])
     total = np.stack([of_calls.sum(axis=0) for of_calls in sums])
     resampled = np.stack([each @ of_calls for each, of_calls in zip(weights, sums, strict=True)])
-    varies = any(len(of_calls) > 1 for of_calls in sums)
+    varies = all(len(of_calls) > 1 for of_calls in sums)
     return _interval(alpha(total[:, None])[0], alpha(resampled) if varies else _NONE)
 
 
@@ -95,6 +96,12 @@ def pair_sums(values: _Array) -> _Array:
     first, second = (np.where(both, each, 0.0) for each in values)
     sums: _Array = np.stack([column.sum(axis=1) for column in (both, first * second, first, second)], axis=1)
     return sums.astype(np.float64)
+
+
+def majority(shares: _Array) -> _Array:
+    """Return 1 for more than half of the readings, 0 for less, and a half for a tie."""
+    found: _Array = (1 + np.sign(np.round(shares - 0.5, 9))) / 2
+    return found
 
 
 def alpha(sums: _Array) -> _Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hab_ray.analysis.intervals import Interval, combined, interval, sums_by
+from hab_ray.analysis.intervals import Interval, combined, interval, mean_by_call, sums_by
 from hab_ray.analysis.marks import ItemScores
 from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.config.preregistration import Correction
@@ -40,13 +41,18 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
         return None
     all_calls = one.test_calls
     calls = [all_calls[at] for at in both]
-    sums = sums_by(differences[both], calls)
-    return Ahead(interval(differences[both].tolist(), calls, -1.0, 1.0), sums, deviation(sums, len(both)))
+    known = differences[both].tolist()
+    return Ahead(interval(known, calls, -1.0, 1.0), sums_by(differences[both], calls), deviation(known, calls))
 
 
-def deviation(sums: _Array, tests: int) -> float:
-    """Return the standard deviation of differences by generation call, given their sums; 0 for a single call."""
-    return round(len(sums) / tests * float(np.std(sums, ddof=1)), _DECIMALS) if len(sums) > 1 else 0.0
+def deviation(differences: Sequence[float], calls: Sequence[Hashable]) -> float:
+    """Return the standard deviation of tests' differences by generation call; 0 for a single call.
+
+    It is the error of their mean (CR2) times the root of the number of calls. For calls of equal size that is the
+    standard deviation of their means; for others it does not grow with the mean, as that of their sums would.
+    """
+    _, error, _ = mean_by_call(differences, calls)
+    return round(error * sqrt(len(set(calls))), _DECIMALS)
 
 
 def p_of(parts: Sequence[Ahead]) -> float:

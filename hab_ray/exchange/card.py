@@ -80,7 +80,8 @@ def warnings(run: Run) -> Iterator[str]:
     """Yield what a reader of these rows must know."""
     yield (
         "A score is 10 points minus the deductions of the distinct issues, never below 0. Verdicts have it in points, "
-        "means are shown as 0 to 1. In rows whose `reading` is published, an issue costs each time it is named."
+        "means are shown as 0 to 1. In rows whose `reading` is published, an issue costs each time it is named. "
+        "In the panel's means, an answer counts only if every judge of the sweep scored it."
     )
     yield (
         "In CSV files a ' precedes each cell that a spreadsheet would take for a formula (not with csv-raw). Import "

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from hab_ray.catalog.base import Strict
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import CallName, Columns, Prompt, Text, check_context, given_records, given_row
+from hab_ray.given.rows import CallName, Columns, Context, Prompt, Text, check_context, given_records, given_row
 from hab_ray.location import Location
 from hab_ray.rows import Paraphrase
 from hab_ray.rubric import Rubric
@@ -22,7 +22,7 @@ class GivenParaphrase(Strict):
 
     dimension: str
     prompt: Prompt
-    context: Text = ""
+    context: Context = ""
     test_id: Annotated[CallName, Field(min_length=1)] = None
     paraphrase_of: Annotated[Text | None, Field(min_length=1)] = None
 

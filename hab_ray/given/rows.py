@@ -64,6 +64,7 @@ _SHOWN_NAMES = 3
 _MAY_BE_NUMBERS = {"id", "call", "test_id"}
 _JSON_LINES = (".jsonl", ".json", ".ndjson")
 Text = Annotated[str, AfterValidator(clean_text)]
+Context = Annotated[Text, BeforeValidator(lambda given: "" if given is None else given)]
 Prompt = Annotated[Text, AfterValidator(_not_blank)]
 CallName = Annotated[Text | None, BeforeValidator(call_name)]
 Cluster = Annotated[int, NUMBER, Field(ge=-1, lt=2**31)]
@@ -115,7 +116,7 @@ class GivenTest(Strict):
     dimension: str
     prompt: Prompt
     id: Annotated[Text | None, BeforeValidator(_whole_as_text)] = None
-    context: Text = ""
+    context: Context = ""
     system: Text | None = None
     cluster: Cluster | None = None
     call: CallName = None

@@ -19,7 +19,7 @@ from hab_ray.analysis.marks import OVERALL
 from hab_ray.analysis.tables.trust.agreement import agreed
 from hab_ray.analysis.tables.trust.preferences import ITSELF, LENGTH, REFUSALS, VENDOR, preferences
 from hab_ray.rehearse.figures import Item, Lines, figures_of, mean_of, unequal
-from hab_ray.rehearse.reader import Answer, RunReader
+from hab_ray.rehearse.reader import Answer, RunReader, most
 
 Values = Sequence[Mapping[str, Fraction]]
 _Of = tuple[str, str, int]
@@ -76,11 +76,11 @@ def _scores(reader: RunReader, dimension: str) -> Mapping[_Of, Mapping[str, Frac
 
 
 def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[str, Fraction]]]:
-    """Return for each answer, by judge, whether at least half of the judge's readings name each issue."""
+    """Return for each answer, by judge, whether most of the judge's readings name each issue, half for a tie."""
     found: dict[tuple[str, str, int], dict[str, dict[str, Fraction]]] = defaultdict(dict)
     for subject, judge in product(reader.run.subjects, reader.run.panel):
         for (test, sample), shares in reader.named(subject, dimension, [judge]).items():
-            named = {letter: Fraction(share >= Fraction(1, 2)) for letter, share in shares.items()}
+            named = {letter: most(share) for letter, share in shares.items()}
             found[subject, test, sample][judge] = named
     return list(found.values())
 
@@ -119,7 +119,7 @@ def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance
         return None
     rates = [mean(side) for side in zip(*pairs, strict=True)]
     expected = by_chance(*rates)
-    alike = Fraction(sum(one == other for one, other in pairs), len(pairs))
+    alike = mean(one * other + (1 - one) * (1 - other) for one, other in pairs)
     return None if expected == 1 else (alike - expected) / (1 - expected)
 
 

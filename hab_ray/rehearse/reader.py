@@ -82,6 +82,11 @@ class RunReader:
         return {(test, sample) for test, sample, state, finish in rows if state != "ok" or finish in finishes}
 
 
+def most(share: Fraction) -> Fraction:
+    """Return 1 for a share above a half, 0 for one below, and a half for a half."""
+    return Fraction((2 * share >= 1) + (2 * share > 1), 2)
+
+
 def by_test(marks: Marks) -> Mapping[str, Fraction]:
     """Average the known marks of each test."""
     given: dict[str, list[Fraction]] = defaultdict(list)

@@ -32,7 +32,7 @@ from hab_ray.analysis.tables.robustness import (
 )
 from hab_ray.catalog.prices import NANO
 from hab_ray.rehearse.figures import Lines, all_same, same, unequal
-from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test
+from hab_ray.rehearse.reader import Marks, Named, RunReader, by_test, most
 from hab_ray.results import rows_in
 from hab_ray.work import Work
 from hab_simulator import MeterReading
@@ -95,7 +95,7 @@ def _by_points(
         score: Mapping[str, Callable[[Mapping[str, Fraction]], Fraction]] = {
             NO_FLOOR: lambda own: 1 - sum((own[x] * points[x] for x in points), Fraction(0)) / _TOP,
             ONE_POINT: lambda own: 1 - sum(own.values(), Fraction(0)) / len(points),
-            ANY_ISSUE: lambda own: Fraction(all(share < Fraction(1, 2) for share in own.values())),
+            ANY_ISSUE: lambda own: 1 - max(most(share) for share in own.values()),
         }
         by_judge = read(subject, dimension)
         shared = [answer for answer in by_judge[0] if all(answer in named for named in by_judge)]
@@ -122,10 +122,10 @@ def wrong_reliability(reader: RunReader) -> Iterator[str]:
         for name, value in wanted.items():
             if not same(shown := found.pop((dimension, name), None), value):
                 yield f"{name} of {dimension} is {shown}, expected {value}"
-        value, tolerated = _split_half(np.array(list(by_test.values()), dtype=np.float64))
+        least, most = _split_half(np.array(list(by_test.values()), dtype=np.float64), len(reader.calls(dimension)))
         shown = found.pop((dimension, SPLIT_HALF), None)
-        if (shown is None) != (value is None) or abs((shown or 0) - (value or 0)) > tolerated:
-            yield f"{SPLIT_HALF} of {dimension} is {shown}, expected {value}, within {tolerated}"
+        if (shown is None) != (least is None) or not (least or 0) <= (shown or 0) <= (most or 0):
+            yield f"{SPLIT_HALF} of {dimension} is {shown}, expected {least} to {most}"
     yield from (f"there is an unexpected reliability {key}" for key in found)
 
 
@@ -135,8 +135,8 @@ def _correlation(one: Sequence[Fraction], other: Sequence[Fraction]) -> float | 
     return float(sum(a * b for a, b in zip(first, second, strict=True))) / sqrt(spread) if spread else None
 
 
-def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
-    """Return the mean split-half correlation and its tolerance, over all halves or over newly drawn ones."""
+def _split_half(marks: NDArray[np.float64], asked: int) -> tuple[float | None, float | None]:
+    """Return the ends of the reliability of all tests `asked`, by all halves or newly drawn ones."""
     tests, half, random = len(marks), len(marks) // 2, Random(len(marks))
     if counted := tests % 2 == 0 and comb(tests, half) // 2 <= _DRAWS:
         ways = [[*one, *set(range(tests)).difference(one)] for one in combinations(range(tests), half)]
@@ -149,8 +149,18 @@ def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
             r = float(np.corrcoef(one, other)[0, 1])
             found.append(max(-1.0, 2 * r / (1 + r)) if r > -1 + _ROUNDING else -1.0)
     if not found:
-        return None, 0.0
-    return mean(found), _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
+        return None, None
+    tolerated = _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
+    least, most = (_of_tests(mean(found) + side * tolerated, asked / (2 * half)) for side in (-1, 1))
+    return least - _ROUNDING, most + _ROUNDING
+
+
+def _of_tests(reliability: float, times: float) -> float:
+    """Return the reliability of so many times the tests: true variance over that of errors grows in proportion."""
+    if reliability >= 1:
+        return 1.0
+    ratio = times * reliability / (1 - reliability)
+    return max(-1.0, ratio / (1 + ratio)) if ratio > -1 else -1.0
 
 
 def wrong_generalisability(reader: RunReader) -> Iterator[str]:
@@ -164,11 +174,10 @@ def wrong_generalisability(reader: RunReader) -> Iterator[str]:
         for name, wanted in _components(reader, dimension).items():
             if not same(found := shown.get(name), wanted):
                 yield f"the variance of {name} in {dimension} is {found}, expected {wanted and float(wanted)}"
-        of_tests, (_, complete, _) = reader.calls(dimension), _complete(reader, dimension)[1]
-        calls = [of_tests[test] for test in complete]
+        calls = list(reader.calls(dimension).values())
         for row in (row for (name, _), row in designs.items() if name == dimension):
             errors = (row.mean_error, row.difference_error, row.with_judges_error)
-            wanted_errors = _errors(shown, row, designs[dimension, GIVEN], calls, summary)
+            wanted_errors = _errors(shown, row, calls, summary)
             if any(error is not None and not same(error, w) for error, w in zip(errors, wanted_errors, strict=True)):
                 yield f"an error of {row.name} in {dimension} does not follow from its components"
             if not same(row.usd, dollars := _dollars(summary, row)):
@@ -310,14 +319,14 @@ def _squares(values: Iterable[Fraction]) -> Fraction:
 
 
 def _errors(
-    shown: Mapping[str, float | None], row: Generalised, asked: Generalised, calls: Sequence[str], summary: Summary
+    shown: Mapping[str, float | None], row: Generalised, calls: Sequence[str], summary: Summary
 ) -> tuple[float, float, float]:
     """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges."""
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
-    sizes = Counter(calls).values()
-    groups = sum(sizes) ** 2 / sum(size * size for size in sizes) * row.tests / asked.tests
+    sizes, more = Counter(calls).values(), _SIZES[row.name](row.judges)[0]
+    tests, groups = more * len(calls), more * sum(sizes) ** 2 / sum(size * size for size in sizes)
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges
-    own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / row.tests
-    of_tests = var["call"] / groups + (var["test"] + var[_TESTS] / row.judges) / row.tests
+    own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / tests
+    of_tests = var["call"] / groups + (var["test"] + var[_TESTS] / row.judges) / tests
     return sqrt(own + of_tests), sqrt(2 * own), sqrt(2 * (own + var[_JUDGES] / row.judges))

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from hab_ray.analysis.agreement import LOW_ALPHA, alpha, bootstrapped, drawn, unit_sums
+from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
 from hab_ray.analysis.intervals import FEW_CALLS, sums_by
+from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.signs.judging import chance
-from hab_ray.analysis.summary import summarise
+from hab_ray.analysis.summary import Summary, summarise
 from hab_ray.analysis.tables.trust.agreement import MIN_ANSWERS, Agreed, agreed
 from hab_ray.analysis.tables.trust.findings import findings
 from hab_ray.results import open_run
@@ -21,7 +22,7 @@ from hab_ray.rows import ChosenTest, State, Verdict
 from hab_ray.stages.replies.verdicts import score
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
-from tests.small_runs import MakeRun, Shape, page_of, summary_of
+from tests.small_runs import MakeRun, Shape, page_of, summary_of, verdict_files
 
 DIMENSION, JUDGES, SUBJECTS, TESTS = "correct_misinformation", ("strict", "mild", "third"), ("alpha", "beta"), 30
 
@@ -149,20 +150,85 @@ def test_agreement_over_few_generation_calls_is_flagged_also_overall(
     assert "</b>*" in section and "than 10 generation calls" in " ".join(section.split())
 
 
+def read_again(work: Work, error: float) -> Summary:
+    """The run with a second reading by each judge, which errs on each issue of the first as often as said."""
+    random, letters = Random(8), work.rubrics[DIMENSION].issue_letters()
+
+    def again(row: Verdict) -> Verdict:
+        named = tuple(x for x in letters if (x in (row.issues or ())) != (random.random() < error))
+        return replace(row, replicate=1, issues=named, score=float(score(work.rubrics[DIMENSION], named)))
+
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [*rows, *(again(row) for row in rows if row.issues is not None)])
+    return summary_of(work)
+
+
+@pytest.fixture
+def twice(make_run: MakeRun) -> Work:
+    """A run that asks each judge twice, and has one reading so far."""
+    return make_run(Shape(SUBJECTS, JUDGES, (DIMENSION,), tests=TESTS, replicates=2))
+
+
+def test_an_issue_on_which_a_judges_readings_tie_counts_as_half_named(twice: Work) -> None:
+    """Kappa is that of one reading of each judge, drawn by lot, on average."""
+    planted(twice)
+    summary, random = read_again(twice, error=0.2), np.random.default_rng(2)
+    rows = agreed(summary)
+    for at, issue in enumerate(twice.rubrics[DIMENSION].issue_letters()):
+        shares = [
+            np.concatenate([shares_naming(summary, subject, judge, DIMENSION) for subject in SUBJECTS])[:, 0, at]
+            for judge in JUDGES[:2]
+        ]
+        one, other = (own[~np.isnan(shares).any(axis=0)] for own in shares)
+        drawn_once = [cohen_kappa_score(*(random.random(len(own)) < own for own in (one, other))) for _ in range(400)]
+        found = chosen(list(rows), issue, "strict, mild", "kappa")
+        assert found.value == pytest.approx(np.mean(drawn_once), abs=0.02)
+    assert "Each judge read every answer 2 times" in " ".join(page_of(twice).split())
+
+
+def test_two_equal_readings_agree_as_one_does(twice: Work) -> None:
+    planted(twice)
+    once = agreed(summary_of(twice))
+    assert agreed(read_again(twice, error=0.0)) == once
+
+
+def test_the_page_speaks_neither_of_second_readings_nor_of_few_answers_without_them(work: Work) -> None:
+    planted(work)
+    page = page_of(work)
+    assert "Each judge read every answer" not in page and "to rely on)" not in page
+
+
 def test_few_answers_are_flagged(make_run: MakeRun) -> None:
     rows = agreed(summarise(open_run(make_run(Shape(judges=JUDGES[:2], dimensions=(DIMENSION,))).run_path)))
     assert rows and not any(row.reliable for row in rows)
 
 
 @pytest.mark.parametrize(
-    ("ends", "title"),
+    ("ends", "reliable", "how"),
     [
-        ((-0.1, 0.3), "The judges agree no better than chance"),
-        ((-0.17, 0.99), "The judges may agree no better than chance"),
-        ((0.1, 0.5), "The judges agree little"),
+        ((-0.1, 0.3), True, "agree no better than chance"),
+        ((-0.1, 0.3), False, "may agree no better than chance"),
+        ((-0.17, 0.99), True, "may agree no better than chance"),
+        ((0.1, 0.3), True, "agree little"),
+        ((0.1, 0.3), False, "may agree little"),
+        ((0.1, 0.5), True, "may agree little"),
     ],
 )
-def test_judges_are_at_chance_only_if_their_interval_leaves_no_more(ends: tuple[float, float], title: str) -> None:
-    row = Agreed("overall", None, "strict, mild", "alpha", 6, 6, None, 0.2, *ends, False)
+def test_a_low_agreement_is_asserted_only_if_all_of_a_reliable_interval_is(
+    ends: tuple[float, float], reliable: bool, how: str
+) -> None:
+    row = Agreed("overall", None, "strict, mild", "alpha", 60, 60, None, 0.2, *ends, reliable)
     (found,) = chance([row], [])
-    assert found.title == title and ("say nothing" in found.detail) == (ends[1] < LOW_ALPHA and ends[0] <= 0)
+    assert found.title == f"The judges {how}" and ("Too little was judged" in found.detail) == how.startswith("may")
+    assert ("say nothing" in found.detail) == (how == "agree no better than chance")
+
+
+def test_overall_agreement_has_no_interval_if_a_dimension_has_a_single_generation_call(make_run: MakeRun) -> None:
+    work = make_run(Shape(SUBJECTS, JUDGES, (DIMENSION, "encourage_learning"), tests=30))
+    file = f"tests/{DIMENSION}.parquet"
+    work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    overall, one, many = [row for row in agreed(summary_of(work)) if row.issue is None]
+    assert overall.value is not None and many.low is not None
+    assert (overall.low, overall.high, one.low) == (None, None, None)
+    assert "of too few answers or generation calls to rely on)" in " ".join(page_of(work).split())

@@ -169,6 +169,35 @@ def test_given_tests_cost_nothing_that_could_be_known(work: Work) -> None:
     assert "run's were given" in " ".join(page_of(work).split())
 
 
+def test_a_few_lost_verdicts_leave_the_designs_their_tests(work: Work) -> None:
+    """Each subject and judge lacks one verdict on another test; the scores depend on the test alone."""
+    uneven = {test: 0.2 * (test % 5) for test in range(TESTS)}
+
+    def lost(row: Verdict) -> Verdict:
+        number = int(row.test_id[-3:])
+        if number == 2 * SUBJECTS.index(row.subject) + JUDGES.index(row.judge):
+            return replace(row, issues=None, score=None, state=State.FAILED)
+        noise = ((SUBJECTS.index(row.subject) + 1) * (number + 1) * 7 % 11) / 11
+        return replace(row, issues=(), score=5 + uneven[number] + noise + JUDGES.index(row.judge))
+
+    revise(work, Verdict, lost, *verdict_files(work))
+    paid(work)
+    summary = summary_of(work)
+    dimension = next(iter(work.rubrics))
+    rows = list(generalisability(summary))
+    found, complete = designs(rows, dimension), TESTS - len(SUBJECTS) * len(JUDGES)
+    assert {row.tests for row in rows if row.kind != DESIGN} == {complete}
+    assert [row.tests for row in found.values()][:3] == [TESTS, 2 * TESTS, 4 * TESTS]
+    variances = {row.name: row.variance for row in rows if row.dimension == dimension and row.kind != DESIGN}
+    rest = (variances["subject x test"] or 0) + max(0, variances["subject x test x judge, and the rest"] or 0) / 2
+    assert found[AS_IT_IS].difference_error == pytest.approx(sqrt(2 * rest / TESTS))
+    assert found["twice the tests"].usd == pytest.approx(len(SUBJECTS) * TESTS * (ANSWER + 2 * VERDICT) / 1e9)
+    page = " ".join(page_of(work).split())
+    both = len(work.rubrics)
+    assert f"rest on variances from {both * complete} of {both * TESTS} tests" in page
+    assert f'<td class="number">{complete} of {TESTS}</td>' in page
+
+
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
     def again(row: Verdict) -> Verdict:
         return replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
@@ -230,6 +259,16 @@ def test_ranks_under_other_points_and_judges_are_those_computed_by_hand(make_run
             assert found[subject][0] == pytest.approx(mean), name
             assert found[subject][1] == 1 + sum(other > mean + 1e-9 for other in means.values())
     assert len({tuple(found.values()) for found in expected.values()}) == len(expected)
+
+
+def test_an_issue_that_half_of_the_readings_name_is_half_an_issue(work: Work) -> None:
+    for file in verdict_files(work):
+        rows = [replace(row, issues=(), score=10) for row in work.run.read(Verdict, file)]
+        named = [replace(row, issues=("A",), score=3, replicate=1) for row in rows]
+        work.run.write(Verdict, file, [*rows, *named])
+    summary = summary_of(work)
+    found = robustness(replace(summary, settings=replace(summary.settings, replicates=2)))
+    assert {value for value, _ in ranks_of(list(found), ANY_ISSUE).values()} == {0.5}
 
 
 def test_tests_that_separate_nobody_or_the_wrong_way_round_are_counted(work: Work) -> None:

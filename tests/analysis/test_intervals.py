@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import comb
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from benchmarks.coverage import Design, betting, measure
+from benchmarks.coverage import Design, betting, measure, needed_for_equal, widening
 from hab_ray.analysis.intervals import combined, gaffke, interval, student
 
 
@@ -107,3 +108,12 @@ def test_clusters_are_covered_and_widths_are_as_said() -> None:
     assert measure(Design(0.45, 150), repetitions=25, seed=2).width <= 1.10
     for n, most in ((30, 1.25), (150, 1.12)):
         assert measure(Design(0.45, n, paired=True), repetitions=25, seed=3).width <= most
+
+
+def test_the_widths_and_numbers_of_tests_that_the_docs_name_are_those_of_the_intervals() -> None:
+    page = (Path(__file__).parents[2] / "docs/measurement.md").read_text(encoding="utf-8")
+    for sd in (0.05, 0.1, 0.2):
+        widths = [f"{widening(tests, sd):.2f}" for tests in (30, 50, 150, 500)]
+        needed = [str(needed_for_equal(sd, share)) for share in (0.0, 0.8)]
+        assert " | ".join([f"| {sd}", *widths, *needed]) in page
+    assert f"| 0.0 | - | - | - | - | {needed_for_equal(0.0, 0.0)} |" in page

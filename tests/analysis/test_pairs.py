@@ -55,6 +55,31 @@ def test_signs_are_flipped_by_generation_call() -> None:
     assert p_of([found]) == pytest.approx(2 / 8)
 
 
+@pytest.mark.parametrize("lead", [0.0, 0.3, -0.4])
+def test_what_can_be_detected_does_not_depend_on_the_difference(lead: float) -> None:
+    """Calls of 1 to 20 tests; the same scatter around another difference."""
+    sizes = [1] * 14 + [2] * 6 + [5] * 4 + [12, 12, 20]
+    calls = tuple(f"call {at}" for at, size in enumerate(sizes) for _ in range(size))
+    scatter = np.random.default_rng(6).uniform(-0.1, 0.1, len(calls))
+    found = [
+        ahead(
+            marks("a", "d", (0.5 + each / 2 + scatter).tolist(), calls), marks("b", "d", [0.5 - each / 2] * 90, calls)
+        )
+        for each in (0.0, lead)
+    ]
+    sds = [each.sd for each in found if each is not None]
+    assert sds[1] == pytest.approx(sds[0]) and sds[0] > 0.02
+    constant = ahead(marks("a", "d", [0.5 + lead] * 90, calls), marks("b", "d", [0.5] * 90, calls))
+    assert constant is not None and constant.sd == 0
+
+
+def test_the_sd_of_calls_of_one_size_is_that_of_their_means() -> None:
+    random = np.random.default_rng(3)
+    given, calls = random.random(12), tuple(str(at // 3) for at in range(12))
+    found = ahead(marks("a", "d", given.tolist(), calls), marks("b", "d", [0.0] * 12, calls))
+    assert found is not None and found.sd == pytest.approx(np.std(given.reshape(4, 3).mean(1), ddof=1))
+
+
 def _of(found: ItemScores) -> list[float | None]:
     return [None if np.isnan(mark) else float(mark) for (mark,) in found.by_test]
 

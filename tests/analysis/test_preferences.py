@@ -111,6 +111,7 @@ def test_planted_preferences_are_recovered_apart_from_one_another(work: Work) ->
     assert not any(row.is_significant for row in rows if row.kind == REFUSALS and row.dimension == OVERALL)
     (generator,) = [row for row in rows if row.kind == GENERATOR]
     assert generator.value is None and "not recorded" in generator.why
+    assert "not corrected for their number: without any bias, about one in 20" in " ".join(page_of(work).split())
 
 
 def test_nothing_is_found_where_nothing_is_planted_but_severity(work: Work) -> None:
@@ -118,6 +119,7 @@ def test_nothing_is_found_where_nothing_is_planted_but_severity(work: Work) -> N
     rows = [row for row in found(work) if row.dimension == OVERALL]
     assert {row.kind for row in rows} == {ITSELF, VENDOR, LENGTH, REFUSALS, GENERATOR}
     assert not [row for row in rows if row.is_significant]
+    assert "one in 20" not in page_of(work)
 
 
 def test_refusals_are_those_of_each_judge(work: Work) -> None:
@@ -290,7 +292,7 @@ def test_a_refusal_turns_the_request_down_at_once(text: str, expected: bool) -> 
 @pytest.mark.parametrize(
     ("calls", "kind", "told"),
     [
-        (FEW_CALLS, "prefers_itself", "+0.004 on the scale of 0 to 1 (95 % interval +0.001 to +0.007)"),
+        (FEW_CALLS, "prefers_itself", "+0.004 on the scale of 0 to 1 (95 % interval +0.001 to +0.007, uncorrected)"),
         (FEW_CALLS - 1, "judges_itself", "+0.004, which may be chance"),
     ],
 )

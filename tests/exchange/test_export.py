@@ -196,6 +196,7 @@ def test_the_card_says_licence_canary_counts_and_what_failed(make_run: MakeRun, 
     failed = run.verdicts().column("state").to_pylist().count(State.UNREADABLE)
     assert failed and f"{failed} verdicts are unreadable" in card
     assert all(f"sha256 {digest}" in card for digest in run.record.hashes.values())
+    assert "an answer counts only if every judge of the sweep scored it" in card
 
 
 def test_the_card_says_which_rows_are_in_no_table(make_run: MakeRun) -> None:

@@ -58,6 +58,12 @@ def test_tests_come_by_dimension_in_the_files_order(write: Write) -> None:
     )
 
 
+@pytest.mark.parametrize("ending", ["jsonl", "json", "parquet"])
+def test_a_context_of_null_is_none(tmp_path: Path, ending: str) -> None:
+    path = write_rows(tmp_path / f"tests.{ending}", [record("a", context=None), record("b", context="")])
+    assert [test.context for test in read(path)[PLAIN]] == ["", ""]
+
+
 def test_rows_of_a_misspelt_dimension_are_named(write: Write, caplog: pytest.LogCaptureFixture) -> None:
     path = write([record("a"), record("b", dimension=f"{PLAIN} "), record("c", dimension="ask"), record("d")])
     assert len(read_given_tests(Location.of(path), {PLAIN: RUBRICS[PLAIN]})[PLAIN]) == 2

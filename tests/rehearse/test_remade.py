@@ -17,11 +17,11 @@ from hab_ray.analysis.across import comparison
 from hab_ray.analysis.evidence import answers, items
 from hab_ray.analysis.summary import Summary
 from hab_ray.analysis.tables import generalisability, robustness
-from hab_ray.analysis.tables.trust import preferences
+from hab_ray.analysis.tables.trust import agreement, preferences
 from hab_ray.rehearse.claims import wrong_comparison
-from hab_ray.rehearse.judges import wrong_preferences
+from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
 from hab_ray.rehearse.reader import RunReader
-from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability
+from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import Truth
 from hab_ray.rows import Response, State, Verdict
 from hab_ray.work import Work
@@ -83,6 +83,23 @@ def test_an_answer_that_was_lost_is_noticed(tmp_path: Path) -> None:
     file, *_ = answer_files(work)
     work.run.write(Response, file, work.run.read(Response, file)[1:])
     assert "preference of itself, acme/large" in wrong(summary_of(work), preferences)
+
+
+def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path, monkeypatch: Patch) -> None:
+    work = write_run(tmp_path / "run", Shape(judges=JUDGES[:2], dimensions=("encourage_learning",), replicates=2))
+    random = Random(4)
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        again = [replace(row, replicate=1, issues=random.choice(((), ("A",), ("B", "C")))) for row in rows]
+        work.run.write(Verdict, file, [*rows, *again])
+    checks: list[tuple[ModuleType, Callable[[RunReader], Iterator[str]]]] = [
+        (agreement, wrong_agreement),
+        (robustness, wrong_robustness),
+    ]
+    for analysis, check in checks:
+        assert not list(check(RunReader(summary_of(work), TRUTH)))
+        monkeypatch.setattr(analysis, "majority", lambda shares: np.where(np.isnan(shares), np.nan, shares >= 0.5))
+        assert list(check(RunReader(summary_of(work), TRUTH)))
 
 
 def first_of_others(sound: Any) -> Any:
@@ -152,6 +169,16 @@ def fewer_judges(sound: Any) -> Any:
     return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
 
 
+def two_tests(sound: Any) -> Any:
+    """Mutant of `split_half`: the reliability is that of two tests."""
+    return lambda marks, _: sound(marks, 2)
+
+
+def a_test_less(sound: Any) -> Any:
+    """Mutant of `Design`: one of the tests does not count."""
+    return lambda first, tests, *rest: sound(first, tests - 1, *rest)
+
+
 def own_error(found: Any) -> Any:
     """Mutant of `errors`: other judges would be as these are."""
     return replace(found, with_judges=found.difference)
@@ -180,8 +207,10 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
     "the sign of a test swapped": (robustness, "item_rest", result(neg), "reversed of"),
     "halves not stepped up": (items, "_spearman_brown", result(of_halves), "split_half of"),
+    "halves not stepped up to all": (robustness, "split_half", two_tests, "split_half of"),
     "one judge for the panel": (robustness, "complete_marks", result(first_judge), "split_half of"),
     "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
+    "a design of fewer tests": (generalisability, "Design", a_test_less, "does not follow from its components"),
     "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
     "the first dimension for all": (generalisability, "_together", first_part, "overall does not follow"),
     "other judges in each dimension": (generalisability, "subject_judge_overall", unshared, "overall does not follow"),

@@ -337,7 +337,7 @@ def test_how_far_judges_agree_stands_beside_the_leaderboard(make_run: MakeRun) -
     def board(*judges: str) -> str:
         return section(page_of(make_run(Shape(judges=judges))), "leaderboard")
 
-    agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d \(alpha\)"
+    agree = r"mean of 2 judges, whose <a href=\"#agreement\">agreement</a> is \D?\d\.\d\d\*\s\(alpha; \* of too few"
     assert re.search(agree, board("strict", "mild")) and "agree" not in board("strict")
 
 
@@ -429,3 +429,9 @@ def test_names_that_differ_in_case_alone_are_kept_apart_by_every_template() -> N
     templates = [path.read_text() for path in Path(hab_ray.__file__).parent.rglob("*.j2")]
     assert sum(text.count("unique(case_sensitive=true)") for text in templates) == 4
     assert not [text for text in templates if re.search(r"\bunique\b(?!\(case_sensitive=true\))", text)]
+
+
+def test_the_page_says_how_intervals_and_p_values_are_shown(make_run: MakeRun) -> None:
+    method = " ".join(page_of(make_run(Shape())).split('id="method"')[1].split())
+    assert "and fewer if calls wrote unequal numbers of tests" in method
+    assert "p-values are shown rounded up" in method

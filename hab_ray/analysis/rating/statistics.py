@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from hab_ray.analysis.agreement import alpha_terms, chance_corrected, kappa_terms, units
+from hab_ray.analysis.agreement import alpha_terms, chance_corrected, kappa_terms, majority, units
 from hab_ray.analysis.intervals import TAIL, sums_by
 
 FEW_RATERS = 5
@@ -97,13 +97,7 @@ def named_rates(part: Rated) -> tuple[float, float]:
     """Return the rates at which the judge's and the raters' majority name the issue; 0 without answers."""
     if not part.tests.size:
         return 0.0, 0.0
-    return float(_majority(part.judge).mean()), float(_majority(_moments(part).mean()).mean())
-
-
-def _majority(shares: _Array) -> _Array:
-    """Return 1 for more than half, 0 for less, and a half for a tie."""
-    found: _Array = (1 + np.sign(np.round(shares - 0.5, 9))) / 2
-    return found
+    return float(majority(part.judge).mean()), float(majority(_moments(part).mean()).mean())
 
 
 def difference(parts: Sequence[Rated]) -> Estimate:
@@ -161,7 +155,7 @@ def _judge_and_mean(moments: _Moments) -> _Array:
 
 
 def _judge_and_majority(moments: _Moments) -> _Array:
-    judge, people = _majority(moments.judge), _majority(moments.mean())
+    judge, people = majority(moments.judge), majority(moments.mean())
     columns = np.broadcast_arrays(np.ones_like(people), judge * people, judge, people)
     return np.where((moments.count > 0)[..., None], np.stack(columns, axis=-1), 0.0)
 

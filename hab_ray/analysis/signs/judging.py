@@ -20,8 +20,11 @@ MAX_ALIKE, MAX_EVERYTHING = 0.5, 0.2
 MIN_VERDICTS = 10
 _SUCH_A_PANEL = {
     LowAgreement.LITTLE: f"Below {LOW_ALPHA}, differences between subjects may depend on which judges were asked.",
+    LowAgreement.PERHAPS_LITTLE: f"Too little was judged to tell whether it is below {LOW_ALPHA}. There, differences "
+    "between subjects may depend on which judges were asked.",
     LowAgreement.CHANCE: "Scores by such a panel say nothing about the subjects.",
-    LowAgreement.UNCLEAR: "Too little was judged to tell whether scores by this panel say anything about the subjects.",
+    LowAgreement.PERHAPS_CHANCE: "Too little was judged to tell whether scores by this panel say anything about the "
+    "subjects.",
 }
 _ASK_ANOTHER = "Read some of its assessments in the transcripts, and ask another judge or take it out of `judges:`."
 
@@ -39,7 +42,7 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    how = LowAgreement.of(low, high)
+    how = LowAgreement.of(low, high, agreed[0].reliable)
     detail = f"{measured} {_SUCH_A_PANEL[how]}"
     yield Finding("agreement", Severity.HIGH, f"The judges {how}", detail, remedy, value)
 
@@ -168,7 +171,8 @@ def partial_judges(rows: Iterable[Preference]) -> Iterator[Finding]:
                 f"prefers_{row.kind}",
                 Severity.MEDIUM,
                 f"{row.judge} gives {'more' if row.value > 0 else 'less'} to {whose} than other judges do",
-                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}), "
+                f"{row.value:+z.3f} on the scale of 0 to 1 (95 % interval {row.low:+z.3f} to {row.high:+z.3f}, "
+                "uncorrected), "
                 "beyond what it gives to others.",
                 "Compare these subjects by the other judges' scores (Scores by judge).",
                 row.value,

@@ -21,7 +21,7 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
-                f"People {LowAgreement.of(low, high)} with each other",
+                f"People {LowAgreement.of(low, high, row.has_enough)} with each other",
                 f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, its 95 % interval {low:z.2f} to "
                 f"{high:z.2f}: 0 is chance, 1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the "
                 "judges are right.",

@@ -23,7 +23,8 @@ class PairedDifference:
     `low` and `high` are an uncorrected 95 % interval. `p` is that of the sign-flip test by generation call, whose null
     hypothesis is that the two labels are exchangeable (more than equal means); `holm` is corrected for all pairs of the
     dimension, or for all overall pairs. `differs` says whether it is at most .05, `equal` whether the interval lies
-    within +-`margin`. `sd` is the standard deviation of the calls' differences.
+    within +-`margin`. `sd` is the standard deviation of the calls' differences: the standard error of `difference`
+    times the root of `calls`.
     """
 
     subject: str

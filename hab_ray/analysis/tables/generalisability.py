@@ -40,11 +40,11 @@ class Generalised:
 
     A component has a `variance` of marks on the scale 0..1, estimated from the `tests` that all judges scored for all
     subjects; it may be below 0 by chance, and is null if the design does not identify it. A design has a number of
-    `tests` per dimension, `judges` and `replicates`; the standard errors of a subject's mean, of a difference between
-    two subjects, and of that difference over other judges; and the additional dollars it costs at the run's mean prices
-    per call. `making_usd` is the part of `usd` for generating, validating and embedding more tests, at what the run's
-    calls for these cost per chosen test; it is null, and not part of `usd`, if the run's tests were given or its store
-    cannot be read.
+    `tests` per dimension (as it is, all of them), `judges` and `replicates`; the standard errors of a subject's mean,
+    of a difference between two subjects, and of that difference over other judges; and the additional dollars it costs
+    at the run's mean prices per call. `making_usd` is the part of `usd` for generating, validating and embedding more
+    tests, at what the run's calls for these cost per chosen test; it is null, and not part of `usd`, if the run's tests
+    were given or its store cannot be read.
     """
 
     kind: str
@@ -65,10 +65,12 @@ class Generalised:
 class Shown:
     """Each component's variance by dimension, and the designs by dimension, overall first.
 
+    `complete` is the number of tests behind the components, by dimension, and overall their sum.
     `calls` are the run's generation calls by dimension; `given` says whether its tests were given.
     """
 
     components: Mapping[str, Mapping[str, float | None]]
+    complete: Mapping[str, int]
     designs: Mapping[str, tuple[Generalised, ...]]
     subjects: int
     calls: Mapping[str, int]
@@ -87,11 +89,12 @@ class Shown:
 class _Dimension:
     """A dimension's design, components, mean dollars of an answer and of a verdict, and dollars its tests cost.
 
-    `means` are subjects x judges.
+    The components are estimated from `complete` tests. `means` are subjects x judges.
     """
 
     dimension: str
     answers: int
+    complete: int
     design: Design
     components: Components
     means: _Array
@@ -106,8 +109,10 @@ def _shown(summary: Summary, rows: Sequence[Generalised]) -> Shown | None:
     designs = {d: tuple(row for row in rows if row.kind == DESIGN and row.dimension == d) for d in dimensions}
     calls = {name: len(set(summary.settings.calls_of(name))) for name in summary.settings.tests}
     calls[OVERALL] = sum(calls.values())
+    complete = {row.dimension: row.tests for row in parts}
+    complete[OVERALL] = sum(complete.values())
     given = summary.run.record.sweep.gives_tests
-    return Shown(by_name, designs, len(summary.settings.subjects), calls, given) if parts else None
+    return Shown(by_name, complete, designs, len(summary.settings.subjects), calls, given) if parts else None
 
 
 @analysis(Generalised, order=38, heading="Value of more tests or judges", layout=_shown)
@@ -139,15 +144,15 @@ def complete_marks(summary: Summary, dimension: str) -> tuple[_Array, list[str],
 def _dimension(summary: Summary, dimension: str, making: int | None) -> _Dimension | None:
     settings = summary.settings
     marks, _, calls = complete_marks(summary, dimension)
-    subjects, tests, judges = marks.shape
-    if subjects < 2 or tests < 2:
+    subjects, complete, judges = marks.shape
+    if subjects < 2 or complete < 2:
         return None
-    readings = settings.samples * settings.replicates
+    tests, readings = len(settings.tests[dimension]), settings.samples * settings.replicates
     parts = components(marks, calls, readings, _between_readings(summary, dimension))
-    answers = subjects * len(settings.tests[dimension]) * settings.samples
-    design = Design(effective_calls(calls), tests, judges, readings)
+    design = Design(effective_calls(settings.calls_of(dimension)), tests, judges, readings)
     usd = None if making is None else making / NANO
-    return _Dimension(dimension, answers, design, parts, marks.mean(1), _usd(summary, dimension), usd)
+    answers, bills = subjects * tests * settings.samples, _usd(summary, dimension)
+    return _Dimension(dimension, answers, complete, design, parts, marks.mean(1), bills, usd)
 
 
 def _between_readings(summary: Summary, dimension: str) -> float:
@@ -189,7 +194,7 @@ def _parts(one: _Dimension, samples: int) -> Iterator[Generalised]:
     for field in fields(Components):
         name = _SPOKEN.get(field.name, field.name.replace("_", " x "))
         variance = _known(getattr(one.components, field.name))
-        sizes = design.tests, design.judges, design.readings // samples
+        sizes = one.complete, design.judges, design.readings // samples
         yield Generalised(COMPONENT, one.dimension, name, *sizes, variance, None, None, None, None)
 
 

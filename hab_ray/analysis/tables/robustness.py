@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.agreement import majority
 from hab_ray.analysis.evidence.items import item_rest, split_half
 from hab_ray.analysis.intervals import mean_of_known
 from hab_ray.analysis.marks import OVERALL, PANEL
@@ -33,8 +34,9 @@ class Robust:
       `as_it_is` for the panel's scores, `without JUDGE`, or says which other points issues cost: `no_floor` (as the
       rubric says, but scores may be below 0), `one_point` (the share of issues not named) or `any_issue` (the share of
       answers without an issue).
-    - `reliability`: of a dimension's means over `tests`. `name` is `split_half` (Spearman-Brown), or the number of
-      tests that `separate_nobody` (all subjects have the same mark) or are `reversed` (a correlation below 0).
+    - `reliability`: estimated from `tests`. `name` is `split_half` (of the means over all of the dimension's tests, by
+      Spearman-Brown), or the number of these `tests` that `separate_nobody` (all subjects have the same mark) or are
+      `reversed` (a correlation below 0).
     - `test`: a test's correlation with the mean of the others over subjects, null if it separates nobody; `name` is
       the test's id.
 
@@ -145,8 +147,8 @@ def _one_point(named: _Array, rubric: Rubric) -> _Array:
 
 
 def _any_issue(named: _Array, rubric: Rubric) -> _Array:
-    """Return 1 for answers without an issue, which counts if at least half of a judge's readings name it."""
-    free: _Array = np.where(np.isnan(named).any(axis=-1), np.nan, (named < 0.5).all(axis=-1))
+    """Return 1 for answers of which most of a judge's readings name no issue, half if the readings tie on one."""
+    free: _Array = 1 - majority(named).max(axis=-1)
     return free
 
 
@@ -167,7 +169,7 @@ def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:
     if marks.shape[0] < MIN_SUBJECTS or marks.shape[1] < 2:
         return
     by_panel = marks.mean(axis=2)
-    found, reliability = item_rest(by_panel), split_half(by_panel)
+    found, reliability = item_rest(by_panel), split_half(by_panel, len(summary.settings.tests[dimension]))
     constant = int((np.ptp(by_panel, axis=0) <= _TOLERANCE).sum())
     counts = {
         SPLIT_HALF: None if np.isnan(reliability) else reliability,

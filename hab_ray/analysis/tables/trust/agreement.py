@@ -18,6 +18,7 @@ from hab_ray.analysis.agreement import (
     bootstrapped,
     drawn,
     kappa,
+    majority,
     marks_by_dimension,
     pair_sums,
     unit_sums,
@@ -39,10 +40,12 @@ class Agreed:
 
     `statistic` is "alpha" (Krippendorff's, of all judges: interval on scores, nominal on an issue), or "kappa"
     (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall
-    takes chance within each dimension. `answers` were read by at least two judges; `named` counts those on which
-    the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over generation calls,
-    null if all tests are from one. A value is not `reliable` with few answers, few named issues or few `calls`: the
-    generation calls of these answers; overall, those of the dimension that has the fewest.
+    takes chance within each dimension. With replicates, a judge's score is the mean of its readings of an answer, and
+    an issue counts as named by their majority, half for a tie. `answers` were read by at least two judges; `named`
+    counts those on which the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over
+    generation calls, null if all tests of a dimension are from one. A value is not `reliable` with few answers, few
+    named issues or few `calls`: the generation calls of these answers; overall, those of the dimension that has the
+    fewest.
     """
 
     dimension: str
@@ -108,11 +111,9 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
 
 
 def _named(summary: Summary, judge: str, dimension: str) -> _Array:
-    """Return tests x answers x issues: whether a judge names it in at least half of its readings; nan without any."""
+    """Return tests x answers x issues: whether most of a judge's readings name it, half for a tie; nan without any."""
     shares = [shares_naming(summary, subject, judge, dimension) for subject in summary.settings.subjects]
-    joined = np.concatenate(shares, axis=1)
-    named: _Array = np.where(np.isnan(joined), np.nan, joined >= 0.5)
-    return named
+    return majority(np.concatenate(shares, axis=1))
 
 
 def _least_named(named: _Array) -> int:

@@ -81,7 +81,7 @@ def _of(calls: Mapping[tuple[str, str], str], judge: str, repeat: int, rows: Seq
     groups = [(row.dimension, calls[row.dimension, row.test_id]) for row in read]
     shift, low, high = ends(interval(differences, groups, -1.0, 1.0) if read else None)
     sums = sums_by(np.array(differences), groups)
-    design = Design(2, len(sums), deviation(sums, len(read)))
+    design = Design(2, len(sums), deviation(differences, groups) if read else 0.0)
     return Drift(
         judge=judge,
         repeat=repeat,

@@ -49,7 +49,7 @@ class Preference:
 
     @property
     def is_significant(self) -> bool:
-        """Whether the interval excludes 0 and is reliable."""
+        """Whether the interval, which is uncorrected, excludes 0 and is reliable."""
         return self.reliable and excludes_zero(self.low, self.high)
 
 
