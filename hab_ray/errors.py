@@ -37,6 +37,7 @@ from __future__ import annotations
 import errno
 import os
 import pickle
+import re
 from enum import IntEnum, StrEnum
 from typing import Any
 
@@ -174,6 +175,8 @@ class EngineBroke(HabError):
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 NO_DESCRIPTOR = {errno.EMFILE, errno.ENFILE}
 _NO_PATH = {errno.ENAMETOOLONG, errno.ELOOP}
+# The linker says the second of a library on a disk without execution, too.
+_NO_MEMORY = re.compile("can't start new thread|failed to map segment from shared object(?!: Operation not permitted)")
 _KERNEL = ("/proc/", "/sys/")
 _WRONG_FILES = (
     ({errno.EROFS, errno.EACCES, errno.EPERM}, "{reason}. Make the folder writable for this user"),
@@ -233,13 +236,20 @@ def problem_of(error: Exception) -> HabError | None:
             return error
         case OSError():
             return file_problem(error)
-        case MemoryError():
+        case _ if _lacks_memory(error):
             return EngineBroke(
-                "there is no more memory for this process: end other programs or raise the limit (`ulimit -v`, or that "
-                "of your container or job), and run the same command again; what a run has stored by now is kept"
+                "there is no more memory, or no more threads, for this process: end other programs or raise the limit "
+                "(`ulimit -v`, `ulimit -u`, or that of your container or job), and run the same command again; what a "
+                "run has stored by now is kept"
             )
         case _:
             return None
+
+
+def _lacks_memory(error: Exception) -> bool:
+    """Whether the system refused memory, or a thread, which takes memory too."""
+    is_told = isinstance(error, RuntimeError | ImportError) and _NO_MEMORY.search(str(error)) is not None
+    return isinstance(error, MemoryError) or is_told
 
 
 def exit_of(error: Exception) -> Exit:

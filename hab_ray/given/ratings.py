@@ -15,7 +15,7 @@ from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 from hab_ray.calls import clean_text
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
-from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row
+from hab_ray.given.rows import AnswerRow, Columns, Text, given_records, given_row, warn_of_alike
 from hab_ray.given.sheets import SheetKey, resolved
 from hab_ray.inputs.csv_text import NO_ISSUES
 from hab_ray.location import Location
@@ -149,8 +149,13 @@ class GivenRating(AnswerRow):
         """Return the score from 0 to 10; None if the rater failed or named only issues.
 
         Raises:
-            ValueError: the score is invalid, or there is one although the rater failed.
+            ValueError: the score is invalid or missing, or there is one although the rater failed.
         """
+        if self.score in (None, "") and self.issues is None and not self.failed.strip():
+            raise ValueError(
+                f"score: is empty, and so is `issues`; write one of them (in `issues` `{NO_ISSUES}` if none applies), "
+                "or leave the row out"
+            )
         try:
             if not self.failed.strip() and not self.names_issues_alone:
                 return whole_score(self.score) if self.scale is None else _ANY_SCORE.score(self.score)
@@ -237,6 +242,7 @@ def read_given_ratings(
     """
     known: dict[tuple[str, str, str, str, int], tuple[Rating, str]] = {}
     kinds: dict[str, Rater] = {}
+    raters: dict[str, str] = {}
     elsewhere = 0
     for where, row in _rows(paths, key or SheetKey()):
         if row.dimension not in rubrics:
@@ -253,6 +259,8 @@ def read_given_ratings(
             known[answer] = fuller, place
         if kinds.setdefault(row.rater, row.kind) is not row.kind:
             raise ConfigError(one_line(f"{where}: {row.rater} is a {kinds[row.rater]} in an earlier row; name one"))
+        raters.setdefault(row.rater, where)
+    warn_of_alike("rater", raters)
     return GivenRatings(tuple(rating for rating, _ in known.values()), elsewhere)
 
 

@@ -21,6 +21,7 @@ from hab_ray.given.rows import (
     check_context,
     given_records,
     given_row,
+    warn_of_alike,
     warn_of_unknown,
 )
 from hab_ray.location import Location
@@ -120,12 +121,15 @@ def read_given_responses(
     """
     reader = _GivenReader(path, rubrics, tests)
     left_out: Counter[str] = Counter()
+    subjects: dict[str, str] = {}
     for number, record in enumerate(given_records(path, "responses", _COLUMNS), 1):
         row = given_row(GivenResponse, record, f"{path}, row {number}")
         if row.dimension in rubrics:
             reader.add(row, f"{path}, row {number}")
+            subjects.setdefault(row.subject, f"{path}, row {number}")
         else:
             left_out[row.dimension] += 1
+    warn_of_alike("subject", subjects)
     warn_of_unknown(f"responses: {path}", left_out, rubrics, own)
     if not reader.responses:
         raise ConfigError(f"responses: {path} has no row of {', '.join(rubrics)}")

@@ -16,6 +16,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
+from unicodedata import normalize
 
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -24,7 +25,7 @@ from hab_ray.calls import clean_text, has_visible_text
 from hab_ray.catalog.base import Strict
 from hab_ray.config.sections import Name
 from hab_ray.errors import ConfigError
-from hab_ray.inputs.csv_text import csv_rows
+from hab_ray.inputs.csv_text import csv_names, csv_rows
 from hab_ray.inputs.files import MEBIBYTE, SHOWN, BadInput, bytes_of, causes_of, refusing
 from hab_ray.inputs.json_text import json_lines, json_list
 from hab_ray.inputs.parquet import number_columns, parquet_columns, parquet_rows
@@ -94,6 +95,16 @@ class Columns:
         known = [alias.choices if isinstance(alias, AliasChoices) else [name] for name, alias in aliases.items()]
         texts = (str(name) for names in known for name in names if name not in numbers)
         return cls(tuple(texts), numbers, may_be_empty, exclusive=row.model_config.get("extra") == "forbid")
+
+    def check_header(self, names: Collection[str]) -> None:
+        """Check that a CSV file, which may have no rows, has a known column.
+
+        Raises:
+            BadInput: it has none.
+        """
+        if not {*self.texts, *self.numbers}.intersection(names):
+            cause = f"the first line names none of the columns {', '.join(self.texts)}"
+            raise BadInput(cause, "check that it is the right file, and saved as CSV")
 
     def of_cells(self, cells: Mapping[str, str]) -> dict[str, str | int]:
         """Return the values of a row of a CSV file. In columns of numbers, other cells stay text."""
@@ -221,6 +232,16 @@ def warn_of_unknown(where: str, left_out: Mapping[str, int], rubrics: Collection
         LOG.warning("%s", one_line(f"{cause}; correct them if they belong to {', '.join(rubrics)}"))
 
 
+def warn_of_alike(kind: str, places: Mapping[str, str]) -> None:
+    """Log names, given with the row where each is first, that are the same but for capitals or Unicode's forms."""
+    alike: dict[str, list[str]] = defaultdict(list)
+    for name, where in places.items():
+        alike[normalize("NFC", normalize("NFC", name).casefold())].append(where)
+    for found in (rows for rows in alike.values() if len(rows) > 1):
+        cause = f"{' and '.join(found)}: the {kind}s' names differ only in capitals or in how an accent is encoded"
+        LOG.warning("%s", one_line(f"{cause}: they count as {len(found)} {kind}s; write one name if they are the same"))
+
+
 def check_context(context: str, rubric: Rubric, where: str) -> None:
     """Check that a test has a context exactly if the rubric has one, since its judges are shown it.
 
@@ -266,6 +287,8 @@ def given_records(path: Location, key: str, columns: Columns, kept: bytes | None
             texts = [name for name in columns.texts if name not in numbered]
             yield from _reported(read(data, texts, [*columns.numbers, *numbered]))
         elif path.name.lower().endswith(".csv"):
+            if columns.exclusive:
+                columns.check_header(csv_names(data))
             yield from _reported(columns.of_cells(cells) for _, cells in csv_rows(data))
         elif path.name.lower().endswith(".json") and data.lstrip(_BEFORE_JSON).startswith(b"["):
             yield from _reported(json_list(data))

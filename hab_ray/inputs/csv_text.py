@@ -24,6 +24,7 @@ NO_ISSUES = "none"  # how a list of no issues is written
 # The beginning of a formula in a spreadsheet, with or without the protecting '.
 FORMULA = "'*[=+\\-@\uff1d\uff0b\uff0d\uff20\t\r\n]"
 _FORMULA = re.compile(FORMULA)
+csv.field_size_limit(MAX_ROW_BYTES)  # the default of 131,072 is less than the longest answers of models
 
 
 def csv_names(data: Data) -> tuple[str, ...]:
@@ -60,8 +61,7 @@ def csv_rows(data: Data, names: Sequence[str] = ()) -> Iterator[tuple[int, dict[
 
     Raises:
         BadInput: as `csv_names`; a row has another number of cells or more than `MAX_ROW_BYTES` characters, a
-            quotation mark is out of place, a cell is longer than the csv module reads (131,072 characters), or there
-            are more than `MAX_ROWS` rows or empty lines.
+            quotation mark is out of place, or there are more than `MAX_ROWS` rows or empty lines.
     """
     rows = _lines(data, has_header=not names)
     if not names:

@@ -20,6 +20,7 @@ _FIXED = {_TRUE: 0, _FALSE: 0, _BYTE: 1, _DOUBLE: 8}
 _NUMBERS = (4, 5, 6)
 _SCHEMA, _NAME, _CHILDREN = 2, 4, 5
 _ROW_GROUPS, _COLUMNS, _META_DATA, _CHUNK_SIZE, _FIRST_PAGE, _DICTIONARY_PAGE = 4, 1, 3, 7, 9, 11
+_CHUNK_VALUES = 5
 _UNCOMPRESSED, _COMPRESSED, _DATA_PAGE, _DATA_PAGE_V2, _VALUES = 2, 3, 5, 8, 1
 
 
@@ -86,10 +87,10 @@ def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int
         for column in columns:
             if column >= len(chunks):
                 raise _unreadable("a row group lacks a column")
-            start, end = chunks[column]
+            start, end, values = chunks[column]
             if not 0 <= start <= end <= len(data):
                 raise _unreadable("a column is not where the footer says")
-            while start < end:
+            while values and start < end:  # Arrow points at the file's first bytes for a column without values
                 count += 1
                 if count > MAX_PAGES:
                     raise BadInput(f"has more than {MAX_PAGES:,} pages in its columns", "write it in larger pages")
@@ -97,11 +98,11 @@ def pages(data: bytes | mmap, columns: Sequence[int]) -> Iterator[tuple[int, int
                 yield column, size, rows
 
 
-def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int]]]:
-    """Yield, for each row group, where its columns begin and end."""
+def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int, int]]]:
+    """Yield, for each row group, where its columns begin and end, and how many values they have."""
     footer = _list_in_footer(data, _ROW_GROUPS, "row groups")
     for _ in footer.structures():
-        chunks: list[tuple[int, int]] = []
+        chunks: list[tuple[int, int, int]] = []
         for field, kind in footer.fields():
             if field == _COLUMNS and kind == _LIST:
                 chunks = [_chunk(footer) for _ in footer.structures()]
@@ -110,7 +111,7 @@ def _row_groups(data: bytes | mmap) -> Iterator[Sequence[tuple[int, int]]]:
         yield chunks
 
 
-def _chunk(footer: _Thrift) -> tuple[int, int]:
+def _chunk(footer: _Thrift) -> tuple[int, int, int]:
     found: dict[int, int] = {}
     for field, kind in footer.fields():
         if field != _META_DATA or kind != _STRUCT:
@@ -121,11 +122,11 @@ def _chunk(footer: _Thrift) -> tuple[int, int]:
                 found[inner] = footer.integer()
             else:
                 footer.skip(inner_kind)
-    if not found.keys() >= {_CHUNK_SIZE, _FIRST_PAGE}:
+    if not found.keys() >= {_CHUNK_SIZE, _FIRST_PAGE, _CHUNK_VALUES}:
         raise _unreadable("its footer does not say where a column is")
     start, dictionary = found[_FIRST_PAGE], found.get(_DICTIONARY_PAGE, 0)
     start = dictionary if 0 < dictionary < start else start
-    return start, start + found[_CHUNK_SIZE]
+    return start, start + found[_CHUNK_SIZE], found[_CHUNK_VALUES]
 
 
 def _page(data: bytes | mmap, start: int) -> tuple[int, int, int]:

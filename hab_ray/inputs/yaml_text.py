@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -13,6 +14,7 @@ from hab_ray.inputs.files import MAX_TEXT_BYTES, SHOWN, BadInput, text_of
 DEEPEST_YAML = 50
 MAX_YAML_NODES = 50_000
 MAX_NUMBER = 100
+_MISREAD = re.compile(r"[-+]?0[0-7_]+|.*:.*")
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 
 
@@ -20,7 +22,7 @@ class _Loader(yaml.CSafeLoader):
     """PyYAML's safe loader, with errors that name line and column for duplicate keys and invalid values.
 
     PyYAML silently drops the first of two equal keys, raises a ValueError without a location for a date such as
-    2026-13-45, and takes minutes for a number of a million digits.
+    2026-13-45, takes minutes for a number of a million digits, and reads 1:30 as 90 and 010 as 8.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -36,12 +38,16 @@ class _Loader(yaml.CSafeLoader):
         try:
             if node.tag in _NUMBERS and len(node.value) > MAX_NUMBER:
                 raise ValueError
-            return super().construct_object(node, deep)
+            value = super().construct_object(node, deep)
         except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
             what = _shown(node.value) if isinstance(node, yaml.ScalarNode) else "what stands here"
             kind = node.tag.rpartition(":")[2]
             cause = f"{what} is no {kind} that can be read; correct it, or put it in quotes if it is text"
             raise yaml.constructor.ConstructorError(problem=cause, problem_mark=node.start_mark) from None
+        if isinstance(value, int | float) and isinstance(node, yaml.ScalarNode) and _MISREAD.fullmatch(node.value):
+            cause = f"{_shown(node.value)} means {value} in YAML; write that number, or put it in quotes if it is text"
+            raise yaml.constructor.ConstructorError(problem=cause, problem_mark=node.start_mark)
+        return value
 
 
 def _shown(text: str) -> str:

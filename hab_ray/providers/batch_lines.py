@@ -45,8 +45,9 @@ def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Lin
     try:
         with reading():
             custom_id = read_id(record)
+            problem = record.get("error")
         if not isinstance(custom_id, str) or not custom_id:
-            raise malformed("a result line names no request")
+            raise malformed(f"a result line names no request{f' ({problem})' if problem else ''}")
     except TransientError as error:
         return Line("", error=error)
     try:

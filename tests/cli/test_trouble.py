@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import typer
 
@@ -203,7 +204,23 @@ def test_a_command_may_return_nothing_or_lack_the_decorator(
     assert done.returncode == status and cause in done.stderr and "Traceback" not in done.stderr, done.stderr
 
 
-def test_too_little_memory_is_no_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert ending.say_error(MemoryError(), with_traceback=False) is Exit.ENGINE
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+        RuntimeError("can't start new thread"),
+        ImportError("libstdc++.so.6: failed to map segment from shared object"),
+    ],
+    ids=["allocation", "Arrow", "thread", "library"],
+)
+def test_too_little_memory_is_no_bug(error: Exception, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ending.say_error(error, with_traceback=False) is Exit.ENGINE
     said = capsys.readouterr().err
     assert "no more memory" in said and "`ulimit -v`" in said and "bug" not in said
+
+
+def test_a_library_on_a_disk_without_execution_lacks_no_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ImportError("/tmp/x.so: failed to map segment from shared object: Operation not permitted")
+    ending.say_error(error, with_traceback=False)
+    assert "no more memory" not in capsys.readouterr().err

@@ -105,6 +105,12 @@ def test_an_endpoint_that_is_away_is_told_at_once_and_again_with_each_line() -> 
     assert told == ["", "refused, 1 try, giving up in 10 min", "refused, 9 tries, giving up in 9 min", ""]
 
 
+def test_a_note_is_printed_at_once_and_only_once() -> None:
+    notes = "batch a/1 [x]: no results yet", "batch a/2: cancelled"
+    lines = printed(*(replace(AT_START, elapsed_s=s, notes=notes[:n]) for s, n in ((1.0, 0), (1.2, 1), (1.4, 2))))
+    assert lines[1:] == [f"note: {note}" for note in notes]
+
+
 def test_a_stop_is_counted_down_from_its_first_moment() -> None:
     at = [1.0, 1.2, 1.4, 1.2 + COUNTDOWN_EVERY_S]
     lines = printed(*(replace(AT_START, elapsed_s=s, draining=Draining(20 - s, 1, 0) if s > 1 else None) for s in at))

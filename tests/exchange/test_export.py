@@ -81,6 +81,18 @@ def test_a_data_set_has_the_published_columns_and_every_scored_response(make_run
     assert {row["subject_response"] for row in found} == {HOSTILE}
 
 
+def test_an_export_can_be_judged_again_if_a_subject_has_no_scored_response(make_run: MakeRun, tmp_path: Path) -> None:
+    work = make_run(Shape(dimensions=("ask_clarifying_questions",)))
+    (dimension,) = work.rubrics
+    for name in (verdicts_file("strict", "beta", dimension), responses_file("beta", dimension)):
+        work.run.folder.delete(name)
+    exported(opened(work), "hf", tmp_path / "out")
+    found = read_given_responses(Location.of(tmp_path / "out/evaluations.parquet"), work.rubrics, None)
+    assert {row.subject for rows in found.responses.values() for row in rows} == {"alpha"}
+    metadata = pq.read_metadata(tmp_path / "out/evaluations.parquet")
+    assert all(metadata.row_group(n).num_rows for n in range(metadata.num_row_groups))
+
+
 def test_tests_chosen_by_an_earlier_version_are_exported_with_their_generation_calls(
     make_run: MakeRun, tmp_path: Path
 ) -> None:

@@ -130,7 +130,11 @@ def test_what_is_no_score_of_a_judge(given: object) -> None:
         ([row(response_sha256="abc")], "row 1: response_sha256: "),
         ([7], "row 1: "),
         ([row(failed="unreadable")], "row 1: score: is given, and `failed` says why there is none; keep one of them"),
-        ([row(score=None)], "row 1: score: 'None' is no whole number"),
+        (
+            [row(score=None)],
+            "row 1: score: is empty, and so is `issues`; write one of them .in `issues` `none` if none",
+        ),
+        ([row(score="", issues=" ")], "row 1: score: is empty, and so is `issues`"),
         ([row(score=6.5)], "row 1: score: '6.5' is no whole number"),
         ([row(score=10.5, scale="1:7")], "row 1: score: '10.5' is no number from 0 to 10"),
         ([row(score="nan", scale="1:7")], "row 1: score: 'nan' is no number from 0 to 10"),
@@ -200,3 +204,10 @@ def test_pseudonyms_of_two_imports_are_not_taken_for_one_person(read: Read) -> N
         read([row(rater="person-1")], [row(rater="person-1", prompt="Why?")])
     assert len(read([row(rater="person-1"), row(rater="person-1", prompt="Why?")]).ratings) == 2
     assert read([row()], [row(prompt="Why?")]).raters == ("Ada",)
+
+
+def test_raters_whose_names_differ_only_in_capitals_are_warned_of(read: Read, caplog: pytest.LogCaptureFixture) -> None:
+    assert read([row(), row(rater="Bo")], [row(rater="ada", prompt="Why?")]).raters == ("Ada", "Bo", "ada")
+    (record,) = caplog.records
+    assert "1.jsonl, row 1: the raters' names differ only in capitals" in record.message
+    assert "they count as 2 raters; write one name" in record.message and "ada" not in record.message.casefold()

@@ -54,6 +54,12 @@ def test_answers_of_a_misspelt_dimension_are_named(read: Read, caplog: pytest.Lo
     assert "left out 1 row of dimensions that neither this sweep nor hab has: 'Encourage_learning'" in caplog.text
 
 
+def test_subjects_that_look_alike_are_warned_of(read: Read, caplog: pytest.LogCaptureFixture) -> None:
+    assert len(read(row(subject="caf\u00e9"), row(subject="old"), row(subject="cafe\u0301")).subjects) == 3
+    (record,) = caplog.records
+    assert "responses.jsonl, row 1 and " in record.message and "row 3: the subjects' names differ" in record.message
+
+
 def test_the_columns_of_the_published_data_set_are_read_and_others_passed_over(
     tmp_path: Path,
 ) -> None:

@@ -180,6 +180,7 @@ def test_an_empty_cell_is_nothing_and_a_number_is_one(tmp_path: Path) -> None:
     ("text", "told"),
     [
         ("dimension,prompt\nencourage_learning,a,b\n", r"tests: .*tests\.csv: line 2: has 3 cells"),
+        ("PK\x03\x04[Content_Types].xml", r"tests\.csv: the first line names none of the columns dimension, prompt, "),
         ("dimension,prompt,prompt\n", "appears twice"),
         ("", "is empty"),
         ("dimension,prompt,cluster\nencourage_learning,a,1.5\n", "row 1: cluster"),

@@ -33,3 +33,10 @@ def test_without_a_header_a_semicolon_is_text() -> None:
 
 def test_a_semicolon_in_one_of_several_names_is_part_of_it() -> None:
     assert csv_names(b"dimension,prompt;context\n") == ("dimension", "prompt;context")
+
+
+def test_a_long_answer_is_read_and_an_unclosed_quotation_mark_is_not_read_to_the_end() -> None:
+    ((_, row),) = csv_rows(b'text\n"' + b"x" * 4_000_000 + b'"\n')
+    assert len(row["text"]) == 4_000_000
+    with pytest.raises(BadInput, match="line 2: its row has more than 4,194,304 characters; look for a quotation mark"):
+        list(csv_rows(b'text\n"' + b"x" * 5_000_000))

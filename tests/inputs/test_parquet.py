@@ -38,3 +38,12 @@ def test_no_bit_of_a_footer_that_is_otherwise_ends_the_process(tmp_path: Path) -
     process.start()
     process.join(120)
     assert process.exitcode == 0
+
+
+def test_row_groups_without_rows_are_read(tmp_path: Path) -> None:
+    table = pa.table({"prompt": ["first", "second"], "score": [1, 2]})
+    with pq.ParquetWriter(tmp_path / "groups.parquet", table.schema) as writer:
+        for part in (table[:0], table[:1], table[:0], table[1:], table[:0]):
+            writer.write_table(part)
+    rows = list(parquet_columns((tmp_path / "groups.parquet").read_bytes(), ["prompt"], ["score"]))
+    assert [row["prompt"] for row in rows] == ["first", "second"]

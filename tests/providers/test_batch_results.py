@@ -467,6 +467,15 @@ async def test_a_web_page_among_the_results_is_a_line_that_cannot_be_assigned() 
     assert lines[1] == Line("2", body={})
 
 
+@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+async def test_an_error_instead_of_results_is_quoted(kind: str) -> None:
+    async with vendor(kind) as line:
+        line.says(line.at.one, line.at.ended)
+        line.says(line.at.results, jsonl({"error": {"message": "sign in again"}}))
+        (read_line,) = await line.lines(await line.poll())
+    assert read_line.custom_id == "" and "sign in again" in str(read_line.error)
+
+
 async def test_a_line_without_a_body_keeps_its_id() -> None:
     (line,) = await read([b'{"id": "1"}\n'])
     assert line.custom_id == "1" and line.body is None

@@ -37,9 +37,10 @@ class _Rate:
 
 @dataclass
 class View:
-    """Shows the progress of a run on a console."""
+    """Shows the progress of a run on a console. `said` are the notes printed so far, where there is no terminal."""
 
     console: Console
+    said: set[str] = field(default_factory=set)
     _rates: dict[tuple[str, str], _Rate] = field(default_factory=dict)
     _live: Live | None = None
     _last_line: float = float("-inf")
@@ -69,7 +70,14 @@ class View:
         if self._live:
             self._live.update(self._table(progress))
         else:
+            self._print_new_notes(progress.notes)
             self._print_line_if_due(progress)
+
+    def _print_new_notes(self, notes: Sequence[str]) -> None:
+        for note in notes:
+            if note not in self.said:
+                self.said.add(note)
+                self.console.print(f"note: {one_line(note)}", style="yellow", markup=False, soft_wrap=True)
 
     def _print_line_if_due(self, progress: Progress) -> None:
         """Print a line every few seconds, and at once for the start of a stop or a new outage."""

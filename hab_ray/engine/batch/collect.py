@@ -20,12 +20,15 @@ from hab_ray.providers.base import BrokenReader, Provider, malformed, read_answe
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MAX_TOKENS
 from hab_ray.storage.replies.store import StoreWriter
+from hab_ray.visible import one_line
 
 FLUSH_AT = 2048
+MAX_PROBLEM = 300  # characters, as each row of the batch stores them
 _WITHHELD = (
-    "its batch ended and the vendor never showed the results, which it may have billed: booked at its share of what "
-    "is left of the batch's reservation, and sent and paid for again with --retry-failed"
+    "its batch ended and the vendor never showed the results{instead}, which it may have billed: booked at its share "
+    "of what is left of the batch's reservation, and sent and paid for again with --retry-failed"
 )
+_INSTEAD = " (what came instead cannot be read: {problem})"
 _UNREAD = (
     "its line in the results of its batch cannot be read, and the vendor may have billed it: {reason}; booked at its "
     "share of the batch's reservation, and sent and paid for again with --retry-failed"
@@ -33,11 +36,11 @@ _UNREAD = (
 
 
 class ResultsLate(TransientError):
-    """The vendor reports a number of answers but shows none of them, or something else, such as a proxy's page."""
+    """The vendor reports a number of answers but shows none of them, or something `instead`, as a proxy's page."""
 
-    def __init__(self, done: int) -> None:
+    def __init__(self, done: int, instead: str = "") -> None:
         answered = f"says that it answered {done} rows and " if done else ""
-        super().__init__(FailureKind.WITHHELD, f"the vendor {answered}does not show the results yet")
+        super().__init__(FailureKind.WITHHELD, f"the vendor {answered}does not show the results yet{instead}")
 
 
 class SomeResultsLate(ResultsLate):
@@ -56,7 +59,8 @@ class Results:
     batch shows whether single requests are at fault or a setting that they share. `unread` says by key why a line, or
     the answer in it, cannot be read; once all lines are read, it keeps those that may have been billed. `aborted` has
     the keys of answers that the server aborted, which it may have billed. `withheld` counts failures for unread answers
-    and for results that the vendor never showed; `partial_reads` counts those of this process that showed only some.
+    and for results that the vendor never showed; `late_reads` counts the reads of this process that showed none, and
+    `partial_reads` those that showed only some. `instead` says what came instead of results, as a part of a message.
     """
 
     answered: set[str] = field(default_factory=set)
@@ -66,7 +70,9 @@ class Results:
     doubled: int = 0
     reported: Counter[str] = field(default_factory=Counter)
     withheld: int = 0
+    late_reads: int = 0
     partial_reads: int = 0
+    instead: str = ""
     nanousd: int = 0
     earlier_nanousd: int = 0
     failed_earlier: frozenset[str] = frozenset()
@@ -146,6 +152,7 @@ class Collector:
         """
         intent = record.intent
         results.unknown_ids = results.doubled = results.lost_nanousd = 0
+        results.instead = ""
         results.bad_requests.clear()
         results.unread.clear()
         results.aborted.clear()
@@ -157,7 +164,11 @@ class Collector:
             async for line in self._api.results(status):
                 if line.custom_id not in hashes:
                     results.unknown_ids += 1
-                    nameless += not line.custom_id
+                    if not line.custom_id:
+                        nameless += 1
+                        results.instead = results.instead or _INSTEAD.format(
+                            problem=one_line(str(line.error or "a line without an id"), MAX_PROBLEM)
+                        )
                 elif line.custom_id in seen and (line.body is None or line.custom_id in results.answered):
                     results.doubled += 1
                 elif line.custom_id not in results.answered:
@@ -175,7 +186,7 @@ class Collector:
             named, shown = len(hashes) - len(missing) + others, len(with_body & hashes.keys()) + others
             hidden = max(0, min(status.done - shown, len(missing)))
             if not status.lacks_results and _is_late(status, named, nameless):
-                raise ResultsLate(status.done)
+                raise ResultsLate(status.done, results.instead)
             if hidden > 0 and status.problem is None and not (status.lacks_results or status.lacks_some):
                 raise SomeResultsLate(status.done)
             self._fail_bad_requests(results, intent)
@@ -294,7 +305,8 @@ class Collector:
         left = max(_bound(results, intent) - results.nanousd, len(withheld) * (intent.nanousd // intent.rows))
         for number, key in enumerate(withheld):
             share = left // len(withheld) + (number < left % len(withheld))
-            self._fail(results, intent, key, FailureKind.WITHHELD, _WITHHELD, share)
+            message = _WITHHELD.format(instead=results.instead)
+            self._fail(results, intent, key, FailureKind.WITHHELD, message, share)
             results.withheld += 1
 
 

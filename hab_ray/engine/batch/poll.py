@@ -147,6 +147,9 @@ class Poller:
             except ResultsLate as late:
                 are_some = isinstance(late, SomeResultsLate)
                 results.partial_reads += are_some
+                results.late_reads += not are_some
+                if results.late_reads == 1 and not are_some:
+                    self._counters.notes.append(f"batch {state.record.name} has ended, and {late}; it is asked again")
                 if (results.partial_reads < SOME_LATE_POLLS) if are_some else (state.polls.still_count < LATE_POLLS):
                     raise
                 status = replace(status, lacks_results=not are_some, lacks_some=are_some)
@@ -169,9 +172,9 @@ class Poller:
         if status.lacks_results and results.withheld:
             self._counters.notes.append(
                 f"batch {record.name}: {status.id} ended ({status.word}; the vendor counts {status.done} answers), but "
-                f"the vendor never showed its results: {results.withheld} rows are failures, booked at all that is "
-                "left of the batch's reservation. Nothing was deleted at the vendor: ask its support for the results. "
-                "`--retry-failed` sends these rows again and pays for them again"
+                f"the vendor never showed its results{results.instead}: {results.withheld} rows are failures, booked "
+                "at all that is left of the batch's reservation. Nothing was deleted at the vendor: ask its support "
+                "for the results. `--retry-failed` sends these rows again and pays for them again"
             )
         if status.lacks_some:
             self._counters.notes.append(

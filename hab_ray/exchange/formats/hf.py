@@ -25,4 +25,5 @@ def write(run: Run, sharing: Sharing, folder: Path) -> dict[str, int]:
 def _parquet(path: Path, schema: pa.Schema, tables: Iterator[pa.Table]) -> None:
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for table in tables:
-            writer.write_table(table)
+            if table.num_rows:  # a row group without rows is refused by some readers, such as earlier versions of hab
+                writer.write_table(table)

@@ -138,7 +138,7 @@ def _files(batch: JsonObject) -> tuple[str, ...]:
 
 def _problem(batch: JsonObject) -> CallError:
     """Return why the vendor refused a batch when it validated its file."""
-    problems = (batch.get("errors") or {}).get("data") or []
+    problems = _listed(batch.get("errors"))
     if not problems:
         return TransientError(FailureKind.SERVER, "the batch failed and the vendor does not say why")
     full = next((problem for problem in problems if problem.get("code") == _QUEUE_FULL), None)
@@ -151,6 +151,13 @@ def _problem(batch: JsonObject) -> CallError:
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     message = f"{first.get('message')}{line}{more}"
     return as_batch_refusal(classify(400, {"error": {**first, "message": message}}, None))
+
+
+def _listed(errors: object) -> list[Mapping[str, object]]:
+    """Return the errors of a batch, which OpenAI lists under `data`; other servers may send one, or texts."""
+    found = errors.get("data") if isinstance(errors, Mapping) else errors
+    listed = found if isinstance(found, list) else [found] if found else []
+    return [problem if isinstance(problem, Mapping) else {"message": problem} for problem in listed]
 
 
 def _without_response(body: JsonObject) -> CallError:

@@ -255,6 +255,22 @@ async def test_counted_answers_that_never_show_are_booked_in_full(scene_of: Scen
     assert not any(asked.startswith("clean up") for asked in scene.vendor.asked)
 
 
+async def test_what_came_instead_of_results_is_told_at_once_and_in_each_row(scene_of: SceneOf, tmp_path: Path) -> None:
+    """As of a proxy's page: who can mend it learns of it hours before the vendor is asked for the last time."""
+    page = Line("", error=TransientError(FailureKind.MALFORMED, "a web page came: " + "<html>" * 100))
+    scene = scene_of(Scripted(statuses=[status(counters=(2, 0), done=2)], lines=[page, page]))
+    await scene.polled(2)
+    (note,) = scene.components.counters.notes
+    assert "has ended, and the vendor" in note and "(what came instead cannot be read: a web page came: <html>" in note
+    for n in range(2, LATE_POLLS):
+        await scene.at(n * 70.0)
+    _, last = scene.components.counters.notes
+    assert "never showed its results (what came instead cannot be read: a web page" in last
+    for failure in stored(tmp_path, "m").values():
+        assert isinstance(failure, Failure) and "(what came instead cannot be read: a web page" in failure.message
+        assert len(failure.message) < 700
+
+
 async def test_answers_that_show_later_than_others_are_kept_and_paid_for_once(scene_of: SceneOf) -> None:
     """As where a download ends between two lines: the row would be paid for again, and its answer deleted."""
     answer = completion({"prompt_tokens": 3, "completion_tokens": 2})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -34,9 +35,9 @@ from hab_simulator import LognormalLatency, MeterReading, NoLatency
 _SHOWN = 10
 
 
-def _print_result(done: Rehearsal) -> None:
+def _print_result(done: Rehearsal, notes: Sequence[str]) -> None:
     end, meter = done.end, done.meter
-    for note in (*end.notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())):
+    for note in (*notes, *(f"{who} was stopped: {why}" for who, why in end.stops.items())):
         say(f"note: {note}", "yellow")
     if end.unanswered:
         first = end.unanswered[0]
@@ -167,6 +168,6 @@ def command(
     report = write_report(done.summary, notice=NOTICE)
     show_board(done.summary, console)
     say(f"report: {report}")
-    _print_result(done)
+    _print_result(done, [note for note in done.end.notes if note not in view.said])
     following, of = ("agreement", run) if work.sweep.raters else ("plan", sweep)
     return _verdict(done, f"{following} {shlex.quote(str(of))}")
