@@ -16,9 +16,9 @@ from pathlib import Path
 
 from hab_ray.catalog.models import Model, ModelEntry, Purpose, folder_name
 from hab_ray.catalog.prices import priced
-from hab_ray.config.changes import differences
+from hab_ray.config.changes import changes, changes_of_tests, remedies
 from hab_ray.config.preregistration import PANEL
-from hab_ray.config.sections import Validate
+from hab_ray.config.sections import AskedModel, Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, DamagedFile, Exit
 from hab_ray.given.once import ReadOnce
@@ -47,12 +47,9 @@ from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, g
 _MAY_CHANGE = ("catalogue", "prices")
 _JUDGES = "judges: "
 _RATERS = "raters "
-_TEST_KEYS = ("seed", "generate", "validation", "select", "tests", "deduplicate")
 _ROW_KEYS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
 SENTINEL_REST = timedelta(days=7)
-_KEY_IN_SWEEP = {"validation": "validate"}
 _MAY_GROW = ("generate", "validate", "select", "tests", "deduplicate")
-_A_FILE = "a file"
 _test_content = attrgetter("id", "prompt", "context", "system")
 
 
@@ -331,16 +328,9 @@ def _check_raters(work: Work, earlier: Record | None) -> None:
             )
 
 
-def _entry_hashes(work: Work) -> dict[str, str]:
-    sweep = work.sweep
-    subjects = {f"subjects: {s.name}": s.sha256 for s in (*sweep.subjects, *sweep.varied_subjects)}
-    return subjects | {f"{_JUDGES}{j.name}": j.sha256 for j in (*sweep.judges, *sweep.varied_judges)}
-
-
-def _comparable(sweep: Sweep, key: str) -> object:
-    """Return the value of a key to compare with an earlier sweep; files are compared by their hashes instead."""
-    value = getattr(sweep, key)
-    return _A_FILE if isinstance(value, Location) else value
+def _entries(sweep: Sweep) -> dict[str, AskedModel]:
+    subjects = {f"subjects: {subject.name}": subject for subject in (*sweep.subjects, *sweep.varied_subjects)}
+    return {**subjects, **{f"{_JUDGES}{judge.name}": judge for judge in (*sweep.judges, *sweep.varied_judges)}}
 
 
 def _is_another_file(work: Work, earlier: Record) -> bool:
@@ -398,7 +388,9 @@ def write_record(work: Work, now: datetime) -> None:
         id=work.run_id,
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
-        hashes=(earlier.hashes if earlier else {}) | hashes(work) | _entry_hashes(work),
+        hashes=(earlier.hashes if earlier else {})
+        | hashes(work)
+        | {name: entry.sha256 for name, entry in _entries(work.sweep).items()},
         versions=installed_versions() | with_added(earlier.versions if earlier else {}, work),
         started=earlier.started if earlier else now,
         priced_on=now.date(),
@@ -456,21 +448,17 @@ def load_work(run: Location, now: datetime) -> Work:
 
 
 def _refuse_changes(work: Work, earlier: Record) -> None:
-    if changes := list(_changes(work, earlier)):
-        listed = "\n".join(f"  {change}" for change in changes)
+    if refused := list(_changes(work, earlier)):
+        listed = "\n".join(f"  {change}" for change in refused)
         raise ConfigError(
             f"{work.run_path / SWEEP}: this run was started with other settings:\n{listed}\n"
-            "put them back, or give the sweep another `run:`; with the same `store:` no call is paid for again"
+            f"{remedies(refused, work.sweep)}"
         )
 
 
 def _changes(work: Work, earlier: Record) -> Iterator[str]:
     before = earlier.sweep
-    lines = [
-        line
-        for key in _TEST_KEYS
-        for line in differences(_KEY_IN_SWEEP.get(key, key), _comparable(before, key), _comparable(work.sweep, key))
-    ]
+    lines = list(map(str, changes_of_tests(before, work.sweep)))
     grows = (bool(lines) or _is_another_file(work, earlier)) and _has_all_tests(work)
     yield from _with_hint(work, [line for line in lines if not (grows and line.startswith(_MAY_GROW))])
     yield from stage_changes(earlier.versions, work, earlier.rubric_hashes)
@@ -480,9 +468,11 @@ def _changes(work: Work, earlier: Record) -> Iterator[str]:
             yield f"responses: other answers of {dimension} are drawn; the subjects or what `raters:` rate have changed"
     if (work.sweep.samples - before.samples) * (work.sweep.replicates - before.replicates) < 0:
         yield "samples, replicates: one is more and the other less than before; change one of them at a time"
-    for name, digest in _entry_hashes(work).items():
-        if earlier.hashes.get(name, digest) != digest:
-            yield f"{name} has changed; a new variant needs a `name:` of its own"
+    known = _entries(before)
+    for name, entry in _entries(work.sweep).items():
+        if earlier.hashes.get(name, entry.sha256) != entry.sha256:
+            keys = map(str, changes("", known[name].hashed, entry.hashed)) if name in known else ()
+            yield f"{'; '.join((f'{name} has changed', *keys))}; a new variant needs a `name:` of its own"
     for name, digest in hashes(work).items():
         may_change = name in _MAY_CHANGE or name.startswith(_RATERS) or (grows and name == "tests")
         if not may_change and earlier.hashes.get(name, digest) != digest:

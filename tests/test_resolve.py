@@ -216,9 +216,18 @@ def test_a_moving_alias_stays_at_the_month_of_the_runs_start(resolved: Resolve, 
         ),
         ({"validate": "off"}, "validate: none before, off now"),
         ({"deduplicate": "off"}, "deduplicate: exact before, off now"),
-        ({"subjects": [{"model": "lab/a", "system": "Be kind."}]}, "subjects: lab/a has changed"),
-        ({"subjects": ["lab/a", {"model": "lab/b", "name": "moving"}]}, "subjects: moving has changed"),
-        ({"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]}, "judges: lab/j has changed"),
+        (
+            {"subjects": [{"model": "lab/a", "system": "Be kind."}]},
+            "subjects: lab/a has changed; system: none before, Be kind. now;",
+        ),
+        (
+            {"subjects": ["lab/a", {"model": "lab/b", "name": "moving", "params": {"effort": "low"}}]},
+            "subjects: moving has changed; model: lab/alias before, lab/b now; params.effort: none before, low now;",
+        ),
+        (
+            {"judges": [{"model": "lab/j", "params": {"max_tokens": 5}}]},
+            "judges: lab/j has changed; params.max_tokens: none before, 5 now; a new variant needs",
+        ),
     ],
 )
 def test_a_change_to_what_a_run_was_made_with_is_refused_by_name(
@@ -236,6 +245,25 @@ def edit(rubric: Path) -> None:
 def test_a_changed_rubric_is_refused_by_name(resolved: Resolve, started: Work, rubrics: Path) -> None:
     edit(rubrics / f"{DIMENSION}.yaml")
     assert f"rubric {DIMENSION}: its text has changed" in refused(resolved)
+
+
+def test_a_refusal_says_what_another_run_pays_for_and_how_to_keep_tests_that_would_be_others(
+    resolved: Resolve, rubrics: Path
+) -> None:
+    made = {
+        "tests": None,
+        "generate": {"model": "lab/w", "candidates": 30},
+        "validate": "off",
+        "select": {"embedding": "lab/emb", "tests": 3},
+    }
+    work = resolved(**made)
+    write_record(work, NOW)
+    message = refused(resolved, **made, judges=[{"model": "lab/j", "params": {"max_tokens": 5}}])
+    assert "and provider name are not paid for again; all others are new, and `hab plan` shows" in message
+    keep = f"To keep the present tests: `hab export {work.run_path} --format json --out kept`"
+    assert keep not in message and keep in refused(resolved, **made, seed=9)
+    edit(rubrics / f"{DIMENSION}.yaml")
+    assert keep in refused(resolved, **made)
 
 
 def test_a_rubric_that_is_gone_since_the_sweep_was_read_is_named(started: Work) -> None:

@@ -45,6 +45,7 @@ IssueOrder = Literal["as_written", "reversed"]
 Place = Annotated[Location, PlainValidator(Location.of), PlainSerializer(str, return_type=str)]
 ExecutorName = Literal["auto", "local", "ray"]
 ModeName = Literal["auto", "online", "batch"]
+_NOT_HASHED = {"mode", "rubrics", "tests"}
 
 
 class SpendingLimit(Strict):
@@ -134,7 +135,12 @@ class AskedModel(Strict):
     @property
     def sha256(self) -> str:
         """Hex digest of the description, without the mode, which changes no answer, and paths to hashed files."""
-        return sha256(self.model_dump_json(exclude={"mode", "rubrics", "tests"}).encode()).hexdigest()
+        return sha256(self.model_dump_json(exclude=_NOT_HASHED).encode()).hexdigest()
+
+    @property
+    def hashed(self) -> dict[str, Any]:
+        """What the digest is of."""
+        return self.model_dump(exclude=_NOT_HASHED)
 
 
 class Subject(AskedModel):

@@ -75,16 +75,16 @@ def explained(folder: Folder, epochs: Collection[int], released_up_to: int) -> E
     )
 
 
-def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
-    """Yield all providers' batches whose first intent was written in one of these epochs."""
+def batches_of(folder: Folder, epochs: Collection[int] | None) -> Iterator[Batch]:
+    """Yield all providers' batches whose first intent was written in one of these epochs, or in any for None."""
     names = folder.list(LEDGER)
     for provider in accounts_in(names):
         batches = Ledger(folder, provider).read(names)
-        yield from (batch for batch in batches if batch.events[0].epoch in epochs)
+        yield from (batch for batch in batches if epochs is None or batch.events[0].epoch in epochs)
 
 
-def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:
-    """Return the open batches of a run's processes of `epochs`, of all providers.
+def open_batches(folder: Folder, epochs: Collection[int] | None) -> list[Batch]:
+    """Return the open batches of a run's processes of `epochs`, or of all runs for None, of all providers.
 
     Raises:
         DamagedFile: the ledger cannot be read.

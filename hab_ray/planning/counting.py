@@ -7,7 +7,7 @@ rows or shards share counts once.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
@@ -42,6 +42,10 @@ class Counting:
             cells[draft.cell].append(draft)
         measured = {cell: self._measured(own) for cell, own in cells.items()}
         return (draft.line(measured[draft.cell]) for draft in drafts)
+
+    def asked(self, model: str) -> Set[str]:
+        """Return the keys of a model's calls that the lines have counted, in the store or not."""
+        return self._seen[model]
 
     def _measured(self, cell: Sequence[Draft]) -> Measured:
         """Return the usage of a cell's stored calls; if only complete shards have some, that of a few of them."""

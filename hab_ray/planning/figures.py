@@ -87,7 +87,10 @@ class Plan:
 
     `as_sent` is the estimate with each call online or by batch as the sweep's modes have it, `online_seconds` the time
     of those that go online; `outlook` says what smaller budgets mean for such a run. `times` are those of all calls
-    online. `at_vendors` is the most that the run's open batches can cost, whose calls are counted among those to pay.
+    online. `at_vendors` is the most that the run's open batches can cost by calls that are counted among those to pay.
+    `of_others` counts those among them in open batches of other runs, which pay for them. The run's batches also hold
+    `unasked_calls`, which the sweep no longer asks for, such as those of a subject that was taken out:
+    the run collects these as well, for at most `unasked`, on top of all other figures.
 
     Nothing waits: what is spent by then, as estimated, plus all that may be reserved at one moment stays below the
     budget. Online that is the calls in flight, in a batch every call of the model.
@@ -101,6 +104,9 @@ class Plan:
     online_seconds: float
     outlook: BudgetOutlook
     at_vendors: int
+    of_others: int
+    unasked_calls: int
+    unasked: int
 
     @property
     def total(self) -> Figures:

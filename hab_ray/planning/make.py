@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
-from hab_ray.engine.books import opening_balance
+from hab_ray.engine.books import open_batches, opening_balance
 from hab_ray.engine.budget.budget import OpeningBalance
+from hab_ray.engine.ledger import Ledger, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
 from hab_ray.planning.likely import likely_rounds
@@ -38,7 +39,8 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
         ConfigError: a model has no price, or given tests do not fit.
     """
     store = Store(open_folder(work.sweep.store), failures_since)
-    counted = sorted(Counting(work, store).lines(), key=lambda line: list(wiring.stages()).index(line.stage))
+    counting = Counting(work, store)
+    counted = sorted(counting.lines(), key=lambda line: list(wiring.stages()).index(line.stage))
     lines = tuple(_routed(work, counted))
     times = tuple(_times(work, lines, latencies or {}))
     batched = tuple(line for line in lines if line.by_batch)
@@ -47,17 +49,30 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     opening = _opening(work, store)
+    waited = list(_in_batches(work, store, counting, {line.model for line in lines if not line.exact}))
+    unasked = sum(one.unasked_nanousd for one in waited if one.is_own)
     outlook = budget_outlook(
         stages,
         likely_rounds(stages, (limit or SpendingLimit(usd=0)).risk),
         max((line.largest for line in lines), default=0),
         unhindered,
-        opening.spent + opening.out_of_reach,
+        opening.spent + opening.out_of_reach + unasked,
         None if limit is None else round(limit.usd * NANO),
     )
     as_sent = sum(line.figures.batch for line in batched) + sum(line.figures.online for line in online)
     budgets = _online_budget(work, lines), _batch_budget(work, lines)
-    return Plan(lines, times, *budgets, as_sent, online_seconds, outlook, opening.committed)
+    return Plan(
+        lines,
+        times,
+        *budgets,
+        as_sent,
+        online_seconds,
+        outlook,
+        at_vendors=opening.committed - unasked,
+        of_others=sum(one.asked for one in waited if not one.is_own),
+        unasked_calls=sum(one.unasked for one in waited if one.is_own),
+        unasked=unasked,
+    )
 
 
 def _routed(work: Work, lines: Sequence[PlanLine]) -> Iterator[PlanLine]:
@@ -91,6 +106,32 @@ def _opening(work: Work, store: Store) -> OpeningBalance:
     registry = Registry(work.sweep.store)
     epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
     return opening_balance(store.folder, epochs, released, work.models)
+
+
+@dataclass(frozen=True)
+class _InBatch:
+    """The calls in an open batch that the sweep asks for, and the others with what is reserved for them."""
+
+    is_own: bool
+    asked: int
+    unasked: int
+    unasked_nanousd: int
+
+
+def _in_batches(work: Work, store: Store, counting: Counting, inexact: Set[str]) -> Iterator[_InBatch]:
+    """Yield the contents of the store's open batches of the sweep's models, whichever run sent them.
+
+    Batches of vectors by models in `inexact` are left out: candidates are kept once all have a score, so that the plan
+    does not know yet which ones are.
+    """
+    own = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    for batch in open_batches(store.folder, None):
+        intent = batch.intent
+        if intent.model in work.models and not (intent.embeds and intent.model in inexact):
+            keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
+            unasked = len(keys - counting.asked(intent.model))
+            share = intent.nanousd * unasked // intent.rows
+            yield _InBatch(batch.events[0].epoch in own, len(keys) - unasked, unasked, share)
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

@@ -185,30 +185,46 @@ def _packages(record: Record, work: Work) -> Iterator[Problem]:
 
 
 def _left_out(record: Record, work: Work) -> Iterator[Problem]:
-    """Find subjects, judges and dimensions that the run has answers of, and that the sweep no longer names."""
-    if gone := list(_no_longer_named(record, work)):
+    """Find subjects, judges, variants and dimensions that the run has answers of and the sweep no longer names."""
+    if gone := [*_no_longer_named(record, work), *_variants_no_longer_named(record, work)]:
         cause = f"{work.run_path} also holds {', '.join(gone)}, which this sweep no longer names"
         remedy = "left out of the scores and the report from now on; what they cost still counts as spent"
         yield Problem(Severity.WARNING, (), cause, remedy)
 
 
 def _no_longer_named(record: Record, work: Work) -> Iterator[str]:
-    def has_rows(files: Iterable[str]) -> bool:
-        return any(work.run.count(file) for file in files)
-
     subjects, dimensions = record.sweep.subject_names, record.dimensions
     judges = {judge.name for judge in work.sweep.judges}
     for subject in (subject.name for subject in record.sweep.subjects):
         files = (responses_file(subject, dimension) for dimension in dimensions)
-        if subject not in work.sweep.subject_names and has_rows(files):
+        if subject not in work.sweep.subject_names and _has_rows(work, files):
             yield subject
     for judge in (judge.name for judge in record.sweep.judges):
         files = (verdicts_file(judge, *part) for part in product(subjects, dimensions))
-        if judge not in judges and has_rows(files):
+        if judge not in judges and _has_rows(work, files):
             yield f"judge {judge}"
     for dimension in dimensions:
-        if dimension not in work.rubrics and has_rows(responses_file(subject, dimension) for subject in subjects):
+        files = (responses_file(subject, dimension) for subject in subjects)
+        if dimension not in work.rubrics and _has_rows(work, files):
             yield f"dimension {dimension}"
+
+
+def _variants_no_longer_named(record: Record, work: Work) -> Iterator[str]:
+    before, now, dimensions = record.sweep, work.sweep.variants, record.dimensions
+    for variant in before.variants.subjects:
+        answers = product((variant.of(subject).name for subject in before.subjects), dimensions)
+        files = (responses_file(*part) for part in answers)
+        if variant.name not in {one.name for one in now.subjects} and _has_rows(work, files):
+            yield f"variant {variant.name}"
+    for reading in before.variants.judges:
+        read = product((reading.of(judge).name for judge in before.judges), before.subject_names, dimensions)
+        files = (verdicts_file(*part) for part in read)
+        if reading.name not in {one.name for one in now.judges} and _has_rows(work, files):
+            yield f"judges' variant {reading.name}"
+
+
+def _has_rows(work: Work, files: Iterable[str]) -> bool:
+    return any(work.run.count(file) for file in files)
 
 
 def available_only(sweep: Sweep, problems: Sequence[Problem]) -> Sweep:

@@ -80,9 +80,14 @@ class Driver:
         return [state for state in waiting if shards.has_inputs(state) or shards.may_settle_early(state)]
 
     def _is_under_way(self) -> bool:
-        """Whether to wait for events. An open online dispatch counts even if its shards are done: it blocks others."""
+        """Whether to wait for events.
+
+        An open online dispatch counts even if its shards are done: it blocks others. So does a batch whose results are
+        being collected, even if no shard waits for it: its replies are paid for.
+        """
         running = self._shards.at(ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
-        return bool(running) or self._dispatcher.is_online_busy or bool(self._ready_to_settle())
+        is_busy = self._dispatcher.is_online_busy or self._counters.is_collecting
+        return bool(running) or is_busy or bool(self._ready_to_settle())
 
     def _is_parked(self) -> bool:
         busy = self._shards.at(ShardStatus.SETTLING, ShardStatus.COMPUTING) or self._dispatcher.is_online_busy

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from math import sqrt
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies
-from hab_ray.analysis.across.settings import settings_apart
+from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.intervals import interval
 from hab_ray.analysis.summary import Summary
+from hab_ray.config.sections import Select
 from hab_ray.errors import ConfigError
-from hab_ray.results import open_run
+from hab_ray.location import Location
+from hab_ray.results import Run, open_run
 from hab_ray.rows import Candidate, ChosenTest, Response, State, Verdict
 from hab_ray.stages import views
 from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.storage.record import amend_record, read_record
+from hab_ray.storage.run import TEXTS, RunFolder
 from hab_ray.work import Work
 from tests.small_runs import Shape, answer_files, revise, summary_of, verdict_files, write_run
 
@@ -85,6 +91,16 @@ def test_what_one_run_alone_asked_is_counted_and_not_compared(pair: tuple[Work, 
     assert found.difference == pytest.approx(np.mean(STEPS[:5])) and found.first == pytest.approx(0.2)
 
 
+def test_a_single_shared_test_has_means_and_no_interval(pair: tuple[Work, Work]) -> None:
+    renamed(pair[1], DIMENSIONS[0], first=1)
+    rows = compare_runs(*summaries(pair))
+    found, whole = (row(rows, each) for each in (DIMENSIONS[0], "overall"))
+    assert (found.matching, found.shared, found.first_alone) == (Matching.PAIRED, 1, 11)
+    assert (found.first, found.second, found.difference) == pytest.approx((0.0, STEPS[0], STEPS[0]))
+    assert (found.low, found.high) == (None, None) and found.p == pytest.approx(1)
+    assert whole.matching is Matching.PAIRED and whole.difference is not None and whole.low is None
+
+
 def test_without_shared_tests_means_are_independent(pair: tuple[Work, Work]) -> None:
     renamed(pair[1], DIMENSIONS[0], first=0)
     rows = compare_runs(*summaries(pair))
@@ -126,6 +142,45 @@ def test_settings_that_differ_are_named(tmp_path: Path) -> None:
     found = {each.setting: (each.first, each.second) for each in apart}
     assert found["judges, of equal weight in the panel"] == ("strict", "mild") and found["samples"] == ("1", "2")
     assert found["temperature of alpha"] == ("0", "0 / 1")
+
+
+def amended(work: Work, **changes: Any) -> Run:
+    """The run after keys of its record's sweep and hashes were changed."""
+    record = read_record(work.run_path)
+    assert record is not None
+    hashes = record.hashes | changes.pop("hashes", {})
+    amend_record(work.run_path, sweep=record.sweep.model_copy(update=changes), hashes=hashes)
+    return open_run(work.run_path)
+
+
+def test_what_makes_tests_is_a_setting_unless_both_runs_were_given_theirs(tmp_path: Path) -> None:
+    works = [write_run(tmp_path / name, SHAPE) for name in ("one", "two")]
+    select = Select(embedding="vectors", tests=50)
+    made: dict[str, Any] = {"tests": None, "select": select}
+    first = amended(works[0], **made)
+    second = amended(works[1], seed=1, **made | {"select": select.model_copy(update={"components": 3})})
+    assert settings_apart(first, second) == [
+        SettingApart("seed", "0", "1"),
+        SettingApart("select.components", "50", "3"),
+    ]
+    given = {"tests": Location("tests.jsonl"), "hashes": {"tests": "0" * 64}}
+    first, second = amended(works[0], **given), amended(works[1], **given | {"hashes": {"tests": "1" * 64}})
+    assert settings_apart(first, second) == [SettingApart("text of `tests`", "0" * 12, "1" * 12)]
+
+
+def test_a_changed_rubric_is_shown_by_its_keys_as_long_as_its_text_is_kept(tmp_path: Path) -> None:
+    first, second = (write_run(tmp_path / name, SHAPE) for name in ("one", "two"))
+    rubric = first.rubrics[DIMENSIONS[0]]
+    issue = rubric.judging.issues[0]
+    issues = (issue.model_copy(update={"deduction": issue.deduction + 1}), *rubric.judging.issues[1:])
+    other = rubric.model_copy(update={"judging": rubric.judging.model_copy(update={"issues": issues})}).canonical
+    digest = sha256(other).hexdigest()
+    apart = settings_apart(open_run(first.run_path), amended(second, hashes={f"rubric {rubric.id}": digest}))
+    assert apart == [SettingApart(f"rubric of {rubric.id}", rubric.sha256[:12], digest[:12])]
+    RunFolder(second.run_path).folder.put(f"{TEXTS}/{digest}", other)
+    key = f"rubric of {rubric.id}.judging.issues.{issue.letter}.deduction"
+    apart = settings_apart(open_run(first.run_path), open_run(second.run_path))
+    assert apart == [SettingApart(key, str(issue.deduction), str(issue.deduction + 1))]
 
 
 def test_runs_that_share_nothing_are_refused(tmp_path: Path) -> None:

@@ -105,6 +105,38 @@ def test_detached(desk: Desk, slow: Vendor) -> None:
     assert "in open batches" not in desk.hab("plan", sweep).stdout
 
 
+def test_a_plan_sets_apart_what_open_batches_hold_of_a_subject_that_was_taken_out(desk: Desk, vendor: Vendors) -> None:
+    """The run pays for it, on top of the plan's figures, unless the user cancels it."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 300.0}})
+    model = MODELS["openai"]
+    two = [model, {"model": model, "name": "other", "system": "Be kind."}]
+    sweep = sweep_file(desk.folder, "openai", sim.url, "out", run="run", store="store", subjects=two)
+    desk.says("run", sweep, "--yes", "--detach", status=3)
+    asked = desk.says("plan", sweep)
+    (whole,) = re.findall(r"of these, calls for at most \$([0-9.]+) are in open batches", asked)
+    assert "longer asks" not in asked
+    said = desk.says("plan", changed(sweep, subjects=two[:1]))
+    (rest,) = re.findall(r"of these, calls for at most \$([0-9.]+) are in open batches", said)
+    on_top = (
+        r"on top of that, (\d+) calls for at most \$([0-9.]+) that this sweep no longer asks for are in open batches"
+    )
+    ((calls, dollars),) = re.findall(on_top, said)
+    assert int(calls) == TESTS and float(rest) + float(dollars) == pytest.approx(float(whole), abs=2e-4)
+    assert "`hab batches cancel run` cancels" in said
+
+
+def test_a_plan_says_that_the_run_waits_for_open_batches_even_if_it_sends_none(desk: Desk, vendor: Vendors) -> None:
+    """Also for those of another run of the store, which pays for them."""
+    sim = vendor(batch={"turnaround": {"kind": "fixed", "value_s": 300.0}})
+    sweep = sweep_file(desk.folder, "openai", sim.url, "wait", run="run", store="store")
+    desk.says("run", sweep, "--yes", "--detach", status=3)
+    waits = r"time: about .* online.*; for the open batches usually about 1 hour, at most 1 day"
+    said = desk.says("plan", changed(sweep, mode="online"))
+    assert re.search(waits, said) and "other runs" not in said
+    said = desk.says("plan", changed(sweep, run="another"))
+    assert re.search(waits, said) and f"of these, {TESTS} calls are in open batches of other runs of the store" in said
+
+
 @pytest.mark.timeout(STOPPED_S + 900)
 def test_stopped_holder(desk: Desk, slow: Vendor) -> None:
     """A driver that is stopped (SIGSTOP) keeps its store, and nothing is sent twice once it continues."""

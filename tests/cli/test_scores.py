@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -97,6 +98,10 @@ def test_a_report_says_whether_the_scores_that_came_with_the_folder_are_its_verd
     work.run.write(Score, SCORES, [*rest, replace(last, mean=None, low=None, high=None, n=7)])
     found = desk.says("report", "runs/example")
     assert f"such as {last.subject}, {last.dimension}, by {last.judge}: none of 7 answers before, 0." in found
+    moved = [replace(s, low=0.125) if (s.subject, s.dimension) == ("alpha", OVERALL) else s for s in scores]
+    work.run.write(Score, SCORES, moved)  # as by another method of intervals, of an earlier version
+    found = desk.says("report", "runs/example")
+    assert re.search(r"alpha, overall, by panel: (0\.\d+) \(0\.125 to (.*)\) of .*, \1 \(0\.\d+ to \2\) of", found)
     work.run.folder.put(SCORES, b"damaged")
     assert "the scores that were in the folder cannot be read" in desk.says("report", "runs/example")
 

@@ -106,6 +106,13 @@ def test_another_runs_replies_in_the_same_store_count(tmp_path: Path) -> None:
     assert all(f.reused == f.to_pay for f in judging)
 
 
+def test_a_new_run_over_a_full_store_chooses_its_tests_to_know_that_nothing_is_paid(tmp_path: Path) -> None:
+    Run(work_of(tmp_path, **MADE)).all()
+    plan = Run(work_of(tmp_path, **MADE, run=str(tmp_path / "other"))).plan()
+    assert plan.exact and plan.total.to_pay == 0 and plan.total.reused == plan.total.calls
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("changes", [{}, MADE])
 def test_a_bound_is_never_below_its_estimate_nor_below_what_is_paid(tmp_path: Path, changes: dict[str, Any]) -> None:
     run = Run(work_of(tmp_path, **changes))

@@ -13,7 +13,7 @@ import yaml
 
 from hab_ray.catalog.models import Limits, load_catalog
 from hab_ray.catalog.prices import Mode, Price, rate
-from hab_ray.config.sections import JudgeVariant, Variants
+from hab_ray.config.sections import JudgeVariant, SubjectVariant, Variants
 from hab_ray.config.sweep import Sweep, load_sweep
 from hab_ray.errors import ConfigError
 from hab_ray.planning.models import unheeded_settings
@@ -21,6 +21,9 @@ from hab_ray.planning.preflight import available_only, left_out, preflight
 from hab_ray.planning.problems import Problem, Severity, refuse_errors
 from hab_ray.resolve import resolve, write_record
 from hab_ray.resources import RAY_JOB, bundled
+from hab_ray.rows import Response, Verdict
+from hab_ray.stages.views import responses_file, verdicts_file
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.work import Work, given_tests, wants_batch
 from tests.small_runs import Shape, work_of, write_run
 
@@ -457,6 +460,25 @@ def test_what_a_sweep_no_longer_names_is_said_to_leave_the_report(tmp_path: Path
     write_run(tmp_path / "run", FULL)
     (problem,) = no_longer_named(tmp_path, now)
     assert f"also holds {held}, which" in problem.cause and problem.severity is Severity.WARNING
+
+
+def test_a_variant_that_a_sweep_no_longer_names_is_said_to_leave_the_report(tmp_path: Path) -> None:
+    variants = Variants(
+        subjects=(SubjectVariant(name="terse", system="Be brief."), SubjectVariant(name="kind", system="Be kind.")),
+        judges=(JudgeVariant(name="reversed", issues="reversed"),),
+    )
+    run = write_run(tmp_path / "run", FULL).run
+    record = read_record(run.location)
+    assert record is not None
+    amend_record(run.location, sweep=record.sweep.model_copy(update={"variants": variants}))
+    assert no_longer_named(tmp_path, FULL) == []
+    dimension = FULL.dimensions[0]
+    answers = run.read(Response, responses_file("alpha", dimension))
+    run.write(Response, responses_file("alpha (terse)", dimension), answers)
+    verdicts = run.read(Verdict, verdicts_file("strict", "alpha", dimension))
+    run.write(Verdict, verdicts_file("mild (reversed)", "beta", dimension), verdicts)
+    (problem,) = no_longer_named(tmp_path, FULL)
+    assert "also holds variant terse, judges' variant reversed, which" in problem.cause
 
 
 @pytest.mark.parametrize("now", [replace(FULL, judges=("mild",)), replace(FULL, dimensions=FULL.dimensions[:1])])

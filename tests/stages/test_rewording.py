@@ -230,7 +230,7 @@ def test_variants_may_be_added_to_a_run_and_keep_what_they_are(resolved: Resolve
     assert load_work(work.run_path, NOW) == work
     resolved([TERSE], [wording])
     resolved(variants=None)
-    with pytest.raises(ConfigError, match=r"subjects: kind \(terse\) has changed; a new variant needs a `name:`"):
+    with pytest.raises(ConfigError, match=r"subjects: kind \(terse\) has changed; system: .* now; a new variant needs"):
         resolved([{**TERSE, "system": "Answer in two sentences."}])
     rewrite(RUBRICS, reworded, "It tells the answer.")
     with pytest.raises(ConfigError, match=rf"wording of lab/j \(reworded\): {LEARNING}: its text has changed"):

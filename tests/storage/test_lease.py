@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -11,13 +12,14 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Timer
 
 import pytest
 
 from hab_ray.errors import Exit, LeaseLost, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import LocalFolder, open_folder
-from hab_ray.storage.lease.lease import LeaseWatch, LocalLease, last_holder
+from hab_ray.storage.lease.lease import LeaseWatch, LocalLease, StoreLock, last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from hab_ray.storage.run import RunFolder
 from tests.folders import CountingFolder
@@ -155,3 +157,13 @@ def test_a_watch_ends_spending_once_the_lease_is_released_or_gone(store: Locatio
     for folder, why in ((open_folder(store), "has ended"), (LocalFolder(tmp_path / "empty"), "put the store back")):
         with pytest.raises(LeaseLost, match=why):
             LeaseWatch(folder, lease.epoch, Clock()).check()
+
+
+def test_a_command_that_only_looks_at_the_lock_keeps_no_run_from_starting(tmp_path: Path) -> None:
+    """`hab status` locks it for less than a millisecond, to see whether a driver does."""
+    store = Location(str(tmp_path))
+    StoreLock.taken(store, fcntl.LOCK_EX).release()
+    with (tmp_path / "lease" / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        Timer(0.01, lambda: fcntl.flock(looking, fcntl.LOCK_UN)).start()
+        LocalLease.acquire(store, Location("runs/second"), NOW).release()

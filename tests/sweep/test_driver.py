@@ -159,6 +159,17 @@ def test_detached_the_loop_ends_once_all_is_with_the_vendors(bench: MakeBench) -
     assert b.state("respond", "lab/a").status is ShardStatus.RUNNING
 
 
+def test_a_run_with_nothing_else_to_do_ends_only_once_an_ended_batch_is_collected(bench: MakeBench) -> None:
+    """The batch is of a subject that the sweep no longer names, so no shard waits for its rows."""
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    channel = Channel("lab", Mode.BATCH)
+    b.batches.events = [CountersRead(channel, BatchCounters(ending=1))]
+    b.clock.steps[100] = lambda: b.batches.events.append(CountersRead(channel, BatchCounters()))
+    b.driver.reconcile(detach=False)
+    assert b.clock.waits == 100
+    assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
+
+
 def test_what_runs_at_the_end_is_settled_once_more(bench: MakeBench) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
     b.batches.answers = False

@@ -24,7 +24,6 @@ from hab_ray.results import Run, rows_in
 from hab_ray.rows import State
 from hab_ray.visible import counted
 
-_MIN_SHARED = 2
 _Text = tuple[str, str, int]
 _Key = tuple[object, ...]
 _Reply = tuple[str, str]
@@ -192,7 +191,7 @@ def _part(first: Summary, second: Summary, subject: str, dimension: str, ids: Ma
     pairs = [(at, positions[ids[id_]]) for at, id_ in enumerate(first.settings.tests[dimension]) if id_ in ids]
     both = [(a, b) for a, b in pairs if marked[a] and other_marked[b]]
     alone = int(marked.sum()) - len(both), int(other_marked.sum()) - len(both)
-    if len(both) >= _MIN_SHARED:
+    if both:
         mine, theirs = _chosen(one, [a for a, _ in both]), _chosen(other, [b for _, b in both])
         calls = min(mine.calls, theirs.calls, key=lambda each: len(set(each)))  # given tests may have no calls
         return SharedTests(

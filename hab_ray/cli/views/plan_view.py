@@ -38,6 +38,9 @@ def to_json(plan: Plan, problems: list[Problem], unheeded: Mapping[Unheeded, lis
         "batch_budget": plan.batch_budget,
         "as_sent": plan.as_sent,
         "at_vendors": plan.at_vendors,
+        "of_others": plan.of_others,
+        "unasked_calls": plan.unasked_calls,
+        "unasked": plan.unasked,
         "online_seconds": plan.online_seconds,
         "budgets": asdict(plan.outlook),
         "lines": [asdict(line) for line in plan.lines],
@@ -64,7 +67,8 @@ def _print_summary(work: Work, plan: Plan, console: Console) -> None:
 
 def _print_notes(plan: Plan, problems: list[Problem], console: Console) -> None:
     if not plan.exact:
-        console.print("~ depends on earlier replies: fewer if some fail or are rejected", soft_wrap=True)
+        why = "fewer if some fail or are rejected, or lead to calls that are in the store already"
+        console.print(f"~ depends on earlier replies: {why}", soft_wrap=True)
     measured: Counter[tuple[str, str]] = Counter()
     for line in plan.lines:
         measured[line.stage, line.name] += line.measured
@@ -126,7 +130,22 @@ def _money_and_time(work: Work, plan: Plan) -> Iterator[str]:
             f"of these, calls for at most {usd(plan.at_vendors)} are in open batches at the vendors already; the run "
             "collects them and does not send them again"
         )
+    if plan.of_others:
+        yield (
+            f"of these, {counted(plan.of_others, 'call')} {_are(plan.of_others)} in open batches of other runs of the "
+            "store; this run waits for the answers, and the others pay for them"
+        )
+    if plan.unasked_calls:
+        yield (
+            f"on top of that, {counted(plan.unasked_calls, 'call')} for at most {usd(plan.unasked)} that this sweep no "
+            f"longer asks for {_are(plan.unasked_calls)} in open batches at the vendors; the run "
+            f"collects and pays for them too. `hab batches cancel {sweep.run_folder}` cancels what is not done yet"
+        )
     yield _time(plan, is_likely(sweep))
+
+
+def _are(number: int) -> str:
+    return "is" if number == 1 else "are"
 
 
 def _whole(place: Location) -> str:
@@ -135,7 +154,9 @@ def _whole(place: Location) -> str:
 
 def _time(plan: Plan, likely: bool) -> str:
     if not any(line.by_batch and line.figures.to_pay for line in plan.lines):
-        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}"
+        waits = plan.at_vendors + plan.of_others > 0
+        batches = "; for the open batches usually about 1 hour, at most 1 day" if waits else ""
+        return f"time: about {duration(plan.seconds)} online{_bottleneck(plan)}{batches}"
     by_batch = batch_time(plan.outlook, likely) or "until the budget is reached"
     online = f"; {duration(plan.online_seconds)} for what goes online" if plan.online_seconds else ""
     return f"time: {by_batch}{online}; all online about {duration(plan.seconds)}{_bottleneck(plan)}"

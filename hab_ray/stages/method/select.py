@@ -81,13 +81,12 @@ class SelectStage(ComputeStage[ChosenTest]):
         )
 
     def forecast_rows(self, rows: Forecasts) -> Forecast[ChosenTest]:
-        """Forecast as many tests as are requested and can exist, similar to the future candidates."""
-        candidates = rows[Candidate]
-        return Forecast(
-            to_come=min(self.settings.tests, rows[Embedded].count),
-            typical=[_test(self.rubric, c.prompt, c.context) for c in candidates.typical],
-            longest=[_test(self.rubric, c.prompt, c.context) for c in candidates.longest],
-        )
+        """Choose the tests if that takes seconds and nothing is to come; else forecast ones like future candidates."""
+        made, vectors = rows[Candidate], rows[Embedded]
+        if not made.to_come + vectors.to_come and vectors.count < self.min_in_blocks:
+            return Forecast(self.compute(Rows({Candidate: made.known, Embedded: vectors.known})).rows)
+        alike = ([_test(self.rubric, c.prompt, c.context) for c in some] for some in (made.typical, made.longest))
+        return Forecast((), min(self.settings.tests, vectors.count), *alike)
 
 
 def seed_tests(rubric: Rubric) -> list[ChosenTest]:

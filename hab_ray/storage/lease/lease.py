@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -31,6 +32,7 @@ from hab_ray.visible import one_line
 
 WATCH_EVERY_S = 1.0
 UNCLEAN_WAIT_S = 10.0
+_TRIES, _RETRY_S = 5, 0.01
 RecordedSeconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -245,7 +247,7 @@ class StoreLock:
         make_folder(locks, store.path)
         handle = open_new(locks / "lock", store.path, os.O_RDWR)
         try:
-            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            _lock(handle, kind)
         except BlockingIOError:
             os.close(handle)
             raise held_by(store, last_holder(open_folder(store))) from None
@@ -275,6 +277,15 @@ class StoreLock:
         if handle is not None:
             fcntl.flock(handle, fcntl.LOCK_UN)
             os.close(handle)
+
+
+def _lock(handle: int, kind: int) -> None:
+    """Lock an open file; try again for a moment, because a command that only looks at the lock takes it as well."""
+    for _ in range(_TRIES):
+        with suppress(BlockingIOError):
+            return fcntl.flock(handle, kind | fcntl.LOCK_NB)
+        time.sleep(_RETRY_S)
+    fcntl.flock(handle, kind | fcntl.LOCK_NB)
 
 
 def is_locked_here(store: Location, holder: Holder) -> bool | None:

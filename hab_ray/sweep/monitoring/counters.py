@@ -46,6 +46,11 @@ class RunCounters:
         """Return the counters of batch engines."""
         return [counted for counted in self.newest.values() if isinstance(counted, BatchCounters)]
 
+    @property
+    def is_collecting(self) -> bool:
+        """Whether a batch has ended at its vendor, or may have, and its results are not all in the store."""
+        return any(counted.ending for counted in self.by_batch())
+
     def update(self, channel: Channel, counted: Counters) -> None:
         """Replace a channel's counters, and update its shards: they need not wait for their dispatch to end."""
         if isinstance(counted, BatchCounters):

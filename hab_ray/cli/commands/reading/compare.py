@@ -34,8 +34,8 @@ from hab_ray.visible import counted, one_line
 
 _NO_SCORES = "No subject has a score of a shared test in both runs."
 _NO_TESTS = (
-    "The runs share no test: generated tests differ from store to store, and with the seed of a rehearsal. To compare "
-    "in pairs, give both runs the same `tests:`."
+    "The runs share no test: generated tests differ from store to store, with the settings and texts that make them, "
+    "and with the seed of a rehearsal. To compare in pairs, give both runs the same `tests:`."
 )
 UNIT = (
     "Scores are from 0 to 1. A difference is the second run's mean minus the first's, with a 95 % interval: over "
@@ -43,7 +43,7 @@ UNIT = (
     "rows."
 )
 _P = " p is of the sign-flip test after Holm's correction."
-_MAX_SETTING = 60
+_MAX_SETTING = 100
 PUBLISHED = "published"
 _COLUMNS = titled_columns(
     *("subject", "dimension", "matching", "shared", "first_alone", "second_alone", "first", "second", "difference"),
