@@ -120,8 +120,9 @@ def test_a_lock_tells_whether_its_holder_lives_also_from_another_container(tmp_p
     assert (status := held(tmp_path)).died and status.driver is None
 
 
+@pytest.mark.parametrize("has_store", [False, True], ids=["empty", "with a store of its own"])
 def test_a_driver_is_seen_from_any_folder_also_with_a_relative_store(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_store: bool
 ) -> None:
     for folder in ("here", "elsewhere"):
         (tmp_path / folder).mkdir()
@@ -131,6 +132,8 @@ def test_a_driver_is_seen_from_any_folder_also_with_a_relative_store(
     work.run.folder.put(PROGRESS, Progress("", 1, (), 9, 0, 0, (), store=str(work.sweep.store)).to_json())
     lease = LocalLease.acquire(work.sweep.store, work.run_path, NOW)
     monkeypatch.chdir(tmp_path / "elsewhere")
+    if has_store:
+        LocalLease.acquire(work.sweep.store, work.run_path, NOW).release()
     run = str(tmp_path / "here/run")
     assert read_status(Location.of(run)).is_driven
     assert CliRunner().invoke(app, ["rm", run, "--yes"]).exit_code == Exit.HELD

@@ -1,12 +1,13 @@
 """`hab status`: show a run's progress.
 
 Users poll it, often from other machines, so it takes three requests: for the driver's last report and for the holder of
-the store. After the end it also lists the files of results, to notice lost ones. Without a report by a driver of this
-version it counts the run's files.
+the store. For a store with a relative path it also reads the record. After the end it also lists the files of results,
+to notice lost ones. Without a report by a driver of this version it counts the run's files.
 """
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -76,10 +77,9 @@ def read_status(run: Location) -> Status:
 
         work = load_run(run)
         store, progress = work.sweep.store, progress_from_files(work, progress)
-    last = last_holder(open_folder(store))
-    if last is None and store.is_local:
+    if store.is_local and not os.path.isabs(store.given):
         store = _recorded_store(run, store)
-        last = last_holder(open_folder(store))
+    last = last_holder(open_folder(store))
     holder = last if last and not last.released else None
     found = Status(run, store, progress, holder, is_counted=is_counted, problem=problem)
     if found.is_driven:
@@ -89,12 +89,17 @@ def read_status(run: Location) -> Status:
 
 
 def _recorded_store(run: Location, store: Location) -> Location:
-    """Return the store by its path from the run's folder: `store` may be relative to another folder than this one."""
+    """Return the store by its path from the run's folder, or `store` if both are the same or none is recorded there.
+
+    `store` is relative to the folder of the latest start, which need not be this one.
+    """
     from hab_ray.storage.record import read_record  # slow to import
 
     with suppress(ConfigError):
         if record := read_record(run):
-            return record.store_of(run)
+            recorded = record.store_of(run)
+            if not recorded.is_same(store) and last_holder(open_folder(recorded)):
+                return recorded
     return store
 
 
