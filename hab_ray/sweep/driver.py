@@ -82,8 +82,8 @@ class Driver:
     def _is_under_way(self) -> bool:
         """Whether to wait for events.
 
-        An open online dispatch counts even if its shards are done: it blocks others. So does a batch whose results are
-        being collected, even if no shard waits for it: its replies are paid for.
+        An open online dispatch counts even if its shards are done: it blocks others. So does a batch of this run whose
+        results are being collected, even if no shard waits for it: its replies are paid for.
         """
         running = self._shards.at(ShardStatus.SETTLING, ShardStatus.RUNNING, ShardStatus.COMPUTING)
         is_busy = self._dispatcher.is_online_busy or self._counters.is_collecting

@@ -14,10 +14,10 @@ from hab_ray.providers.batching import BatchRefused, NoBatchApi
 class BatchCounters(Counters):
     """A batch engine's counters. By shard, `offered` counts its rows, `deferred` those returned by a full queue.
 
-    `blocked_streams` counts streams that wait for room or money. `batches` are open; `ending` of them have ended at the
-    vendor or may have, if an earlier process left them. `creating_nanousd` is reserved for the batch whose create
-    request is open. `refused` says by model why its batches are refused, though it may be used online; the empty name
-    stands for all models of the provider.
+    `blocked_streams` counts streams that wait for room or money. `batches` are open; `ending` of them, which this run
+    pays or waits for, have ended at the vendor or may have, if an earlier process left them. `creating_nanousd` is
+    reserved for the batch whose create request is open. `refused` says by model why its batches are refused, though it
+    may be used online; the empty name stands for all models of the provider.
     """
 
     offered: Counter[int] = field(default_factory=Counter)

@@ -186,7 +186,8 @@ class BatchEngine:
         counters.lost_nanousd, counters.spent_nanousd = budget.lost, budget.spent
         counters.reserved_nanousd = budget.reserved + budget.in_batches
         counters.waits_for_nanousd = budget.waiting.smallest
-        counters.ending = 0 if "" in counters.stops else sum(batch.is_ending for batch in self._rows.batches)
+        awaited = (batch for batch in self._rows.batches if batch.is_own or batch.waiting.total())
+        counters.ending = 0 if "" in counters.stops else sum(batch.is_ending for batch in awaited)
         snapshot = deepcopy(counters)
         snapshot.batches = tuple(record for batch in self._rows.batches if (record := batch.record))
         snapshot.creating_nanousd = self._sender.creating.nanousd if self._sender.creating else 0

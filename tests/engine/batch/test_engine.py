@@ -17,9 +17,9 @@ from hab_ray.engine.batch.components import EngineContext
 from hab_ray.engine.budget.budget import Budget, LocalBudget, OpeningBalance
 from hab_ray.engine.budget.protocol import BudgetGrant, BudgetRequest
 from hab_ray.engine.jobs import Job, OpenKind
-from hab_ray.engine.ledger import Batch, Ledger
+from hab_ray.engine.ledger import Batch, Ledger, Lines
 from hab_ray.errors import DamagedFile, FailureKind, Interrupted, LeaseLost, ProviderError, RateLimited
-from hab_ray.providers.batching import BadRows, BatchJob
+from hab_ray.providers.batching import BadRows, BatchJob, BatchStatus
 from hab_ray.storage.folder import LocalFolder
 from tests.engine.batch.fakes import (
     ENDED,
@@ -174,6 +174,25 @@ async def test_doubts_of_an_earlier_process_are_settled_before_anything_new_is_m
     assert [job.tag.partition("-")[0] for job in vendor.submitted] == ["earlier", "hab"]
     assert vendor.asked.count("since") >= 2 and counters.doubts == 0
     assert told(tmp_path) == [["intent", "intent", "submitted"], ["intent", "submitted"]]
+
+
+async def test_only_a_batch_of_this_run_or_one_that_it_waits_for_is_collected_before_the_end(tmp_path: Path) -> None:
+    """The results of another run's batch may stay away for hours."""
+
+    class Slow(Vendor):
+        async def poll(self, batch_id: str) -> BatchStatus:
+            await asyncio.sleep(60)
+            raise AssertionError
+
+    row = Lines(b"{}\n", bytes.fromhex(chat("m", "question 0").key + "ef" * 32))
+    Ledger(LocalFolder(tmp_path), "acme").keep(2, row)
+    write_events(tmp_path, 1, intent(), submitted(), ENDED)
+    others = intent(epoch=9).model_copy(update={"rows": 1, "rows_file": row.rows_file})
+    write_events(tmp_path, 2, others, submitted(), ENDED)
+    async with engine_of(tmp_path, Slow()) as engine:
+        assert engine.snapshot().ending == 1
+        await engine.complete("m", rows(1))
+        assert engine.snapshot().ending == 2
 
 
 async def test_what_fails_in_one_task_ends_all_and_is_raised_to_every_stream(tmp_path: Path) -> None:
