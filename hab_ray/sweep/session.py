@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -26,7 +26,7 @@ from hab_ray.resolve import refuse_other_store
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.format import adopt
-from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease
+from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease, last_holder
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.registry import Registry, new_run_id
@@ -182,3 +182,15 @@ def holding(store: Location, run: Location, terms: LeaseTerms, stop: Stop) -> It
             yield lease
     finally:
         lease.release()
+
+
+def maintaining(store: Location, run: Location, stop: Stop, say: Say) -> AbstractContextManager[Lease]:
+    """Hold a store to remove something, by the kind of lease that its last holder had: the file system may lack locks.
+
+    Raises:
+        StoreHeld: another process holds the store.
+        Interrupted: the user ended the wait.
+    """
+    last = last_holder(open_folder(store))
+    is_renewed = last is not None and last.renewal is not None
+    return holding(store, run, LeaseTerms(shared_filesystem=is_renewed, say=say, check=stop.check), stop)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -10,14 +12,20 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner
+
+from hab_ray.cli.main import app
 from hab_ray.config.sections import LeaseTimes
 from hab_ray.errors import Exit
 from hab_ray.location import Location
+from hab_ray.resolve import write_record
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import Holder, last_holder
 from hab_ray.storage.lease.renewed import first_renewal
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from tests.conftest import Desk, Vendors, until
+from tests.instant import NOW, work_of
 
 
 def files_in(folder: Path) -> dict[str, bytes]:
@@ -126,6 +134,23 @@ def test_a_run_is_removed_unless_its_driver_lives_whatever_the_last_report_says(
     desk.says("rm", other, "--yes")
     assert not other.path.exists()
     third.release()
+
+
+def test_a_store_on_a_shared_file_system_without_locks_is_held_for_a_removal_as_for_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(file: object, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    work = work_of(tmp_path, shared_filesystem=True)
+    write_record(work, NOW)
+    store, run = work.sweep.store, work.run_path
+    acquire_lease(store, run, NOW, LeaseTerms(shared_filesystem=True)).release()
+    for command in (["rm", str(run), "--yes"], ["store", "gc", str(store), "--yes"]):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == Exit.COMPLETE, done.output
+    assert not run.path.exists()
 
 
 def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Vendors) -> None:

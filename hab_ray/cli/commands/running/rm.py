@@ -17,9 +17,8 @@ from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import last_holder
-from hab_ray.storage.lease.takeover import LeaseTerms
 from hab_ray.storage.run import MARKER, SHEETS, RunFolder
-from hab_ray.sweep.session import holding
+from hab_ray.sweep.session import maintaining
 from hab_ray.visible import counted
 
 
@@ -44,7 +43,7 @@ def _without_driver(status: Status) -> AbstractContextManager[object]:
     is_of_other = holder is not None and not status.is_driven and RunFolder(store.resolve(holder.run)).exists()
     if is_of_other or last_holder(open_folder(store)) is None:
         return nullcontext()
-    return holding(store, store, LeaseTerms(say=warn, check=stop.check), stop)
+    return maintaining(store, store, stop, warn)
 
 
 def _store_left(store: Location) -> str:

@@ -14,9 +14,8 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.format import refuse_newer
 from hab_ray.storage.lease.lease import last_holder
-from hab_ray.storage.lease.takeover import LeaseTerms
 from hab_ray.storage.registry import Registry
-from hab_ray.sweep.session import holding
+from hab_ray.sweep.session import maintaining
 from hab_ray.sweep.unused import remove, runs_of, unused, used_keys
 from hab_ray.visible import counted
 
@@ -48,7 +47,7 @@ def gc_command(
     refuse_newer(files, f"store at {store}")
     if last_holder(files) is None:
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
-    with holding(store, store, LeaseTerms(say=warn, check=stop.check), stop) as lease:
+    with maintaining(store, store, stop, warn) as lease:
         say(f"store: {store}")
         runs = runs_of(store, folders or ())
         for place in runs.gone.values():
