@@ -161,7 +161,7 @@ class Poller:
         record = ledger.add(state.record, results.event(intent.rows, context.epoch, context.today(), refusal))
         self._close(batch, hashes, results)
         self._apply_errors(batch, record, status, results)
-        self._stop_if_substituted(batch.model, results.reported)
+        self._stop_if_substituted(record, results.reported)
         if results.unread:
             self._counters.notes.append(
                 f"batch {record.name}: {len(results.unread)} answers of {status.id} may have been billed and cannot be "
@@ -275,13 +275,19 @@ class Poller:
         if status.problem:
             self._counters.notes.append(f"batch {record.name} {status.word}: {status.problem}")
 
-    def _stop_if_substituted(self, model: str, reported: Counter[str]) -> None:
-        """Stop a model if another one gave all answers of a batch, by the names reported: no row can use them."""
-        asked = Model(model, self._components.models[model])
+    def _stop_if_substituted(self, record: Batch, reported: Counter[str]) -> None:
+        """Stop a model if another one gave all answers of a batch, by the names reported: no row can use them.
+
+        Also if an earlier process sent the batch: further ones would cost as much, unless the endpoint was repaired.
+        """
+        intent = record.intent
+        asked = Model(intent.model, self._components.models[intent.model])
         substitutes = [asked.substitute(name) for name in reported]
         if reported.total() >= MIN_ALIKE and all(substitutes):
             reason = f"all {reported.total()} answers of a batch were {substitutes[0]}; {IF_SUBSTITUTED}"
-            self._counters.stops.setdefault(model, reason)
+            if intent.epoch != self._context.epoch:
+                reason += ". The batch was sent before this start: if the endpoint was repaired since, only start again"
+            self._counters.stops.setdefault(intent.model, reason)
 
     def _count_retry(self, record: Batch, error: CallError) -> None:
         """Count a failed request that will be repeated. Errors that end the batch or provider are reported there."""

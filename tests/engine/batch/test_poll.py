@@ -589,6 +589,18 @@ async def test_a_model_all_of_whose_answers_in_a_batch_another_one_gave_gets_no_
     assert scene.harvested.replies == 2 and scene.harvested.refusal is None
 
 
+@pytest.mark.parametrize(("epoch", "is_earlier"), [(1, True), (2, False)])
+async def test_a_stop_by_answers_of_another_model_says_if_its_cause_may_have_been_repaired_since(
+    scene_of: SceneOf, monkeypatch: pytest.MonkeyPatch, epoch: int, is_earlier: bool
+) -> None:
+    monkeypatch.setattr(poll, "MIN_ALIKE", 2)
+    answers = [Line(key, completion({"prompt_tokens": 3, "completion_tokens": 1})) for key in KEYS]
+    scene = scene_of(Scripted(statuses=[status()], lines=[*answers]), epoch=epoch)
+    monkeypatch.setitem(scene.components.models, "m", ENTRY.model_copy(update={"reports": ("m-1",)}))
+    await scene.at(0.0)
+    assert ("was sent before this start" in scene.components.counters.stops["m"]) == is_earlier
+
+
 async def test_an_unknown_state_is_noted_once(scene_of: SceneOf) -> None:
     odd = status("in_progress", known=False)
     scene = scene_of(Scripted(statuses=[odd]))
