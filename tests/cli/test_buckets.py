@@ -14,9 +14,12 @@ from typer.testing import CliRunner
 from hab_ray.cli.main import app
 from hab_ray.errors import Exit
 from hab_ray.location import Location
+from hab_ray.progress import PROGRESS, Progress
+from hab_ray.resolve import write_record
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.secret import SECRET
 from tests.conftest import Desk, Vendors
+from tests.instant import NOW, work_of
 from tests.s3_proxy import S3Proxy, s3_proxy
 from tests.seaweed import SeaweedFS, free_ports
 
@@ -93,18 +96,35 @@ def test_a_bucket_that_cannot_be_used_is_a_wrong_setting(
     assert len(done.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "command", ["status", "rm", "runs", "scores", "agreement", "report", "budget show", "batches list", "store gc"]
-)
-def test_a_command_ends_when_the_service_of_its_bucket_does_not_answer(
-    command: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a service of buckets that does not answer."""
     endpoint = f"http://127.0.0.1:{free_ports(1)[0]}"
     for name, value in (("AWS_ENDPOINT_URL_S3", endpoint), ("AWS_ACCESS_KEY_ID", "a"), ("AWS_SECRET_ACCESS_KEY", "b")):
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("hab_ray.storage.folder.FIRST_ANSWER_S", 0.2)
+    return endpoint
+
+
+@pytest.mark.parametrize(
+    "command", ["status", "rm", "runs", "scores", "agreement", "report", "budget show", "batches list", "store gc"]
+)
+def test_a_command_ends_when_the_service_of_its_bucket_does_not_answer(command: str, silent: str) -> None:
     done = CliRunner().invoke(app, [*command.split(), "s3://hab-tests/run"])
-    assert done.exit_code == Exit.CONFIGURATION and f"no answer from {endpoint} in" in done.output, done.output
+    assert done.exit_code == Exit.CONFIGURATION and f"no answer from {silent} in" in done.output, done.output
+
+
+@pytest.mark.parametrize(("command", "status"), [("status small", 2), ("rm small --yes", 2), ("runs .", 0)])
+def test_a_command_ends_when_the_store_of_its_run_on_disk_is_in_such_a_bucket(
+    command: str, status: int, silent: str, tmp_path: Path
+) -> None:
+    store = "s3://hab-tests/store"
+    with contextlib.chdir(tmp_path):
+        work = work_of(Path(), run="small", store=store)
+        write_record(work, NOW)
+        work.run.folder.put(PROGRESS, Progress("", 1, (), 9, 0, 0, (), store=store).to_json())
+        done = CliRunner().invoke(app, command.split(), env={"COLUMNS": "200"})
+    assert done.exit_code == status and f"no answer from {silent} in" in done.output, done.output
 
 
 @pytest.mark.parametrize(

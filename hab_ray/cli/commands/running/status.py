@@ -25,7 +25,7 @@ from hab_ray.errors import ConfigError, Exit
 from hab_ray.location import Location
 from hab_ray.progress import PROGRESS, BudgetStatus, Progress, read_progress
 from hab_ray.stages import ORDER, WITHOUT_VIEW
-from hab_ray.storage.folder import open_folder
+from hab_ray.storage.folder import open_folder, reach
 from hab_ray.storage.lease.lease import Holder, describe, is_locked_here, last_holder
 from hab_ray.storage.manifest import lost_notice
 from hab_ray.visible import counted, log_json, one_line, usd
@@ -61,7 +61,7 @@ class Status:
 
 
 def read_status(run: Location) -> Status:
-    """Read a run's status; raise ConfigError without a run."""
+    """Read a run's status; raise ConfigError without a run, or if its store is in a bucket that does not answer."""
     problem, progress, store = None, None, None
     try:
         progress = read_progress(open_folder(run).get(PROGRESS))
@@ -79,7 +79,7 @@ def read_status(run: Location) -> Status:
         store, progress = work.sweep.store, progress_from_files(work, progress)
     if store.is_local and not os.path.isabs(store.given):
         store = _recorded_store(run, store)
-    last = last_holder(open_folder(store))
+    last = last_holder(reach(store))
     holder = last if last and not last.released else None
     found = Status(run, store, progress, holder, is_counted=is_counted, problem=problem)
     if found.is_driven:
