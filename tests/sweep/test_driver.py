@@ -26,6 +26,7 @@ from hab_ray.sweep import dispatching, flowing
 from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
 from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
+from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Shards, ShardStatus
 from hab_ray.work import Work
@@ -252,6 +253,14 @@ def test_a_model_that_was_stopped_is_sent_nothing_more(bench: MakeBench) -> None
     b.driver.reconcile(detach=False)
     assert b.state("respond", "lab/a").given_up["0"] == "retired"
     assert b.logged("batch respond") == ["batch respond lab/b: 3"]
+
+
+def test_the_first_reason_for_a_stop_stays_though_calls_in_flight_end_with_others() -> None:
+    """Each reason is printed, and a vendor's texts differ by request ids."""
+    counters, channel = RunCounters([], frozenset()), Channel("lab", Mode.ONLINE)
+    for reason in ("request 1 failed", "request 2 failed"):
+        counters.update(channel, Counters(stops={"a": reason}))
+    assert counters.stops == {f"{channel} a": "request 1 failed"}
 
 
 def test_batches_that_bring_nothing_are_given_up_after_some_rounds(bench: MakeBench) -> None:
