@@ -8,7 +8,7 @@ A batch belongs to the run whose process wrote its first intent, whichever proce
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from hab_ray.engine.budget.budget import OpeningBalance
@@ -29,8 +29,11 @@ def opening_balance(
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    online = online_spending(folder, epochs, released_up_to)
-    batches = list(batches_of(folder, epochs))
+    return balance_of(online_spending(folder, epochs, released_up_to), list(batches_of(folder, epochs)), models)
+
+
+def balance_of(online: Online, batches: Sequence[Batch], models: Collection[str]) -> OpeningBalance:
+    """Return the balance after these online calls and batches of a run, for a process that uses `models`."""
     intents = [batch.intent for batch in batches if batch.phase is not Phase.DONE]
     return OpeningBalance(
         spent=online.spent + sum(map(_cost, batches)),
@@ -83,8 +86,8 @@ def batches_of(folder: Folder, epochs: Collection[int] | None) -> Iterator[Batch
         yield from (batch for batch in batches if epochs is None or batch.events[0].epoch in epochs)
 
 
-def open_batches(folder: Folder, epochs: Collection[int] | None) -> list[Batch]:
-    """Return the open batches of a run's processes of `epochs`, or of all runs for None, of all providers.
+def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:
+    """Return the open batches of a run's processes of `epochs`, of all providers.
 
     Raises:
         DamagedFile: the ledger cannot be read.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
-from hab_ray.engine.books import open_batches, opening_balance
+from hab_ray.engine.books import balance_of, batches_of
 from hab_ray.engine.budget.budget import OpeningBalance
-from hab_ray.engine.ledger import Ledger, body_hashes
+from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes
 from hab_ray.planning.counting import Counting
 from hab_ray.planning.figures import Figures, Plan, PlanLine, StageTime, added_up
 from hab_ray.planning.likely import likely_rounds
@@ -21,6 +21,7 @@ from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.store import Store
+from hab_ray.storage.spending import online_spending
 from hab_ray.work import Shard, Work, wants_batch
 
 FIRST_TOKEN_S = 1.0
@@ -48,8 +49,11 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     online_seconds = sum(time.seconds for time in _times(work, online, latencies or {}))
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
-    opening = _opening(work, store)
-    waited = list(_in_batches(work, store, counting, {line.model for line in lines if not line.exact}))
+    epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
+    batches = list(batches_of(store.folder, None))
+    opening = _opening(work, store, epochs, [batch for batch in batches if batch.events[0].epoch in epochs])
+    inexact = {line.model for line in lines if not line.exact}
+    waited = list(_in_batches(work, store, epochs, batches, counting, inexact))
     unasked = sum(one.unasked_nanousd for one in waited if one.is_own)
     outlook = budget_outlook(
         stages,
@@ -101,11 +105,10 @@ def _batched(work: Work, sums: Figures, name: str) -> BatchedCalls:
     return BatchedCalls(sums.to_pay, sums.batch, sums.most_batch, at_once)
 
 
-def _opening(work: Work, store: Store) -> OpeningBalance:
+def _opening(work: Work, store: Store, epochs: Set[int], batches: Sequence[Batch]) -> OpeningBalance:
     """Return what the run has spent, and what its open batches reserve, also those that it no longer waits for."""
-    registry = Registry(work.sweep.store)
-    epochs, released = registry.epochs(work.run_id, work.run_path), registry.released_up_to(work.run_id)
-    return opening_balance(store.folder, epochs, released, work.models)
+    released = Registry(work.sweep.store).released_up_to(work.run_id)
+    return balance_of(online_spending(store.folder, epochs, released), batches, work.models)
 
 
 @dataclass(frozen=True)
@@ -118,20 +121,22 @@ class _InBatch:
     unasked_nanousd: int
 
 
-def _in_batches(work: Work, store: Store, counting: Counting, inexact: Set[str]) -> Iterator[_InBatch]:
-    """Yield the contents of the store's open batches of the sweep's models, whichever run sent them.
+def _in_batches(
+    work: Work, store: Store, epochs: Set[int], batches: Iterable[Batch], counting: Counting, inexact: Set[str]
+) -> Iterator[_InBatch]:
+    """Yield the contents of the open ones of these batches of the sweep's models, whichever run sent them.
 
     Batches of vectors by models in `inexact` are left out: candidates are kept once all have a score, so that the plan
     does not know yet which ones are.
     """
-    own = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    for batch in open_batches(store.folder, None):
+    for batch in batches:
         intent = batch.intent
-        if intent.model in work.models and not (intent.embeds and intent.model in inexact):
+        is_counted = intent.model in work.models and not (intent.embeds and intent.model in inexact)
+        if is_counted and batch.phase is not Phase.DONE:
             keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
             unasked = len(keys - counting.asked(intent.model))
             share = intent.nanousd * unasked // intent.rows
-            yield _InBatch(batch.events[0].epoch in own, len(keys) - unasked, unasked, share)
+            yield _InBatch(batch.events[0].epoch in epochs, len(keys) - unasked, unasked, share)
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

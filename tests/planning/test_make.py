@@ -17,11 +17,14 @@ from hab_ray.catalog.base import PriceStep, UsdPrice
 from hab_ray.catalog.prices import NANO
 from hab_ray.catalog.settings import Unheeded
 from hab_ray.cli.views.plan_view import print_plan, to_json
+from hab_ray.location import Location
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.rounds import rounds_together
 from hab_ray.stages.wiring import stages
+from hab_ray.storage.folder import LocalFolder
+from hab_ray.storage.lease.lease import LocalLease
 from hab_ray.work import Work, given_tests
-from tests.instant import DIMENSIONS, MADE, Run, by_cell, open_calls, work_of
+from tests.instant import DIMENSIONS, MADE, NOW, Run, by_cell, open_calls, work_of
 
 
 def shown_plan(work: Work, plan: Plan) -> str:
@@ -104,6 +107,25 @@ def test_another_runs_replies_in_the_same_store_count(tmp_path: Path) -> None:
     assert all(f.reused == 0 for (_, name, _), f in figures.items() if name == "house/b")
     judging = [f for (stage, _, _), f in figures.items() if stage == "judge"]
     assert all(f.reused == f.to_pay for f in judging)
+
+
+def test_a_plan_reads_each_record_of_the_lease_and_the_list_of_batches_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a bucket each is a request."""
+    work, read = work_of(tmp_path), Counter[str]()
+    for run in (work.run_path, Location.of(tmp_path / "other")):
+        LocalLease.acquire(work.sweep.store, run, NOW).release()
+    for method in ("get", "list"):
+
+        def counting(folder: LocalFolder, name: str = "", sound: Any = getattr(LocalFolder, method)) -> Any:
+            read[name] += 1
+            return sound(folder, name)
+
+        monkeypatch.setattr(LocalFolder, method, counting)
+    make_plan(work)
+    once = {name: n for name, n in read.items() if name.startswith("le")}
+    assert once == dict.fromkeys(["lease", "lease/000001.json", "lease/000002.json", "ledger"], 1)
 
 
 def test_a_new_run_over_a_full_store_chooses_its_tests_to_know_that_nothing_is_paid(tmp_path: Path) -> None:
