@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 import re
+import shutil
 import signal
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,9 +22,10 @@ from hab_ray.errors import Exit
 from hab_ray.location import Location
 from hab_ray.resolve import write_record
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.lease.lease import Holder, last_holder
+from hab_ray.storage.lease.lease import Holder, LocalLease, last_holder
 from hab_ray.storage.lease.renewed import first_renewal
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
+from hab_ray.storage.registry import Registry
 from tests.conftest import Desk, Vendors, until
 from tests.instant import NOW, work_of
 
@@ -53,7 +55,7 @@ def test_a_run_is_listed_removed_and_made_again_from_its_store(desk: Desk, vendo
     (run / "notes.txt").write_text("mine")
     removed = desk.says("rm", run, "--yes")
     assert "notes.txt" in removed and "no run uses: hab store gc\n" in removed
-    left = {name: data for name, data in files_in(store).items() if name != "lease/000002.json"}
+    left = {name: data for name, data in files_in(store).items() if not name.endswith("/000002.json")}
     assert files_in(run) == {"notes.txt": b"mine"} and left == paid
     desk.says("run", path, "--yes")
     assert (run / "scores.parquet").read_bytes() == scores and simulator.meter()["billed"] == billed
@@ -151,6 +153,23 @@ def test_a_store_on_a_shared_file_system_without_locks_is_held_for_a_removal_as_
         done = CliRunner().invoke(app, command)
         assert done.exit_code == Exit.COMPLETE, done.output
     assert not run.path.exists()
+
+
+def test_a_removal_leaves_no_record_of_the_lease_unclaimed_and_of_a_copy_not_its_run_for_removed(
+    tmp_path: Path,
+) -> None:
+    work = work_of(tmp_path)
+    write_record(work, NOW)
+    store, run, registry = work.sweep.store, work.run_path, Registry(work.sweep.store)
+    LocalLease.acquire(store, run, NOW).release()
+    registry.enter(work.run_id, run, NOW)
+    for removed, claimed in (("copy", {1}), ("run", {1, 3})):
+        if removed == "copy":
+            shutil.copytree(run.path, tmp_path / "copy")
+        done = CliRunner().invoke(app, ["rm", str(tmp_path / removed), "--yes"])
+        assert done.exit_code == Exit.COMPLETE and not (tmp_path / removed).exists(), done.output
+        assert registry.epochs_entered({work.run_id}) == claimed
+        assert registry.last_folders()[work.run_id].path == run.path
 
 
 def test_a_run_with_batches_at_the_vendor_stays(desk: Desk, vendor: Vendors) -> None:

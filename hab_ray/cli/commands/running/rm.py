@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -13,10 +15,12 @@ from hab_ray.cli.commands.running.store import DEFAULT_STORE
 from hab_ray.cli.ending import ends_with_status, is_interactive, say, warn
 from hab_ray.cli.interrupts import stop
 from hab_ray.cli.options import RunFolderArgument
-from hab_ray.errors import ConfigError, Exit, Interrupted, StoreHeld
+from hab_ray.errors import ConfigError, DamagedFile, Exit, Interrupted, StoreHeld
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.lease.lease import last_holder
+from hab_ray.storage.record import run_id_in
+from hab_ray.storage.registry import Registry
 from hab_ray.storage.run import MARKER, SHEETS, RunFolder
 from hab_ray.sweep.session import maintaining
 from hab_ray.visible import counted
@@ -33,7 +37,8 @@ def _confirm(run: Location, status: Status) -> None:
         raise Interrupted("nothing was removed")
 
 
-def _without_driver(status: Status) -> AbstractContextManager[object]:
+@contextmanager
+def _without_driver(status: Status) -> Iterator[None]:
     """Hold the store, so that no process can run this run; not needed while another run of the store holds it.
 
     Raises:
@@ -42,8 +47,22 @@ def _without_driver(status: Status) -> AbstractContextManager[object]:
     holder, store = status.driver, status.store
     is_of_other = holder is not None and not status.is_driven and RunFolder(store.resolve(holder.run)).exists()
     if is_of_other or last_holder(open_folder(store)) is None:
-        return nullcontext()
-    return maintaining(store, store, stop, warn)
+        yield
+        return
+    with maintaining(store, status.run, stop, warn):
+        with suppress(DamagedFile):
+            _claim_epoch(status.run, Registry(store))
+        yield
+
+
+def _claim_epoch(run: Location, registry: Registry) -> None:
+    """Claim the present epoch for a run, because every later plan reads the lease records that no run has claimed.
+
+    A copy of another run's folder claims nothing: the store would take that run for removed.
+    """
+    id = run_id_in(run)
+    if id is not None and registry.other_folder(id, run) is None:
+        registry.enter(id, run, datetime.now(UTC))
 
 
 def _store_left(store: Location) -> str:
