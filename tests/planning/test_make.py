@@ -6,6 +6,7 @@ import io
 import json
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -116,13 +117,16 @@ def test_a_plan_reads_each_record_of_the_lease_and_the_list_of_batches_once(
     work, read = work_of(tmp_path), Counter[str]()
     for run in (work.run_path, Location.of(tmp_path / "other")):
         LocalLease.acquire(work.sweep.store, run, NOW).release()
-    for method in ("get", "list"):
 
-        def counting(folder: LocalFolder, name: str = "", sound: Any = getattr(LocalFolder, method)) -> Any:
+    def counting(sound: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(folder: LocalFolder, name: str = "") -> Any:
             read[name] += 1
             return sound(folder, name)
 
-        monkeypatch.setattr(LocalFolder, method, counting)
+        return counted
+
+    for method in (LocalFolder.get, LocalFolder.list):
+        monkeypatch.setattr(LocalFolder, method.__name__, counting(method))
     make_plan(work)
     once = {name: n for name, n in read.items() if name.startswith("le")}
     assert once == dict.fromkeys(["lease", "lease/000001.json", "lease/000002.json", "ledger"], 1)

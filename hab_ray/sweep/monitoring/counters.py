@@ -17,8 +17,8 @@ from hab_ray.sweep.shards import ShardState
 class RunCounters:
     """The newest counters of each channel; money is in nano-dollars. `shards` are ordered by number.
 
-    `epochs` are those of the run's processes. `stops` says why a channel or one of its models was first stopped; `notes`
-    are further messages for the user.
+    `epochs` are those of the run's processes. `stops` says why a channel or one of its models was first stopped;
+    `notes` are further messages for the user.
     """
 
     def __init__(self, shards: Sequence[ShardState], epochs: Set[int]) -> None:
