@@ -169,9 +169,9 @@ def fewer_judges(sound: Any) -> Any:
     return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
 
 
-def two_tests(sound: Any) -> Any:
-    """Mutant of `split_half`: the reliability is that of two tests."""
-    return lambda marks, _: sound(marks, 2)
+def of_complete(sound: Any) -> Any:
+    """Mutant of `split_half`: only tests with every mark count."""
+    return lambda marks: sound(marks[:, ~np.isnan(marks).any(axis=0)])
 
 
 def a_test_less(sound: Any) -> Any:
@@ -207,8 +207,8 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
     "the sign of a test swapped": (robustness, "item_rest", result(neg), "reversed of"),
     "halves not stepped up": (items, "_spearman_brown", result(of_halves), "split_half of"),
-    "halves not stepped up to all": (robustness, "split_half", two_tests, "split_half of"),
-    "one judge for the panel": (robustness, "complete_marks", result(first_judge), "split_half of"),
+    "halves of the complete tests": (robustness, "split_half", of_complete, "split_half of"),
+    "one judge for the panel": (robustness, "complete_marks", result(first_judge), " of ask_clarifying_questions is"),
     "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
     "a design of fewer tests": (generalisability, "Design", a_test_less, "does not follow from its components"),
     "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),
