@@ -232,3 +232,17 @@ def test_overall_agreement_has_no_interval_if_a_dimension_has_a_single_generatio
     assert overall.value is not None and many.low is not None
     assert (overall.low, overall.high, one.low) == (None, None, None)
     assert "of too few answers or generation calls to rely on)" in " ".join(page_of(work).split())
+
+
+def test_judges_that_score_at_random_are_named_although_a_dimension_has_a_single_generation_call(
+    make_run: MakeRun,
+) -> None:
+    work, random = make_run(Shape(SUBJECTS, JUDGES, (DIMENSION, "encourage_learning"), tests=30)), Random(4)
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [replace(row, score=random.randrange(11)) for row in rows])
+    file = f"tests/{DIMENSION}.parquet"
+    work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    kinds = {each.kind: each for each in findings(summary_of(work))}
+    assert kinds["agreement"].title == "The judges may agree no better than chance"
+    assert "without an interval because" in kinds["agreement"].detail and "ambiguous_rubric" not in kinds

@@ -62,8 +62,8 @@ class Agreed:
 
     @property
     def is_low(self) -> bool:
-        """Whether scores of single answers are of little use: the interval includes chance, or alpha is below .4."""
-        return self.value is not None and self.low is not None and (self.low <= 0 or self.value < LOW_ALPHA)
+        """Whether scores of single answers are of little use: alpha is below .4, or a known interval includes chance."""
+        return self.value is not None and (self.value < LOW_ALPHA or (self.low is not None and self.low <= 0))
 
 
 @analysis(Agreed, order=28, heading="Agreement between judges")
