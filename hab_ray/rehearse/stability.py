@@ -316,10 +316,15 @@ def _squares(values: Iterable[Fraction]) -> Fraction:
 def _errors(
     shown: Mapping[str, float | None], row: Generalised, calls: Sequence[str], summary: Summary
 ) -> tuple[float, float, float]:
-    """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges."""
+    """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges.
+
+    They are nan if the design's calls made several tests, and its components do not tell calls from tests.
+    """
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
     sizes, more = Counter(calls).values(), _SIZES[row.name](row.judges)[0]
     tests, groups = more * len(calls), more * sum(sizes) ** 2 / sum(size * size for size in sizes)
+    if shown["subject x call"] is None and 1 < len(sizes) < len(calls):
+        return nan, nan, nan
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges
     own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / tests

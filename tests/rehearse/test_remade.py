@@ -20,13 +20,14 @@ from hab_ray.analysis.tables import generalisability, robustness
 from hab_ray.analysis.tables.trust import agreement, preferences
 from hab_ray.rehearse.claims import wrong_comparison
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
+from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import Truth
-from hab_ray.rows import Response, State, Verdict
+from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.work import Work
 from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
-from tests.small_runs import Shape, answer_files, revise, summary_of, verdict_files, write_run
+from tests.small_runs import Shape, answer_files, page_of, revise, summary_of, verdict_files, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
@@ -100,6 +101,30 @@ def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path
         assert not list(check(RunReader(summary_of(work), TRUTH)))
         monkeypatch.setattr(analysis, "majority", lambda shares: np.where(np.isnan(shares), np.nan, shares >= 0.5))
         assert list(check(RunReader(summary_of(work), TRUTH)))
+
+
+def test_errors_that_take_generation_calls_for_tests_are_noticed(tmp_path: Path, monkeypatch: Patch) -> None:
+    """Two calls made three tests each, of which one of each has every verdict."""
+    work = write_run(tmp_path / "run", Shape(SUBJECTS, JUDGES, ("encourage_learning",), tests=6))
+    uneven(work)
+    file = "tests/encourage_learning.parquet"
+    tests = [replace(test, call=f"c{at // 3}") for at, test in enumerate(work.run.read(ChosenTest, file))]
+    work.run.write(ChosenTest, file, tests)
+    (first, *_), lost = verdict_files(work), {test.id for at, test in enumerate(tests) if at % 3}
+    revise(
+        work, Verdict, lambda row: replace(row, state=State.FAILED, score=None) if row.test_id in lost else row, first
+    )
+    truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): test.call for test in tests}})
+    assert not list(wrong_generalisability(RunReader(summary_of(work), truth)))
+    page = " ".join(page_of(work).split())
+    assert "That is unknown: too few tests have a score by every judge" in page and "These errors hold" not in page
+    around(generalisability, "errors", one_call)(monkeypatch)
+    assert "does not follow from its components" in "".join(wrong_generalisability(RunReader(summary_of(work), truth)))
+
+
+def one_call(sound: Any) -> Any:
+    """Mutant of `errors`: all tests count as those of a single generation call."""
+    return lambda found, asked, design: sound(found, replace(asked, calls=1), design)
 
 
 def first_of_others(sound: Any) -> Any:

@@ -62,7 +62,7 @@ class Agreed:
 
     @property
     def is_low(self) -> bool:
-        """Whether scores of single answers are of little use: alpha is below .4, or a known interval includes chance."""
+        """Whether scores of single answers are of little use: alpha is below .4, or its interval includes chance."""
         return self.value is not None and (self.value < LOW_ALPHA or (self.low is not None and self.low <= 0))
 
 
