@@ -74,13 +74,15 @@ def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array
 
 
 def squared_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
-    """Sum (a - b)^2 over all pairs of different values and divide by their number less one."""
-    return 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    """Return the sum of (a - b)^2 over all ordered pairs of so many values, by the values' number less one."""
+    apart: _Array = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    return apart
 
 
 def nominal_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
-    """As `squared_difference`, with a + b - 2ab: whether an issue is named by one alone, a half being drawn by lot."""
-    return 2 * (total - (total**2 - squares) / np.maximum(1, count - 1))
+    """Return the same of a + b - 2ab: whether only one of two names an issue, where a half stands for drawing lots."""
+    apart: _Array = 2 * (total - (total**2 - squares) / np.maximum(1, count - 1))
+    return apart
 
 
 def unit_sums(values: _Array, disagreement: Disagreement = squared_difference) -> _Array:

@@ -114,7 +114,7 @@ def test_errors_that_take_generation_calls_for_tests_are_noticed(tmp_path: Path,
     revise(
         work, Verdict, lambda row: replace(row, state=State.FAILED, score=None) if row.test_id in lost else row, first
     )
-    truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): test.call for test in tests}})
+    truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): str(test.call) for test in tests}})
     assert not list(wrong_generalisability(RunReader(summary_of(work), truth)))
     page = " ".join(page_of(work).split())
     assert "That is unknown: too few tests have a score by every judge" in page and "These errors hold" not in page
