@@ -36,6 +36,7 @@ from typing import Any, TextIO
 from unittest.mock import patch
 
 from hab_ray.storage.replies import store
+from tests.distributions import forget_installed
 
 ON_DISK = store.ON_DISK  # as shipped
 ROOT = Path(__file__).parent.parent
@@ -188,6 +189,7 @@ class _Request:
         sys.stdout, sys.stderr = _stream(1, "strict"), _stream(2, "backslashreplace")
         given = self.environment.get("PYTHONPATH", "").split(os.pathsep)
         sys.path[:1] = [self.cwd, *(path for path in given if path and path not in sys.path)]
+        forget_installed()
         sys.argv = [self.module, *self.arguments]
         if SHIPPED_PACE not in self.environment:
             write_soon()

@@ -24,6 +24,7 @@ _Array = NDArray[np.float64]
 _NONE: _Array = np.empty(0)
 _Estimate = tuple[float | None, float | None, float | None]
 Statistic = Callable[[_Array], _Array]
+Disagreement = Callable[[NDArray[Any], _Array, _Array], _Array]
 
 
 class LowAgreement(StrEnum):
@@ -72,21 +73,35 @@ def marks_by_dimension(marks: Iterable[ItemScores]) -> Mapping[str, tuple[_Array
     return joined
 
 
-def unit_sums(values: _Array) -> _Array:
+def squared_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+    """Return the sum of (a - b)^2 over all ordered pairs of so many values, by the values' number less one."""
+    apart: _Array = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    return apart
+
+
+def nominal_difference(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+    """Return the same of a + b - 2ab: whether only one of two names an issue, where a half stands for drawing lots."""
+    apart: _Array = 2 * (total - (total**2 - squares) / np.maximum(1, count - 1))
+    return apart
+
+
+def unit_sums(values: _Array, disagreement: Disagreement = squared_difference) -> _Array:
     """Sum judges x tests x answers by test: the number of answers with two marks or more, then the terms of `units`."""
     known = ~np.isnan(values)
     filled = np.where(known, values, 0.0)
-    terms = units(known.sum(axis=0), filled.sum(axis=0), (filled**2).sum(axis=0))
+    terms = units(known.sum(axis=0), filled.sum(axis=0), (filled**2).sum(axis=0), disagreement)
     sums: _Array = np.concatenate([terms[..., 1:2] > 0, terms], axis=-1).sum(axis=1)
     return sums
 
 
-def units(count: NDArray[Any], total: _Array, squares: _Array) -> _Array:
+def units(
+    count: NDArray[Any], total: _Array, squares: _Array, disagreement: Disagreement = squared_difference
+) -> _Array:
     """Return alpha's terms for each answer: disagreement within it, and its values' count, sum and sum of squares.
 
     All are 0 for an answer with fewer than two values.
     """
-    within = 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    within = disagreement(count, total, squares)
     return np.where((count > 1)[..., None], np.stack([within, count, total, squares], axis=-1), 0.0)
 
 
@@ -113,10 +128,15 @@ def alpha(sums: _Array) -> _Array:
     return chance_corrected(within.sum(axis=0), by_chance.sum(axis=0))
 
 
-def alpha_terms(sums: _Array) -> tuple[_Array, _Array]:
+def nominal_alpha(sums: _Array) -> _Array:
+    """Return Krippendorff's alpha of an issue from totals (draws x sums) of `unit_sums` by `nominal_difference`."""
+    return chance_corrected(*alpha_terms(sums[..., 1:], nominal_difference))
+
+
+def alpha_terms(sums: _Array, disagreement: Disagreement = squared_difference) -> tuple[_Array, _Array]:
     """Return the disagreement observed within answers and the one expected by chance, from totals of `units`."""
     within, count, total, squares = np.moveaxis(sums, -1, 0)
-    return within, 2 * (count * squares - total**2) / np.maximum(1, count - 1)
+    return within, disagreement(count, total, squares)
 
 
 def kappa(sums: _Array) -> _Array:

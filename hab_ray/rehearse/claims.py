@@ -163,8 +163,9 @@ def wrong_comparison(reader: RunReader) -> Iterator[str]:
     yield from unequal("in two runs, the score", shown, wanted)
     for row in rows:
         own = changes.get((row.subject, row.dimension))
-        p = _p(own.pairs) if own and own.pairs else None
-        if own and (p is not None or not own.pairs) and not same(row.p, p):
+        pairs = own.pairs if own and own.between.low is not None else ()
+        p = _p(pairs) if pairs else None
+        if own and (p is not None or not pairs) and not same(row.p, p):
             yield f"the p-value of {row.subject} in two runs is {row.p}, expected {p}"
         family = [each.p for each in rows if each.dimension == row.dimension and each.p is not None]
         if row.p is not None and not same(row.holm, expected := holm(row.p, family)):

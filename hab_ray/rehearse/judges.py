@@ -26,7 +26,7 @@ _Of = tuple[str, str, int]
 _Side = Sequence[tuple[str, Fraction]]
 _Sides = tuple[_Side, _Side]
 Products = tuple[Fraction | float, Fraction | float]
-Chance = Callable[[Fraction, Fraction], Fraction]
+OfTwo = Callable[[Fraction, Fraction], Fraction]
 _MIN_SPREAD = 1e-9
 
 
@@ -49,7 +49,7 @@ def wrong_agreement(reader: RunReader) -> Iterator[str]:
         named = _named(reader, dimension)
         for letter in summary.rubrics[dimension].issue_letters():
             own = [{judge: each[letter] for judge, each in by_judge.items()} for by_judge in named]
-            wanted[dimension, letter, panel, "alpha"] = (_alpha(own),)
+            wanted[dimension, letter, panel, "alpha"] = (_alpha(own, apart=_by_lot),)
             for pair in combinations(run.panel, 2):
                 both = [(own[pair[0]], own[pair[1]]) for own in own if pair[0] in own and pair[1] in own]
                 for statistic, value in (("kappa", _kappa(both)), ("ac1", _ac1(both))):
@@ -85,22 +85,32 @@ def _named(reader: RunReader, dimension: str) -> Sequence[Mapping[str, Mapping[s
     return list(found.values())
 
 
-def _alpha(*dimensions: Values) -> Fraction | None:
-    """Krippendorff's alpha: 1 - squared differences within answers / those of any two values of a dimension."""
-    terms = [_differences(answers) for answers in dimensions]
+def _squared(one: Fraction, other: Fraction) -> Fraction:
+    return (one - other) ** 2
+
+
+def _by_lot(one: Fraction, other: Fraction) -> Fraction:
+    """Return how probably just one of two judges names an issue, given for each how probably it does."""
+    return one * (1 - other) + other * (1 - one)
+
+
+def _alpha(*dimensions: Values, apart: OfTwo = _squared) -> Fraction | None:
+    """Krippendorff's alpha: 1 - how far values are apart within answers / the same of any two of a dimension."""
+    terms = [_differences(answers, apart) for answers in dimensions]
     observed, expected = (sum(each, Fraction(0)) for each in zip(*terms, strict=True))
     return 1 - observed / expected if expected else None
 
 
-def _differences(answers: Values) -> tuple[Fraction, Fraction]:
+def _differences(answers: Values, apart: OfTwo) -> tuple[Fraction, Fraction]:
     given = [list(own.values()) for own in answers if len(own) > 1]
     pooled = [value for own in given for value in own]
     observed = sum(
-        (sum(((a - b) ** 2 for a, b in permutations(own, 2)), Fraction(0)) / (len(own) - 1) for own in given),
+        (sum((apart(a, b) for a, b in permutations(own, 2)), Fraction(0)) / (len(own) - 1) for own in given),
         Fraction(0),
     )
     counts = Counter(pooled)
-    expected = sum((n * m * (a - b) ** 2 for a, n in counts.items() for b, m in counts.items()), Fraction(0))
+    pairs = (n * (m - (a == b)) * apart(a, b) for a, n in counts.items() for b, m in counts.items())
+    expected = sum(pairs, Fraction(0))
     return observed, expected / max(1, len(pooled) - 1)
 
 
@@ -114,7 +124,7 @@ def _ac1(pairs: Sequence[tuple[Fraction, Fraction]]) -> Fraction | None:
     return _beyond_chance(pairs, lambda one, other: (one + other) * (1 - (one + other) / 2))
 
 
-def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: Chance) -> Fraction | None:
+def _beyond_chance(pairs: Sequence[tuple[Fraction, Fraction]], by_chance: OfTwo) -> Fraction | None:
     if not pairs:
         return None
     rates = [mean(side) for side in zip(*pairs, strict=True)]

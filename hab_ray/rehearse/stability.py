@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, permutations, product
-from math import comb, sqrt
+from math import comb, nan, sqrt
 from random import Random
 from statistics import mean
 
@@ -105,7 +105,7 @@ def _by_points(
 
 
 def wrong_reliability(reader: RunReader) -> Iterator[str]:
-    """Yield wrong correlations of tests and of halves, computed over tests that all judges scored of all subjects."""
+    """Yield wrong correlations of tests that all judges scored of all subjects, and of halves of all tests."""
     rows = robustness(reader.summary)
     found = {(row.dimension, row.name): row.value for row in rows if row.kind != RANK}
     for dimension in reader.run.dimensions if rows else ():
@@ -122,10 +122,12 @@ def wrong_reliability(reader: RunReader) -> Iterator[str]:
         for name, value in wanted.items():
             if not same(shown := found.pop((dimension, name), None), value):
                 yield f"{name} of {dimension} is {shown}, expected {value}"
-        least, most = _split_half(np.array(list(by_test.values()), dtype=np.float64), len(reader.calls(dimension)))
+        scores = [reader.means(subject, dimension, panel) for subject in subjects]
+        every = [[float(own.get(test, nan)) for own in scores] for test in reader.calls(dimension)]
+        value, tolerated = _split_half(np.array(every))
         shown = found.pop((dimension, SPLIT_HALF), None)
-        if (shown is None) != (least is None) or not (least or 0) <= (shown or 0) <= (most or 0):
-            yield f"{SPLIT_HALF} of {dimension} is {shown}, expected {least} to {most}"
+        if (shown is None) != (value is None) or abs((shown or 0) - (value or 0)) > tolerated:
+            yield f"{SPLIT_HALF} of {dimension} is {shown}, expected {value}, within {tolerated}"
     yield from (f"there is an unexpected reliability {key}" for key in found)
 
 
@@ -135,8 +137,11 @@ def _correlation(one: Sequence[Fraction], other: Sequence[Fraction]) -> float | 
     return float(sum(a * b for a, b in zip(first, second, strict=True))) / sqrt(spread) if spread else None
 
 
-def _split_half(marks: NDArray[np.float64], asked: int) -> tuple[float | None, float | None]:
-    """Return the ends of the reliability of all tests `asked`, by all halves or newly drawn ones."""
+def _split_half(marks: NDArray[np.float64]) -> tuple[float | None, float]:
+    """Return the mean reliability of tests x subjects and its tolerance, over all halves or newly drawn ones.
+
+    Marks may be missing (nan): a subject's score in a half is the mean of those it has.
+    """
     tests, half, random = len(marks), len(marks) // 2, Random(len(marks))
     if counted := tests % 2 == 0 and comb(tests, half) // 2 <= _DRAWS:
         ways = [[*one, *set(range(tests)).difference(one)] for one in combinations(range(tests), half)]
@@ -144,23 +149,13 @@ def _split_half(marks: NDArray[np.float64], asked: int) -> tuple[float | None, f
         ways = [random.sample(range(tests), 2 * half) for _ in range(_DRAWS)]
     found = []
     for way in ways:
-        one, other = marks[way[:half]].sum(0), marks[way[half:]].sum(0)
-        if min(np.ptp(one), np.ptp(other)) > _ROUNDING:
+        one, other = (np.ma.masked_invalid(marks[own]).mean(0).filled(nan) for own in (way[:half], way[half:]))
+        if all(np.ptp(scores) > _ROUNDING for scores in (one, other)):
             r = float(np.corrcoef(one, other)[0, 1])
             found.append(max(-1.0, 2 * r / (1 + r)) if r > -1 + _ROUNDING else -1.0)
     if not found:
-        return None, None
-    tolerated = _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
-    least, most = (_of_tests(mean(found) + side * tolerated, asked / (2 * half)) for side in (-1, 1))
-    return least - _ROUNDING, most + _ROUNDING
-
-
-def _of_tests(reliability: float, times: float) -> float:
-    """Return the reliability of so many times the tests: true variance over that of errors grows in proportion."""
-    if reliability >= 1:
-        return 1.0
-    ratio = times * reliability / (1 - reliability)
-    return max(-1.0, ratio / (1 + ratio)) if ratio > -1 else -1.0
+        return None, _ROUNDING
+    return mean(found), _ROUNDING if counted else _ROUNDING + _SIGMAS * float(np.std(found)) * sqrt(2 / _DRAWS)
 
 
 def wrong_generalisability(reader: RunReader) -> Iterator[str]:
@@ -321,10 +316,15 @@ def _squares(values: Iterable[Fraction]) -> Fraction:
 def _errors(
     shown: Mapping[str, float | None], row: Generalised, calls: Sequence[str], summary: Summary
 ) -> tuple[float, float, float]:
-    """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges."""
+    """Return the standard errors of a subject's mean, of a difference, and of a difference by other judges.
+
+    They are nan if the design's calls made several tests, and its components do not tell calls from tests.
+    """
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
     sizes, more = Counter(calls).values(), _SIZES[row.name](row.judges)[0]
     tests, groups = more * len(calls), more * sum(sizes) ** 2 / sum(size * size for size in sizes)
+    if shown["subject x call"] is None and 1 < len(sizes) < len(calls):
+        return nan, nan, nan
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges
     own = var["subject x call"] / groups + (var["subject x test"] + by_judge) / tests

@@ -12,9 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hab_ray.analysis.across.comparison import Matching, RunDifference, compare_runs, describe, same_replies
+from hab_ray.analysis.across.comparison import (
+    Matching,
+    RunDifference,
+    SharedTests,
+    compare_runs,
+    compared_rows,
+    describe,
+    same_replies,
+)
 from hab_ray.analysis.across.settings import SettingApart, settings_apart
 from hab_ray.analysis.intervals import interval
+from hab_ray.analysis.marks import PANEL, ItemScores
+from hab_ray.analysis.pairs import ahead
+from hab_ray.analysis.scores import mean_of_tests
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.sections import Select
 from hab_ray.errors import ConfigError
@@ -97,8 +108,22 @@ def test_a_single_shared_test_has_means_and_no_interval(pair: tuple[Work, Work])
     found, whole = (row(rows, each) for each in (DIMENSIONS[0], "overall"))
     assert (found.matching, found.shared, found.first_alone) == (Matching.PAIRED, 1, 11)
     assert (found.first, found.second, found.difference) == pytest.approx((0.0, STEPS[0], STEPS[0]))
-    assert (found.low, found.high) == (None, None) and found.p == pytest.approx(1)
-    assert whole.matching is Matching.PAIRED and whole.difference is not None and whole.low is None
+    assert (found.low, found.high) == (found.p, found.holm) == (None, None)
+    assert whole.matching is Matching.PAIRED and whole.difference is not None and whole.low is whole.p is None
+
+
+def test_subjects_with_a_single_shared_test_do_not_weaken_the_p_of_others() -> None:
+    def part(shared: int) -> SharedTests:
+        marks = [np.array([[0.3 + 0.01 * at + step] for at in range(shared)]) for step in (0.0, 0.1)]
+        one, other = (ItemScores("any", DIMENSIONS[0], PANEL, own, 0) for own in marks)
+        means = mean_of_tests(one), mean_of_tests(other)
+        assert means[0] and means[1]
+        return SharedTests(shared, (0, 0), (means[0], means[1]), ahead(other, one))
+
+    alone = compared_rows({"many": [part(12)]}, DIMENSIONS[:1])
+    beside = compared_rows({"many": [part(12)], "one": [part(1)], "other": [part(1)]}, DIMENSIONS[:1])
+    assert beside[0].holm == alone[0].holm == pytest.approx(2 / 2**12)
+    assert [row.difference for row in beside] == pytest.approx([0.1] * 3)
 
 
 def test_without_shared_tests_means_are_independent(pair: tuple[Work, Work]) -> None:

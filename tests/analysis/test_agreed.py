@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 from sklearn.metrics import cohen_kappa_score
 
-from hab_ray.analysis.agreement import alpha, bootstrapped, drawn, unit_sums
+from hab_ray.analysis.agreement import (
+    alpha,
+    bootstrapped,
+    drawn,
+    kappa,
+    majority,
+    nominal_alpha,
+    nominal_difference,
+    pair_sums,
+    unit_sums,
+)
 from hab_ray.analysis.intervals import FEW_CALLS, sums_by
 from hab_ray.analysis.rates import shares_naming
 from hab_ray.analysis.signs.judging import chance
@@ -171,20 +181,37 @@ def twice(make_run: MakeRun) -> Work:
 
 
 def test_an_issue_on_which_a_judges_readings_tie_counts_as_half_named(twice: Work) -> None:
-    """Kappa is that of one reading of each judge, drawn by lot, on average."""
+    """Kappa and alpha are those of one reading of each judge, drawn by lot, on average."""
     planted(twice)
     summary, random = read_again(twice, error=0.2), np.random.default_rng(2)
     rows = agreed(summary)
     for at, issue in enumerate(twice.rubrics[DIMENSION].issue_letters()):
         shares = [
             np.concatenate([shares_naming(summary, subject, judge, DIMENSION) for subject in SUBJECTS])[:, 0, at]
-            for judge in JUDGES[:2]
+            for judge in JUDGES
         ]
-        one, other = (own[~np.isnan(shares).any(axis=0)] for own in shares)
+        lots = [np.where(np.isnan(shares), np.nan, random.random((3, 60)) < shares) for _ in range(100)]
+        alphas = [krippendorff.alpha(lot, level_of_measurement="nominal") for lot in lots]
+        assert chosen(list(rows), issue, ", ".join(JUDGES), "alpha").value == pytest.approx(np.mean(alphas), abs=0.02)
+        one, other = (own[~np.isnan(shares[:2]).any(axis=0)] for own in shares[:2])
         drawn_once = [cohen_kappa_score(*(random.random(len(own)) < own for own in (one, other))) for _ in range(400)]
         found = chosen(list(rows), issue, "strict, mild", "kappa")
         assert found.value == pytest.approx(np.mean(drawn_once), abs=0.02)
     assert "Each judge read every answer 2 times" in " ".join(page_of(twice).split())
+
+
+def test_alpha_of_an_issue_is_the_kappa_of_two_judges_however_often_they_tie() -> None:
+    random = np.random.default_rng(1)
+    truth = random.random(20_000) < 0.3
+    for replicates in (1, 2, 3, 4):
+        named = random.random((2, replicates, len(truth))) < np.where(truth, 0.8, 0.1)
+        values = majority(named.mean(axis=1))[..., None]
+        of_pair = kappa(pair_sums(values).sum(axis=0)[None])
+        assert nominal_alpha(unit_sums(values, nominal_difference).sum(axis=0)[None]) == pytest.approx(
+            of_pair, abs=0.002
+        )
+    ties = np.array([[0, 0.5, 1, 0.5]] * 2)[..., None]
+    assert nominal_alpha(unit_sums(ties, nominal_difference).sum(axis=0)[None]) == pytest.approx(1 - 2 / (30 / 7))
 
 
 def test_two_equal_readings_agree_as_one_does(twice: Work) -> None:
@@ -232,3 +259,17 @@ def test_overall_agreement_has_no_interval_if_a_dimension_has_a_single_generatio
     assert overall.value is not None and many.low is not None
     assert (overall.low, overall.high, one.low) == (None, None, None)
     assert "of too few answers or generation calls to rely on)" in " ".join(page_of(work).split())
+
+
+def test_judges_that_score_at_random_are_named_although_a_dimension_has_a_single_generation_call(
+    make_run: MakeRun,
+) -> None:
+    work, random = make_run(Shape(SUBJECTS, JUDGES, (DIMENSION, "encourage_learning"), tests=30)), Random(4)
+    for file in verdict_files(work):
+        rows = work.run.read(Verdict, file)
+        work.run.write(Verdict, file, [replace(row, score=random.randrange(11)) for row in rows])
+    file = f"tests/{DIMENSION}.parquet"
+    work.run.write(ChosenTest, file, [replace(test, call="one") for test in work.run.read(ChosenTest, file)])
+    kinds = {each.kind: each for each in findings(summary_of(work))}
+    assert kinds["agreement"].title == "The judges may agree no better than chance"
+    assert "without an interval because" in kinds["agreement"].detail and "ambiguous_rubric" not in kinds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from math import isnan, nan, sqrt
 
 import numpy as np
@@ -118,6 +118,18 @@ def test_errors_are_those_of_the_design() -> None:
     assert found.difference == pytest.approx(sqrt(2 * own))
     assert found.with_judges == pytest.approx(sqrt(2 * (own + p.subject_judge / 3)))
     assert found.mean == pytest.approx(sqrt(own + p.call / 20 + p.test / 60 + p.test_judge / 180))
+
+
+@pytest.mark.parametrize("complete", [[0, 3, 6, 9], [0, 1, 2]])
+def test_complete_tests_each_of_another_call_or_all_of_one_tell_no_error(complete: list[int]) -> None:
+    """Of four calls with three tests each, the complete ones cannot tell how much calls vary."""
+    calls = [at // 3 for at in range(12)]
+    marks, own = drawn(np.random.default_rng(3), 5, calls, 2), [calls[at] for at in complete]
+    asked = Design(effective_calls(calls), len(calls), 2, READINGS)
+    found = components(marks[:, complete], own, READINGS, nan)
+    assert all(isnan(each) for each in astuple(errors(found, asked, asked)))
+    alone = Design(effective_calls(own), len(own), 2, READINGS)
+    assert errors(found, alone, alone).difference > 0
 
 
 def test_the_error_of_a_difference_is_the_one_seen_between_subjects() -> None:

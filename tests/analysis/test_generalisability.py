@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from math import isnan, sqrt
@@ -194,8 +195,11 @@ def test_a_few_lost_verdicts_leave_the_designs_their_tests(work: Work) -> None:
     assert found["twice the tests"].usd == pytest.approx(len(SUBJECTS) * TESTS * (ANSWER + 2 * VERDICT) / 1e9)
     page = " ".join(page_of(work).split())
     both = len(work.rubrics)
-    assert f"rest on variances from {both * complete} of {both * TESTS} tests" in page
-    assert f'<td class="number">{complete} of {TESTS}</td>' in page
+    variances_from = f"They rest on variances from {both * complete} of {both * TESTS} tests"
+    assert f"hold for a subject with a score on every test. {variances_from}" in page
+    reliability = page.split('aria-labelledby="robustness"')[1].split("</table>")[1]
+    assert f'<td class="number">{TESTS}</td>' in reliability
+    assert len(re.findall(rf"\d of {complete}</td>", reliability)) == 2 * both
 
 
 def test_readings_differ_by_their_own_variance(work: Work) -> None:

@@ -20,13 +20,14 @@ from hab_ray.analysis.tables import generalisability, robustness
 from hab_ray.analysis.tables.trust import agreement, preferences
 from hab_ray.rehearse.claims import wrong_comparison
 from hab_ray.rehearse.judges import wrong_agreement, wrong_preferences
+from hab_ray.rehearse.profile import digest
 from hab_ray.rehearse.reader import RunReader
 from hab_ray.rehearse.stability import wrong_generalisability, wrong_reliability, wrong_robustness
 from hab_ray.rehearse.truth import Truth
-from hab_ray.rows import Response, State, Verdict
+from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.work import Work
 from tests.rehearse.mutants import Patch, around, ends_swapped, halved, result
-from tests.small_runs import Shape, answer_files, revise, summary_of, verdict_files, write_run
+from tests.small_runs import Shape, answer_files, page_of, revise, summary_of, verdict_files, write_run
 
 JUDGES = ("acme/large", "bolt/large", "other/large")
 SUBJECTS = ("acme/large", "acme/small", "bolt/large", "free/one", "free/two")
@@ -102,6 +103,30 @@ def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path
         assert list(check(RunReader(summary_of(work), TRUTH)))
 
 
+def test_errors_that_take_generation_calls_for_tests_are_noticed(tmp_path: Path, monkeypatch: Patch) -> None:
+    """Two calls made three tests each, of which one of each has every verdict."""
+    work = write_run(tmp_path / "run", Shape(SUBJECTS, JUDGES, ("encourage_learning",), tests=6))
+    uneven(work)
+    file = "tests/encourage_learning.parquet"
+    tests = [replace(test, call=f"c{at // 3}") for at, test in enumerate(work.run.read(ChosenTest, file))]
+    work.run.write(ChosenTest, file, tests)
+    (first, *_), lost = verdict_files(work), {test.id for at, test in enumerate(tests) if at % 3}
+    revise(
+        work, Verdict, lambda row: replace(row, state=State.FAILED, score=None) if row.test_id in lost else row, first
+    )
+    truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): str(test.call) for test in tests}})
+    assert not list(wrong_generalisability(RunReader(summary_of(work), truth)))
+    page = " ".join(page_of(work).split())
+    assert "That is unknown: too few tests have a score by every judge" in page and "These errors hold" not in page
+    around(generalisability, "errors", one_call)(monkeypatch)
+    assert "does not follow from its components" in "".join(wrong_generalisability(RunReader(summary_of(work), truth)))
+
+
+def one_call(sound: Any) -> Any:
+    """Mutant of `errors`: all tests count as those of a single generation call."""
+    return lambda found, asked, design: sound(found, replace(asked, calls=1), design)
+
+
 def first_of_others(sound: Any) -> Any:
     """One of the others stands for all of them."""
     return lambda summary, judge, others, *rest: sound(summary, judge, others[:1], *rest)
@@ -169,9 +194,9 @@ def fewer_judges(sound: Any) -> Any:
     return lambda one, name, design, samples: sound(one, name, replace(design, judges=design.judges - 1), samples)
 
 
-def two_tests(sound: Any) -> Any:
-    """Mutant of `split_half`: the reliability is that of two tests."""
-    return lambda marks, _: sound(marks, 2)
+def of_complete(sound: Any) -> Any:
+    """Mutant of `split_half`: only tests with every mark count."""
+    return lambda marks: sound(marks[:, ~np.isnan(marks).any(axis=0)])
 
 
 def a_test_less(sound: Any) -> Any:
@@ -207,8 +232,8 @@ MUTANTS: dict[str, tuple[ModuleType, str, Callable[[Any], Any], str]] = {
     "a test among the others": (robustness, "item_rest", lambda _: among_the_others, "of ask_clarifying_questions is"),
     "the sign of a test swapped": (robustness, "item_rest", result(neg), "reversed of"),
     "halves not stepped up": (items, "_spearman_brown", result(of_halves), "split_half of"),
-    "halves not stepped up to all": (robustness, "split_half", two_tests, "split_half of"),
-    "one judge for the panel": (robustness, "complete_marks", result(first_judge), "split_half of"),
+    "halves of the complete tests": (robustness, "split_half", of_complete, "split_half of"),
+    "one judge for the panel": (robustness, "complete_marks", result(first_judge), " of ask_clarifying_questions is"),
     "bills of answers and verdicts swapped": (generalisability, "_usd", result(lambda found: found[::-1]), "costs"),
     "a design of fewer tests": (generalisability, "Design", a_test_less, "does not follow from its components"),
     "a design of fewer judges": (generalisability, "_design", fewer_judges, "costs"),

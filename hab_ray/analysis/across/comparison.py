@@ -44,7 +44,7 @@ class RunDifference:
 
     `shared` tests are in both runs, `first_alone` and `second_alone` in one of them; only tests with a mark of the
     subject count. Means are over the shared tests if these are paired. `p` is that of the sign-flip test, `holm` the
-    same corrected for all subjects of the dimension; both are null if nothing is paired.
+    same corrected for all subjects of the dimension; both are null if nothing is paired or there is no interval.
     """
 
     subject: str
@@ -235,7 +235,7 @@ def _row(subject: str, dimension: str, parts: Sequence[SharedTests]) -> RunDiffe
         difference=difference,
         low=low,
         high=high,
-        p=p_of(pairs) if found and len(pairs) == len(parts) else None,
+        p=p_of(pairs) if low is not None and len(pairs) == len(parts) else None,
     )
 
 

@@ -122,10 +122,14 @@ def subject_judge_overall(means: _Array, by_dimension: Sequence[float]) -> float
 
 
 def errors(found: Components, asked: Design, design: Design) -> Errors:
-    """Return the standard errors of another `design` than the one `asked`; nan if they cannot be known."""
+    """Return the standard errors of another `design` than the one `asked`; nan if they cannot be known.
+
+    They are not if calls made several tests each, but so few of these are complete that calls look like tests.
+    """
     of = {field.name: max(0.0, _or_zero(getattr(found, field.name))) for field in fields(found)}
     other_judges, other_readings = design.judges != asked.judges, design.readings != asked.readings
-    if (other_judges and asked.judges == 1) or (other_readings and np.isnan(found.replicate)):
+    mixed_calls = np.isnan(found.subject_call) and 1 < asked.calls < asked.tests
+    if mixed_calls or (other_judges and asked.judges == 1) or (other_readings and np.isnan(found.replicate)):
         return Errors(nan, nan, nan)
     by_judge = of["subject_test_judge"] + of["replicate"] / design.readings
     own = of["subject_call"] / design.calls + (of["subject_test"] + by_judge / design.judges) / design.tests

@@ -8,6 +8,8 @@ from math import comb, nan
 import numpy as np
 from numpy.typing import NDArray
 
+from hab_ray.analysis.intervals import mean_of_known
+
 _Array = NDArray[np.float64]
 _DRAWS, _SEED = 500, 0
 _TOLERANCE, _DECIMALS = 1e-9, 12
@@ -26,39 +28,37 @@ def item_rest(marks: _Array) -> _Array:
     return correlations
 
 
-def split_half(marks: _Array, tests: int) -> float:
-    """Return the reliability of so many `tests` from halves of those with complete marks (subjects x complete tests).
+def split_half(marks: _Array) -> float:
+    """Return the mean reliability over splits of the tests into halves, given marks (subjects x tests), nan if missing.
 
-    It is the mean over splits by Spearman and Brown's formula, which gives that of both halves, and by the same formula
-    that of all `tests`. Uses all splits if there are at most 500, else 500 random ones; each leaves one test out if
-    their number is odd. The result is nan if no two halves can be correlated.
+    A subject's score in a half is the mean of its known marks there. Uses all splits if there are at most 500, else 500
+    random ones; each leaves one test out if their number is odd. Splits in which a subject has no mark in a half, or
+    all have the same score, do not count; the result is nan if none does.
     """
-    _, complete = marks.shape
-    half = complete // 2
+    _, tests = marks.shape
+    half = tests // 2
     if not half:
         return nan
-    if complete % 2 == 0 and comb(complete, half) // 2 <= _DRAWS:
-        chosen = [[0, *rest] for rest in combinations(range(1, complete), half - 1)]
-        halves = [(one, [test for test in range(complete) if test not in one]) for one in chosen]
+    if tests % 2 == 0 and comb(tests, half) // 2 <= _DRAWS:
+        chosen = [[0, *rest] for rest in combinations(range(1, tests), half - 1)]
+        halves = [(one, [test for test in range(tests) if test not in one]) for one in chosen]
     else:
         random = np.random.default_rng(_SEED)
-        orders = (random.permutation(complete) for _ in range(_DRAWS))
+        orders = (random.permutation(tests) for _ in range(_DRAWS))
         halves = [(order[:half].tolist(), order[half : 2 * half].tolist()) for order in orders]
-    reliabilities = [_spearman_brown(marks[:, one].mean(1), marks[:, other].mean(1)) for one, other in halves]
+    reliabilities = [
+        _spearman_brown(mean_of_known(marks[:, one], axis=1), mean_of_known(marks[:, other], axis=1))
+        for one, other in halves
+    ]
     known = [each for each in reliabilities if not np.isnan(each)]
-    return _stepped_up(float(np.mean(known)), tests / (2 * half)) if known else nan
+    return float(np.mean(known)) if known else nan
 
 
 def _spearman_brown(one: _Array, other: _Array) -> float:
-    """Return the reliability of two halves together from their correlation."""
+    """Return the reliability of the whole test from the correlation of its halves, -1 at least; nan if unknown."""
     first, second = one - one.mean(), other - other.mean()
     spread = float(np.sqrt((first @ first) * (second @ second)))
-    if spread <= _TOLERANCE:
+    if not spread > _TOLERANCE:
         return nan
-    return _stepped_up(float(first @ second) / spread, 2)
-
-
-def _stepped_up(reliability: float, factor: float) -> float:
-    """Return the reliability of `factor` times as many tests, -1 at least (Spearman and Brown)."""
-    below = 1 + (factor - 1) * reliability
-    return max(-1.0, factor * reliability / below) if below > _TOLERANCE else -1.0
+    r = float(first @ second) / spread
+    return max(-1.0, 2 * r / (1 + r)) if r > -1 + _TOLERANCE else -1.0

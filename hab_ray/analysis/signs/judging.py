@@ -33,16 +33,18 @@ def chance(agreed: Sequence[Agreed], rated: Sequence[PeopleAgreed]) -> Iterator[
     """Report judges whose agreement may be chance, or is low; `rated` is empty if no people have rated."""
     if not agreed or not agreed[0].is_low:
         return
-    value, low, high = agreed[0].value, agreed[0].low or 0.0, agreed[0].high or 0.0
-    measured = (
-        f"Krippendorff's alpha is {value:z.2f}, its 95 % interval {low:z.2f} to {high:z.2f}: 0 is chance, 1 perfect "
-        "agreement."
-    )
+    value, low, high = agreed[0].value, agreed[0].low, agreed[0].high
+    if low is None or high is None:
+        how = LowAgreement.PERHAPS_CHANCE
+        interval = "without an interval because a dimension's tests are all from one generation call"
+    else:
+        how = LowAgreement.of(low, high, agreed[0].reliable)
+        interval = f"its 95 % interval {low:z.2f} to {high:z.2f}"
+    measured = f"Krippendorff's alpha is {value:z.2f}, {interval}: 0 is chance, 1 perfect agreement."
     people = (
         "see which judge agrees with people (`hab agreement`)" if rated else "have people rate a sample (`raters:`)"
     )
     remedy = f"Read each judge's own scores, and {people}."
-    how = LowAgreement.of(low, high, agreed[0].reliable)
     detail = f"{measured} {_SUCH_A_PANEL[how]}"
     yield Finding("agreement", Severity.HIGH, f"The judges {how}", detail, remedy, value)
 

@@ -40,11 +40,12 @@ class Generalised:
 
     A component has a `variance` of marks on the scale 0..1, estimated from the `tests` that all judges scored for all
     subjects; it may be below 0 by chance, and is null if the design does not identify it. A design has a number of
-    `tests` per dimension (as it is, all of them), `judges` and `replicates`; the standard errors of a subject's mean,
-    of a difference between two subjects, and of that difference over other judges; and the additional dollars it costs
-    at the run's mean prices per call. `making_usd` is the part of `usd` for generating, validating and embedding more
-    tests, at what the run's calls for these cost per chosen test; it is null, and not part of `usd`, if the run's tests
-    were given or its store cannot be read.
+    `tests` per dimension (as it is, all of them), `judges` and `replicates`; the standard errors of the mean of a
+    subject with a score on each of these tests, of a difference between two such subjects, and of that difference over
+    other judges, null if the complete tests do not tell generation calls from tests; and the additional dollars it
+    costs at the run's mean prices per call. `making_usd` is the part of `usd` for generating, validating and
+    embedding more tests, at what the run's calls for these cost per chosen test; it is null, and not part of `usd`, if
+    the run's tests were given or its store cannot be read.
     """
 
     kind: str

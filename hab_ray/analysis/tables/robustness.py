@@ -34,13 +34,13 @@ class Robust:
       `as_it_is` for the panel's scores, `without JUDGE`, or says which other points issues cost: `no_floor` (as the
       rubric says, but scores may be below 0), `one_point` (the share of issues not named) or `any_issue` (the share of
       answers without an issue).
-    - `reliability`: estimated from `tests`. `name` is `split_half` (of the means over all of the dimension's tests, by
-      Spearman-Brown), or the number of these `tests` that `separate_nobody` (all subjects have the same mark) or are
-      `reversed` (a correlation below 0).
+    - `reliability`: `name` is `split_half` (of the panel's scores over all of the dimension's `tests`, by
+      Spearman-Brown), or the number of the `tests` that all judges scored for all subjects which `separate_nobody` (all
+      subjects have the same mark) or are `reversed` (a correlation below 0).
     - `test`: a test's correlation with the mean of the others over subjects, null if it separates nobody; `name` is
       the test's id.
 
-    The last two kinds need three subjects and use the tests that all judges scored for all subjects.
+    The last two kinds need three subjects, and two tests that all judges scored for all of them.
     """
 
     kind: str
@@ -169,14 +169,12 @@ def _of_tests(summary: Summary, dimension: str) -> Iterator[Robust]:
     if marks.shape[0] < MIN_SUBJECTS or marks.shape[1] < 2:
         return
     by_panel = marks.mean(axis=2)
-    found, reliability = item_rest(by_panel), split_half(by_panel, len(summary.settings.tests[dimension]))
+    scores = [summary.cells[subject, dimension, PANEL].test_means for subject in summary.settings.subjects]
+    found, reliability = item_rest(by_panel), split_half(np.stack(scores))
     constant = int((np.ptp(by_panel, axis=0) <= _TOLERANCE).sum())
-    counts = {
-        SPLIT_HALF: None if np.isnan(reliability) else reliability,
-        SEPARATE_NOBODY: float(constant),
-        WRONG_WAY: float((found < 0).sum()),
-    }
-    for name, value in counts.items():
-        yield Robust(RELIABILITY, dimension, name, None, value, None, len(ids))
+    value = None if np.isnan(reliability) else reliability
+    yield Robust(RELIABILITY, dimension, SPLIT_HALF, None, value, None, len(summary.settings.tests[dimension]))
+    for name, count in {SEPARATE_NOBODY: constant, WRONG_WAY: int((found < 0).sum())}.items():
+        yield Robust(RELIABILITY, dimension, name, None, float(count), None, len(ids))
     for id_, value in zip(ids, found, strict=True):
         yield Robust(TEST, dimension, id_, None, None if np.isnan(value) else float(value), None, None)

@@ -20,6 +20,8 @@ from hab_ray.analysis.agreement import (
     kappa,
     majority,
     marks_by_dimension,
+    nominal_alpha,
+    nominal_difference,
     pair_sums,
     unit_sums,
 )
@@ -41,7 +43,7 @@ class Agreed:
     `statistic` is "alpha" (Krippendorff's, of all judges: interval on scores, nominal on an issue), or "kappa"
     (Cohen's) or "ac1" (Gwet's) of an issue and the pair in `judges`. `issue` is null for scores. Alpha overall
     takes chance within each dimension. With replicates, a judge's score is the mean of its readings of an answer, and
-    an issue counts as named by their majority, half for a tie. `answers` were read by at least two judges; `named`
+    an issue counts as named by their majority, by lot for a tie. `answers` were read by at least two judges; `named`
     counts those on which the judge who names the issue least does so. The 95 % interval is a percentile bootstrap over
     generation calls, null if all tests of a dimension are from one. A value is not `reliable` with few answers, few
     named issues or few `calls`: the generation calls of these answers; overall, those of the dimension that has the
@@ -62,8 +64,8 @@ class Agreed:
 
     @property
     def is_low(self) -> bool:
-        """Whether scores of single answers are of little use: the interval includes chance, or alpha is below .4."""
-        return self.value is not None and self.low is not None and (self.low <= 0 or self.value < LOW_ALPHA)
+        """Whether scores of single answers are of little use: alpha is below .4, or its interval includes chance."""
+        return self.value is not None and (self.value < LOW_ALPHA or (self.low is not None and self.low <= 0))
 
 
 @analysis(Agreed, order=28, heading="Agreement between judges")
@@ -102,7 +104,9 @@ def _of_dimension(summary: Summary, dimension: str) -> Iterator[Agreed]:
     yield row(None, all_judges, "alpha", alpha, unit_sums(_scores(summary, dimension)), None)
     for at, letter in enumerate(summary.rubrics[dimension].issue_letters()):
         of_issue = named[..., at]
-        yield row(letter, all_judges, "alpha", alpha, unit_sums(of_issue), _least_named(of_issue))
+        yield row(
+            letter, all_judges, "alpha", nominal_alpha, unit_sums(of_issue, nominal_difference), _least_named(of_issue)
+        )
         for first, second in combinations(range(len(panel)), 2):
             pair = of_issue[[first, second]]
             sums, least = pair_sums(pair), _least_named(pair)
