@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from hab_ray.cli.ending import console
 from hab_ray.cli.main import app
 from hab_ray.errors import Exit
 from hab_ray.location import Location
@@ -116,14 +117,15 @@ def test_a_command_ends_when_the_service_of_its_bucket_does_not_answer(command: 
 
 @pytest.mark.parametrize(("command", "status"), [("status small", 2), ("rm small --yes", 2), ("runs .", 0)])
 def test_a_command_ends_when_the_store_of_its_run_on_disk_is_in_such_a_bucket(
-    command: str, status: int, silent: str, tmp_path: Path
+    command: str, status: int, silent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(console, "width", 200)
     store = "s3://hab-tests/store"
     with contextlib.chdir(tmp_path):
         work = work_of(Path(), run="small", store=store)
         write_record(work, NOW)
         work.run.folder.put(PROGRESS, Progress("", 1, (), 9, 0, 0, (), store=store).to_json())
-        done = CliRunner().invoke(app, command.split(), env={"COLUMNS": "200"})
+        done = CliRunner().invoke(app, command.split())
     assert done.exit_code == status and f"no answer from {silent} in" in done.output, done.output
 
 
