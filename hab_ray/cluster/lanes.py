@@ -9,7 +9,6 @@ from functools import partial
 from math import ceil, inf
 from typing import Any
 
-import pyarrow as pa
 import ray
 import ray.data
 
@@ -20,7 +19,7 @@ from hab_ray.engine.jobs import Job
 from hab_ray.engine.online.opening import AccountSetup
 from hab_ray.engine.online.sender import SharedServices
 from hab_ray.executors.online import account_name
-from hab_ray.executors.pending import JOB_COLUMNS, Pending, Share, jobs_of
+from hab_ray.executors.pending import INDEX, Pending, Share, jobs_of, spooled
 from hab_ray.executors.protocol import Feed, Spool
 from hab_ray.executors.provider_engine import EngineReport, ProviderEngine, read_in_thread
 from hab_ray.executors.settling import WorkerContext
@@ -29,7 +28,6 @@ from hab_ray.storage.lease.watches import RemoteWatch, RenewalAge, Watch
 STREAMS = 1000
 _WRITER_DIGITS = 16
 _SPOOLS_PER_TASK, _MAX_TASKS = 8, 16
-_INDEX = "index"
 
 
 @dataclass(frozen=True)
@@ -111,18 +109,12 @@ def _jobs(calls: ray.data.Dataset) -> Iterator[Job]:
         yield from jobs_of(table)
 
 
-def _read(batch: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
-    for index in batch.column(_INDEX).to_pylist():
-        for block in pending.blocks(spools[index], JOB_COLUMNS):
-            yield share.of(block)
-
-
 def open_calls(pending: Pending, spools: Sequence[Spool], share: Share) -> ray.data.Dataset:
     """Return a lazy dataset of a share of the calls of some spools, as tables with `JOB_COLUMNS`.
 
     Workers read and decompress them; a lane consumes them as a stream, so that a slow row blocks no other.
     """
     tasks = min(_MAX_TASKS, ceil(len(spools) / _SPOOLS_PER_TASK))
-    indices = ray.data.from_items([{_INDEX: index} for index in range(len(spools))], override_num_blocks=tasks)
-    read = partial(_read, pending=pending, spools=spools, share=share)
+    indices = ray.data.from_items([{INDEX: index} for index in range(len(spools))], override_num_blocks=tasks)
+    read = partial(spooled, pending=pending, spools=spools, share=share)
     return indices.map_batches(read, batch_size=1, batch_format="pyarrow", num_cpus=0.8)

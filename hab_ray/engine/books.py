@@ -78,12 +78,16 @@ def explained(folder: Folder, epochs: Collection[int], released_up_to: int) -> E
     )
 
 
-def batches_of(folder: Folder, epochs: Collection[int] | None) -> Iterator[Batch]:
-    """Yield all providers' batches whose first intent was written in one of these epochs, or in any for None."""
+def all_batches(folder: Folder) -> Iterator[Batch]:
+    """Yield all batches of a store, of all providers."""
     names = folder.list(LEDGER)
     for provider in accounts_in(names):
-        batches = Ledger(folder, provider).read(names)
-        yield from (batch for batch in batches if epochs is None or batch.events[0].epoch in epochs)
+        yield from Ledger(folder, provider).read(names)
+
+
+def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
+    """Yield all providers' batches whose first intent was written in one of these epochs."""
+    return (batch for batch in all_batches(folder) if batch.events[0].epoch in epochs)
 
 
 def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:

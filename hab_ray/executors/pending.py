@@ -34,6 +34,7 @@ from hab_ray.location import Location
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.run import PENDING
 
+INDEX = "index"
 SHARD, ROW_ID, TASK, KEY, HEAD, REST, RANK = "shard", "row_id", "task", "key", "head", "rest", "rank"
 SCHEMA = pa.schema(
     [
@@ -165,6 +166,13 @@ def _parquet(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, row_group_size=GROUP_ROWS, compression="zstd", use_dictionary=[HEAD])
     return bytes(sink.getvalue())
+
+
+def spooled(indices: pa.Table, pending: Pending, spools: Sequence[Spool], share: Share) -> Iterator[pa.Table]:
+    """Yield a share of the calls of the spools at these indices, as tables with `JOB_COLUMNS`."""
+    for index in indices.column(INDEX).to_pylist():
+        for block in pending.blocks(spools[index], JOB_COLUMNS):
+            yield share.of(block)
 
 
 def jobs_of(block: pa.Table) -> Iterator[Job]:

@@ -10,7 +10,7 @@ from hab_ray.catalog.models import Limits, ModelEntry, Purpose
 from hab_ray.catalog.prices import NANO
 from hab_ray.config.sections import SpendingLimit
 from hab_ray.config.sweep import spending_limit
-from hab_ray.engine.books import balance_of, batches_of
+from hab_ray.engine.books import all_batches, balance_of
 from hab_ray.engine.budget.budget import OpeningBalance
 from hab_ray.engine.ledger import Batch, Ledger, Phase, body_hashes
 from hab_ray.planning.counting import Counting
@@ -50,7 +50,7 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     unhindered = sum(line.figures.most_batch for line in batched) + _online_budget(work, online)
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    batches = list(batches_of(store.folder, None))
+    batches = list(all_batches(store.folder))
     opening = _opening(work, store, epochs, [batch for batch in batches if batch.events[0].epoch in epochs])
     inexact = {line.model for line in lines if not line.exact}
     waited = list(_in_batches(work, store, epochs, batches, counting, inexact))

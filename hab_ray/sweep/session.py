@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Protocol, TypeVar
 
-from hab_ray.config.sections import SpendingLimit
+from hab_ray.config.sections import LeaseTimes, SpendingLimit
 from hab_ray.engine.budget.protocol import BudgetService
 from hab_ray.errors import ConfigError
 from hab_ray.executors.api_versions import with_api_versions
@@ -26,7 +26,7 @@ from hab_ray.resolve import refuse_other_store
 from hab_ray.stopping import DRAIN_S, LATE_S, Stop
 from hab_ray.storage.folder import Folder, open_folder
 from hab_ray.storage.format import adopt
-from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Lease, last_holder
+from hab_ray.storage.lease.lease import UNCLEAN_WAIT_S, Holder, Lease
 from hab_ray.storage.lease.takeover import LeaseTerms, acquire_lease
 from hab_ray.storage.record import run_id_in
 from hab_ray.storage.registry import Registry, new_run_id
@@ -184,13 +184,13 @@ def holding(store: Location, run: Location, terms: LeaseTerms, stop: Stop) -> It
         lease.release()
 
 
-def maintaining(store: Location, run: Location, stop: Stop, say: Say) -> AbstractContextManager[Lease]:
-    """Hold a store to remove something, by the kind of lease that its last holder had: the file system may lack locks.
+def maintaining(store: Location, last: Holder, run: Location, stop: Stop, say: Say) -> AbstractContextManager[Lease]:
+    """Hold a store to remove something, by a lease as its last holder had: the file system may lack locks.
 
     Raises:
         StoreHeld: another process holds the store.
         Interrupted: the user ended the wait.
     """
-    last = last_holder(open_folder(store))
-    is_renewed = last is not None and last.renewal is not None
-    return holding(store, run, LeaseTerms(shared_filesystem=is_renewed, say=say, check=stop.check), stop)
+    before = last.renewal
+    times = LeaseTimes(renew_s=before.renew_s, lost_s=before.lost_s, take_s=before.take_s) if before else LeaseTimes()
+    return holding(store, run, LeaseTerms(times, before is not None, say, stop.check), stop)

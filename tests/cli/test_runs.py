@@ -111,7 +111,7 @@ def test_a_run_is_removed_unless_its_driver_lives_whatever_the_last_report_says(
     desk.says("run", sweep(desk, vendor().url), "--yes")
     desk.says("run", sweep(desk, vendor().url, "other"), "--yes", "--store", "store")
     store, run, other = (Location.of(desk.folder / name) for name in ("store", "runs/small", "runs/other"))
-    times = LeaseTimes(renew_s=0.1, lost_s=0.2, take_s=0.4)
+    times = LeaseTimes(renew_s=0.4, lost_s=2, take_s=4)
     terms, long_ago = LeaseTerms(times, shared_filesystem=True), datetime.now(UTC) - timedelta(hours=1)
     report = run.path / "log/progress.json"
     report.write_text(json.dumps(json.loads(report.read_text()) | {"at": long_ago.isoformat()}))

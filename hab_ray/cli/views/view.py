@@ -38,10 +38,10 @@ class _Rate:
 
 @dataclass
 class View:
-    """Shows the progress of a run on a console. `said` are the notes printed so far, where there is no terminal."""
+    """Shows the progress of a run on a console, and where that is no terminal, its notes as they come."""
 
     console: Console
-    said: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
     _rates: dict[tuple[str, str], _Rate] = field(default_factory=dict)
     _live: Live | None = None
     _last_line: float = float("-inf")
@@ -74,10 +74,14 @@ class View:
             self._print_new_notes(progress.notes)
             self._print_line_if_due(progress)
 
+    def unsaid(self, notes: Sequence[str]) -> tuple[str, ...]:
+        """Return the notes that were not printed while progress was shown."""
+        return tuple(note for note in notes if note not in self._said)
+
     def _print_new_notes(self, notes: Sequence[str]) -> None:
         for note in notes:
-            if note not in self.said:
-                self.said.add(note)
+            if note not in self._said:
+                self._said.add(note)
                 self.console.print(f"note: {one_line(note)}", style="yellow", markup=False, soft_wrap=True)
 
     def _print_line_if_due(self, progress: Progress) -> None:

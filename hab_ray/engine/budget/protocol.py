@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
-from operator import add
+from dataclasses import dataclass, fields
+from operator import add, attrgetter
 from typing import Protocol
 
 ALIVE_EVERY_S = 5.0
@@ -26,7 +26,7 @@ class EngineTotals:
     cost: int = 0
 
     def __add__(self, other: EngineTotals) -> EngineTotals:
-        return EngineTotals(*map(add, astuple(self), astuple(other)))
+        return EngineTotals(*map(add, _AMOUNTS(self), _AMOUNTS(other)))
 
     @property
     def outlay(self) -> int:
@@ -42,6 +42,9 @@ class EngineTotals:
     def in_batches(self) -> int:
         """The change in the money set aside for batches; negative once earlier processes' batches are collected."""
         return self.committed - self.collected
+
+
+_AMOUNTS = attrgetter(*(field.name for field in fields(EngineTotals)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,7 @@ class AnthropicProvider:
         version = wire.version or self._endpoint.api_version
         headers = {"anthropic-version": version} if version else {}
         try:
-            response = await self._account.post(wire.path, wire.body, headers)
+            response = await self._account.post(wire.path, wire.encoded, headers)
         except StatusError as refused:
             if blocked(refused.body) is None:
                 raise refused.error from None

@@ -75,7 +75,7 @@ class OpenAIProvider:
 
     async def send(self, wire: Wire) -> Exchange:
         try:
-            response = await self._account.post(wire.path, wire.body)
+            response = await self._account.post(wire.path, wire.encoded)
             body = self._account.read(response)
             status = error_status(body)
             if status is not None:
@@ -187,8 +187,9 @@ def _finish(reason: str | None, text: str, refusal: str) -> Finish:
 
 def _rate_limits(headers: Headers) -> RateLimits | None:
     """Read the `x-ratelimit-*` headers: resets are Go durations; Mistral's names end in `minute` and have no reset."""
-    requests = _allowance(headers, "requests") or _allowance(headers, "req-minute")
-    tokens = _allowance(headers, "tokens") or _allowance(headers, "tokens-minute")
+    named = dict(headers.items())
+    requests = _allowance(named, "requests") or _allowance(named, "req-minute")
+    tokens = _allowance(named, "tokens") or _allowance(named, "tokens-minute")
     return RateLimits(requests, tokens) if requests or tokens else None
 
 

@@ -47,7 +47,7 @@ class FileAccount(SdkAccount):
         file_id = await self.upload(job, fields)
         async with deleting_if_refused(file_id, self.delete_file):
             with creating_from_file(job):
-                created = self.read(await self.post(path, {"input_file_id": file_id, **body}))
+                created = self.read(await self.post(path, Wire(path, {"input_file_id": file_id, **body}).encoded))
                 return text_field(created, id_field)
 
     async def upload(self, job: BatchJob, fields: Mapping[str, Any]) -> str:

@@ -168,6 +168,6 @@ def command(
     report = write_report(done.summary, notice=NOTICE)
     show_board(done.summary, console)
     say(f"report: {report}")
-    _print_result(done, [note for note in done.end.notes if note not in view.said])
+    _print_result(done, view.unsaid(done.end.notes))
     following, of = ("agreement", run) if work.sweep.raters else ("plan", sweep)
     return _verdict(done, f"{following} {shlex.quote(str(of))}")

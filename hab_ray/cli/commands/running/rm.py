@@ -46,10 +46,11 @@ def _without_driver(status: Status) -> Iterator[None]:
     """
     holder, store = status.driver, status.store
     is_of_other = holder is not None and not status.is_driven and RunFolder(store.resolve(holder.run)).exists()
-    if is_of_other or last_holder(open_folder(store)) is None:
+    last = last_holder(open_folder(store))
+    if is_of_other or last is None:
         yield
         return
-    with maintaining(store, status.run, stop, warn):
+    with maintaining(store, last, status.run, stop, warn):
         with suppress(DamagedFile):
             _claim_epoch(status.run, Registry(store))
         yield

@@ -63,7 +63,7 @@ def run_sweep(path: Path, choices: Choices, driving: Options, *, yes: bool) -> E
         driving = replace(driving, watch=view.update)
     with view.shown(), stop.last_words(view.leave):
         end = run_work(work, driving, stop, warn, now)
-    _print_end(work, replace(end, notes=tuple(note for note in end.notes if note not in view.said)))
+    _print_end(work, replace(end, notes=view.unsaid(end.notes)))
     if end.exit is not Exit.INTERRUPTED:
         with missing_results_reported(work):
             show_results(work)

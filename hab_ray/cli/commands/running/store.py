@@ -45,9 +45,10 @@ def gc_command(
     store = store or DEFAULT_STORE
     files = open_folder(store)
     refuse_newer(files, f"store at {store}")
-    if last_holder(files) is None:
+    last = last_holder(files)
+    if last is None:
         raise ConfigError(f"{store}: there is no store here; name the folder that a sweep has as `store:`")
-    with maintaining(store, store, stop, warn) as lease:
+    with maintaining(store, last, store, stop, warn) as lease:
         say(f"store: {store}")
         runs = runs_of(store, folders or ())
         for place in runs.gone.values():
