@@ -78,7 +78,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.annotation_form
 	$(BIN)/python benchmarks/verdicts.py
 	$(BIN)/python benchmarks/inspect_round_trip.py
-	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20
+	$(BIN)/python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,budget=20
 	$(BIN)/python benchmarks/cpu_pairs.py cce5b15 .
 	HAB_STOPPED_S=120 $(BIN)/pytest tests/cli/test_batches.py -k stopped_holder
 	HAB_KILLS=all $(BIN)/pytest tests/sweep/test_crash_matrix.py

@@ -1,6 +1,6 @@
 """Sweeps under a tight budget, killed at random moments and given again: what do the vendors charge in all?
 
-    python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,purse=20 --seed 0 --minutes 90
+    python benchmarks/kill_campaign.py --kills driver=60,lane=20,limiter=20,budget=20 --seed 0 --minutes 90
 
 Every kill is SIGKILL to one process: the driver's (half of them with either executor), or that of one of Ray's actors.
 It comes up to two seconds after the run has sent something, so it meets calls or batches under way. An actor is killed
@@ -53,7 +53,7 @@ from hab_simulator import Profile, SimulatorProcess
 TITLES: Mapping[str, tuple[str, ...]] = {
     "lane": ("ray::Lane",),
     "limiter": ("ray::AccountActor",),
-    "purse": ("ray::BudgetActor",),
+    "budget": ("ray::BudgetActor",),
 }
 TARGETS = ("driver", *TITLES)
 SWEEPS = {
@@ -355,7 +355,7 @@ def _kills(text: str) -> dict[str, int]:
 def main() -> int:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kills", type=_kills, default="driver=60,lane=20,limiter=20,purse=20")
+    parser.add_argument("--kills", type=_kills, default="driver=60,lane=20,limiter=20,budget=20")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--minutes", type=float, default=120.0)
     asked = parser.parse_args()

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from hab_ray.analysis.standing import standing_of
+from hab_ray.analysis.preregistration import preregistration_status
 from hab_ray.exchange.sharing import Sharing
 from hab_ray.given.sample import describe_sample
 from hab_ray.resources import OWN_VERSION
@@ -44,7 +44,7 @@ def card(run: Run, rows: Mapping[str, int], licence: str, sharing: Sharing) -> s
         f"- subjects: {_names(run.subjects)}\n- judges: {_names(run.panel)}",
         *([f"- further raters, in no score: {_names(others)}"] if others else []),
         f"- dimensions: {_names(run.dimensions)}\n- started: {run.record.started:%Y-%m-%d}",
-        f"- {standing_of(run.record).summary}",
+        f"- {preregistration_status(run.record).summary}",
         *(f"- {_text(note)}" for note in [describe_sample(run.record.sweep.responses, run.record.drawn)] if note),
         *_origins(sharing),
         "\n## What its results depend on\n",

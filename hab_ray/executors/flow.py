@@ -36,7 +36,7 @@ class DependentCalls:
         for feed in feeds:
             self._sources[feed.number] = _Source(self._site.work, feed)
 
-    def take_in(self, durable: Sequence[tuple[Job, Outcome]]) -> list[Spool]:
+    def handle(self, durable: Sequence[tuple[Job, Outcome]]) -> list[Spool]:
         """Spool the calls that follow from outcomes in the store.
 
         Raises:

@@ -80,7 +80,7 @@ class ProviderEngine(EngineThread[EngineReport]):
 
     def _feed(self, durable: Sequence[tuple[Job, Outcome]]) -> None:
         if self._flow:
-            self._spooled.extend(self._flow.take_in(durable))
+            self._spooled.extend(self._flow.handle(durable))
 
     @asynccontextmanager
     async def _opening(self) -> AsyncIterator[OnlineEngine]:

@@ -11,7 +11,7 @@ from statistics import mean
 from scipy.special import betainc
 
 from hab_ray.analysis.marks import OVERALL, PANEL
-from hab_ray.analysis.standing import plan_of
+from hab_ray.analysis.preregistration import plan_of
 from hab_ray.analysis.tables.declared import DeclaredResult, declared
 from hab_ray.config.preregistration import PRIMARY, Compared, Correction, Family
 from hab_ray.rehearse.claims import benjamini_hochberg, holm

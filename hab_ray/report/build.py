@@ -12,9 +12,9 @@ import jinja2
 from hab_ray.analysis import tables
 from hab_ray.analysis.files import write_tables
 from hab_ray.analysis.marks import OVERALL, PANEL
+from hab_ray.analysis.preregistration import preregistration_status
 from hab_ray.analysis.registry import discover
 from hab_ray.analysis.sources import sources_of
-from hab_ray.analysis.standing import standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.sweep import spending_limit
 from hab_ray.given.sample import describe_sample
@@ -54,7 +54,7 @@ def write_report(summary: Summary, *, notice: str | None = None) -> Location:
             sweep=run.name,
             notice=notice,
             is_simulated=simulated_notice(run.location) is not None,
-            standing=standing_of(run.record),
+            preregistration=preregistration_status(run.record),
             drawn=describe_sample(run.record.sweep.responses, run.record.drawn),
             assumption=limit.assumption if limit else None,
             sources=tuple(sources_of(run)),

@@ -35,7 +35,7 @@ def test_what_flows_is_what_settling_finds(site: WorkerContext) -> None:
     durable = answered(jobs_of(site, SOURCE, 0, 1))
     flow = DependentCalls(site, "lane")
     flow.follow([FEED])
-    spools = flow.take_in(durable[:3]) + flow.take_in(durable[3:])
+    spools = flow.handle(durable[:3]) + flow.handle(durable[3:])
     assert [(spool.stage, spool.provider, spool.model) for spool in spools] == [("judge", "lab", "lab/j")] * 2
     assert len({spool.file for spool in spools}) == 2
     flowed = list(site.pending.jobs(spools))
@@ -52,7 +52,7 @@ def test_a_row_that_says_nothing_gives_no_call(site: WorkerContext) -> None:
     failed = Failure(jobs[0].call.key, FailureKind.BAD_REQUEST, attempts=1, message="no")
     flow = DependentCalls(site, "lane")
     flow.follow([FEED])
-    assert flow.take_in([(jobs[0], failed)]) == []
+    assert flow.handle([(jobs[0], failed)]) == []
 
 
 def test_a_run_folder_that_has_gone_is_named(site: WorkerContext) -> None:
@@ -61,16 +61,16 @@ def test_a_run_folder_that_has_gone_is_named(site: WorkerContext) -> None:
     flow = DependentCalls(site, "lane")
     flow.follow([FEED])
     with pytest.raises(EngineBroke, match="moved, deleted or unmounted"):
-        flow.take_in(durable)
+        flow.handle(durable)
 
 
 def test_rows_of_other_shards_and_asked_again_do_not_flow(site: WorkerContext) -> None:
     jobs = jobs_of(site, SOURCE, 0, 1)
     flow = DependentCalls(site, "lane")
-    assert flow.take_in(answered(jobs)) == []
+    assert flow.handle(answered(jobs)) == []
     flow.follow([FEED])
     again = [Job(job.shard, job.row_id, job.call, task=None) for job in jobs]
-    assert flow.take_in(answered(again)) == []
+    assert flow.handle(answered(again)) == []
 
 
 def test_of_a_spool_only_the_shards_that_are_named_are_read(site: WorkerContext) -> None:
@@ -78,6 +78,6 @@ def test_of_a_spool_only_the_shards_that_are_named_are_read(site: WorkerContext)
     flow = DependentCalls(site, "lane")
     other = Shard("judge", "lab/j", ONE, "lab/b")
     flow.follow([Feed(0, SOURCE, (Dependent(1, JUDGE), Dependent(2, other)))])
-    (spool,) = flow.take_in(durable)
+    (spool,) = flow.handle(durable)
     assert spool.calls == {1: len(durable), 2: len(durable)}
     assert {job.shard for job in site.pending.jobs([replace(spool, calls={2: len(durable)})])} == {2}

@@ -13,9 +13,9 @@ from scipy.special import stdtr
 from hab_ray.analysis.intervals import Interval, apart, ends, interval, lies_within, mean_by_call
 from hab_ray.analysis.marks import OVERALL, PANEL, ItemScores
 from hab_ray.analysis.pairs import adjusted, ahead, of_known, over_dimensions
+from hab_ray.analysis.preregistration import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.signflips import p_beside_mean
-from hab_ray.analysis.standing import plan_of, was_beforehand, was_edited
 from hab_ray.analysis.summary import Summary
 from hab_ray.config.preregistration import PRIMARY, AnalysisPlan, Compared, Family
 from hab_ray.visible import decimal

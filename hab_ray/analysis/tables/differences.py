@@ -11,8 +11,8 @@ from hab_ray.analysis.intervals import ends, lies_within
 from hab_ray.analysis.marks import OVERALL, PANEL, ScoreSettings
 from hab_ray.analysis.pairs import Ahead, ahead, holm, of_known, over_dimensions
 from hab_ray.analysis.power import LEVEL, Design
+from hab_ray.analysis.preregistration import margin_of
 from hab_ray.analysis.registry import analysis
-from hab_ray.analysis.standing import margin_of
 from hab_ray.analysis.summary import Summary
 
 

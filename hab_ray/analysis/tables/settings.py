@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hab_ray.analysis.preregistration import PreregistrationStatus, preregistration_status
 from hab_ray.analysis.registry import section
-from hab_ray.analysis.standing import PreregistrationStatus, standing_of
 from hab_ray.analysis.summary import Summary
 from hab_ray.calls import Params
 from hab_ray.catalog.models import accepted
@@ -44,7 +44,7 @@ class SettingsTable:
     subjects: tuple[ModelLine, ...]
     judges: tuple[ModelLine, ...]
     record: Mapping[str, str]
-    standing: PreregistrationStatus
+    preregistration: PreregistrationStatus
 
 
 @section(order=90, heading="Settings")
@@ -59,7 +59,7 @@ def settings(summary: Summary) -> SettingsTable:
         ),
         judges=tuple(_judge(record, judge) for judge in (*record.sweep.judges, *record.sweep.varied_judges)),
         record=_labelled(record) | _imported(summary.rubrics),
-        standing=standing_of(record),
+        preregistration=preregistration_status(record),
     )
 
 

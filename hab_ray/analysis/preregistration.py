@@ -40,7 +40,7 @@ def margin_of(record: Record) -> float:
     return plan.margin if (plan := plan_of(record)) else MARGIN
 
 
-def standing_of(record: Record) -> PreregistrationStatus:
+def preregistration_status(record: Record) -> PreregistrationStatus:
     """Return the preregistration status in a run's record."""
     declarations = record.declarations
     if not declarations:

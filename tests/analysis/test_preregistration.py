@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hab_ray.analysis.standing import UNDECLARED, standing_of
+from hab_ray.analysis.preregistration import UNDECLARED, preregistration_status
 from hab_ray.config.preregistration import AnalysisPlan, Declaration, Existing
 from hab_ray.config.sweep import Sweep
 from hab_ray.storage.record import Record
@@ -51,7 +51,7 @@ def record(*listed: Declaration) -> Record:
 def test_the_summary_says_when_it_was_declared_and_whether_it_held(
     listed: tuple[Declaration, ...], told: list[str]
 ) -> None:
-    found = standing_of(record(*listed))
+    found = preregistration_status(record(*listed))
     assert all(part in found.summary for part in told), found.summary
     assert ("exploratory" in found.summary.lower()) and len(found.changes) == len(listed) - 1
     assert bool(found.declared) == (listed[-1].plan is not None)
@@ -66,21 +66,21 @@ def test_the_summary_says_when_it_was_declared_and_whether_it_held(
 )
 def test_given_answers_exist_before_and_verdicts_on_them_need_not(existing: Existing, told: str) -> None:
     made = declared(0, 0.05, 0).model_copy(update={"existing": existing})
-    assert told in standing_of(record(made)).summary
+    assert told in preregistration_status(record(made)).summary
 
 
 def test_an_edited_plan_is_told_by_its_digest() -> None:
     edited = declared(0, 0.05, 0).model_copy(update={"plan": plan(0.2)})
-    assert "sweep.yaml was edited afterwards" in standing_of(record(edited)).summary
-    assert "edited" not in standing_of(record(declared(0, 0.05, 0))).summary
+    assert "sweep.yaml was edited afterwards" in preregistration_status(record(edited)).summary
+    assert "edited" not in preregistration_status(record(declared(0, 0.05, 0))).summary
 
 
 def test_without_one_all_is_exploratory() -> None:
-    found = standing_of(record())
+    found = preregistration_status(record())
     assert (found.summary, found.declared, found.changes) == (UNDECLARED, {}, ())
 
 
 def test_changes_are_listed_with_both_digests() -> None:
     old, new = plan(0.05).sha256, plan(0.01).sha256
     changed = declared(1, 0.01, 7, replaces=old, changed=("alpha",))
-    assert standing_of(record(declared(0, 0.05, 0), changed)).changes == (changed,) and changed.sha256 == new
+    assert preregistration_status(record(declared(0, 0.05, 0), changed)).changes == (changed,) and changed.sha256 == new
