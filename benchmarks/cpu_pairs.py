@@ -6,7 +6,7 @@
 
 Each commit is checked out into a temporary folder, and both use this Python's packages. A measurement is one `hab run`
 of a sweep, online through Ray or by batch in one process, against a simulator of the newer commit (a rehearsal compares
-every row, and more of it with every version); what the same takes with few calls (the median of three) is taken off,
+every row, and more of it with every version); what the same takes with few calls (the median of five) is taken off,
 because what starting costs is not the calls'. CPU is user and system time of the driver and all that it starts. Both
 run at once, so that what else the machine does slows both. Printed are the medians, the median of the pairs' ratios and
 its upper 95 % bound (bootstrap over the pairs); bar 1.02.
@@ -37,7 +37,7 @@ BAR = 1.02
 DRAWS = 10_000
 AMPLE = 1000.0
 MAX_S = 400.0
-FEW, STARTS = 24, 3
+FEW, STARTS = 24, 5
 TESTS = 500
 SIZES = {"online": 12_000, "batch": 48_000}
 TURNAROUND = {"turnaround": {"kind": "fixed", "value_s": 2}}
@@ -107,14 +107,15 @@ def cpu_s(side: Side, mode: str, calls: int) -> float:
         return ended.cpu_s
 
 
-def started_s(side: Side, mode: str) -> float:
-    """CPU seconds of what is not the calls': the median of a few runs of few calls."""
-    return median(cpu_s(side, mode, FEW) for _ in range(STARTS))
+def at_once(sides: Sequence[Side], mode: str, calls: int) -> tuple[float, ...]:
+    """CPU seconds of each side's run of so many calls, all at the same time."""
+    with ThreadPoolExecutor(len(sides)) as pool:
+        return tuple(pool.map(lambda side: cpu_s(side, mode, calls), sides))
 
 
-def ms_a_call(side: Side, mode: str, started: float) -> float:
+def ms_a_call(taken: float, started: float, mode: str) -> float:
     """CPU milliseconds a call, without what starting costs."""
-    return 1000 * (cpu_s(side, mode, SIZES[mode]) - started) / (SIZES[mode] - FEW)
+    return 1000 * (taken - started) / (SIZES[mode] - FEW)
 
 
 def upper_bound(ratios: Sequence[float], random: Random) -> float:
@@ -126,14 +127,13 @@ def upper_bound(ratios: Sequence[float], random: Random) -> float:
 def measure(old: Side, new: Side, mode: str, pairs: int, random: Random) -> bool:
     """Print the pairs of one mode; whether the bar is met."""
     found: list[tuple[float, float]] = []
-    started = {side.name: started_s(side, mode) for side in (old, new)}
-    print(f"{mode}, starting: {started[old.name]:.2f} s before, {started[new.name]:.2f} s after", flush=True)
+    started = [median(taken) for taken in zip(*(at_once((old, new), mode, FEW) for _ in range(STARTS)), strict=True)]
+    print(f"{mode}, starting: {started[0]:.2f} s before, {started[1]:.2f} s after", flush=True)
     for number in range(pairs):
-        with ThreadPoolExecutor(2) as pool:
-            runs = {side.name: pool.submit(ms_a_call, side, mode, started[side.name]) for side in (old, new)}
-        taken = {name: run.result() for name, run in runs.items()}
-        found.append((taken[old.name], taken[new.name]))
-        print(f"  {mode} {number + 1:>2}: {taken[old.name]:.3f} ms, {taken[new.name]:.3f} ms", flush=True)
+        taken = at_once((old, new), mode, SIZES[mode])
+        before, after = (ms_a_call(one, start, mode) for one, start in zip(taken, started, strict=True))
+        found.append((before, after))
+        print(f"  {mode} {number + 1:>2}: {before:.3f} ms, {after:.3f} ms", flush=True)
     ratios = [after / before for before, after in found]
     bound = upper_bound(ratios, random)
     print(
