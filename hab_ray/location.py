@@ -122,10 +122,13 @@ class Location:
     def relative_to(self, other: Location) -> str:
         """Return the path of this location relative to another, so that both can be moved together.
 
-        It is absolute if only one is on this machine, or they are in different buckets.
+        It is absolute if only one is on this machine, or they are in different buckets. If links lead to one of them,
+        the path is that from folder to folder, which is right whichever link is used later.
         """
         if self.is_local and other.is_local:
-            return os.path.relpath(self.path, other.path)
+            given, real = os.path.relpath(self.path, other.path), os.path.realpath(self.path)
+            is_right = os.path.realpath(other.path / given) == real
+            return given if is_right else os.path.relpath(real, os.path.realpath(other.path))
         if self.is_s3 and other.is_s3 and self.bucket == other.bucket:
             return posixpath.relpath(f"/{self.prefix}", f"/{other.prefix}")
         return str(self.absolute())
@@ -135,7 +138,8 @@ class Location:
         if "://" in path or os.path.isabs(path):
             return Location(path)
         if self.is_local:
-            return Location(os.path.normpath(self.path / path))
+            given, real = Location(os.path.normpath(self.path / path)), Location(os.path.realpath(self.path / path))
+            return real if real.path.exists() and not real.is_same(given) else given
         return Location(_normalise(f"{self.given}/{path}"))
 
     def is_same(self, other: Location) -> bool:

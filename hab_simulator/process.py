@@ -50,7 +50,7 @@ class SimulatorProcess:
         if chosen.folder is None:
             chosen = chosen.model_copy(update={"folder": Path(folder.name)})
         settings.write_text(chosen.model_dump_json(), "utf-8")
-        command = [sys.executable, "-m", "hab_simulator", "--profile", str(settings), "--ready", str(ready)]
+        command = [sys.executable, "-P", "-m", "hab_simulator", "--profile", str(settings), "--ready", str(ready)]
         with log.open("wb") as output:
             process = subprocess.Popen(
                 command,

@@ -67,6 +67,23 @@ def test_links_lead_to_the_same_location(tmp_path: Path) -> None:
     assert here.is_same(there) and not here.is_same(Location.of(tmp_path))
 
 
+def test_a_store_that_two_projects_link_to_finds_the_runs_of_both(tmp_path: Path) -> None:
+    shared = tmp_path / "data/store"
+    shared.mkdir(parents=True)
+    runs, stores = {}, {}
+    for name in ("one", "two"):
+        runs[name], stores[name] = Location.of(tmp_path / name / "runs/first"), Location.of(tmp_path / name / "store")
+        runs[name].path.mkdir(parents=True)
+        stores[name].path.symlink_to(shared)
+    for name, other in (("one", "two"), ("two", "one")):
+        way = runs[name].relative_to(stores[name])
+        for store in (stores[name], stores[other], Location.of(shared)):
+            assert store.resolve(way).is_same(runs[name])
+    (tmp_path / "link").symlink_to(runs["one"].path)
+    assert Location.of(tmp_path / "link").resolve(stores["one"].relative_to(runs["one"])).is_same(stores["one"])
+    assert stores["one"].resolve("../runs/first") == runs["one"], "as versions before this one wrote it"
+
+
 def test_an_address_has_no_path_on_this_machine() -> None:
     with pytest.raises(ConfigError, match=r"s3://bucket/hab: a folder on this machine is needed here; name one"):
         _ = Location.of("s3://bucket/hab").path

@@ -8,6 +8,7 @@ because replies that were paid for are in the store and the same command resumes
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 import traceback
@@ -68,7 +69,7 @@ def ask_to_spend(what: str) -> None:
 
 def is_interactive() -> bool:
     """Whether a user is at a terminal and can answer questions."""
-    return console.is_terminal and sys.stdin.isatty()
+    return console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
 
 
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
@@ -84,6 +85,7 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         try:
+            given |= {name: Path(os.path.expanduser(one)) for name, one in given.items() if isinstance(one, Path)}
             _check_places(given.values())
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})

@@ -7,11 +7,10 @@ It forwards bodies unchanged and holds each in memory.
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -20,6 +19,7 @@ from aiohttp import web
 
 from hab_ray.catalog.addresses import ONE_HOP
 from hab_ray.doctor.recording import Exchange
+from hab_ray.providers.access import proxy_bypassed
 from hab_ray.providers.base import NO_KEY, Endpoint
 from hab_ray.providers.http import new_session
 from hab_ray.providers.redaction import Redactor
@@ -175,7 +175,7 @@ def _below(base: str, path: str) -> str:
 @asynccontextmanager
 async def tapping() -> AsyncIterator[Tap]:
     """Run a tap that listens on localhost only, until the end of the block."""
-    with _bypassing_proxy():
+    with proxy_bypassed(_HOST):
         async with new_session(timeout=aiohttp.ClientTimeout(total=None)) as session:
             tap = Tap(session)
             server = web.Server(tap.handle, access_log=None)
@@ -187,19 +187,3 @@ async def tapping() -> AsyncIterator[Tap]:
                 yield tap
             finally:
                 await runner.cleanup()
-
-
-@contextmanager
-def _bypassing_proxy() -> Iterator[None]:
-    """Make clients of this process reach localhost without the network's proxy."""
-    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
-    bypassed = ",".join(dict.fromkeys(filter(None, [*before.values(), _HOST])))
-    os.environ.update(dict.fromkeys(before, bypassed))
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value

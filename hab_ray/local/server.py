@@ -153,7 +153,7 @@ class LocalServer:
 def _command(chat: Mapping[str, Path], embeddings: Sequence[str], slots: int) -> list[str]:
     models = [f"--chat={name}={path.resolve()}" for name, path in chat.items()]
     models += [f"--embeddings={name}" for name in embeddings]
-    return [sys.executable, "-m", "hab_ray.local", *models, f"--slots={slots}"]
+    return [sys.executable, "-P", "-m", "hab_ray.local", *models, f"--slots={slots}"]
 
 
 def _spawn(command: Sequence[str], log: Path, listener: int, token: str) -> Process:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import socket
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from hab_ray.catalog.models import ProviderEntry
@@ -34,6 +35,22 @@ def refuse_unreadable_certificates() -> None:
             raise ConfigError(
                 f"SSL_CERT_FILE={file}: no certificates can be read there ({error.strerror}). Correct or unset it"
             ) from None
+
+
+@contextmanager
+def proxy_bypassed(host: str) -> Iterator[None]:
+    """Make clients of this process, and of those that it starts, reach a host without the network's proxy."""
+    before = {name: os.environ.get(name) for name in ("NO_PROXY", "no_proxy")}
+    bypassed = ",".join(dict.fromkeys(filter(None, [*before.values(), host])))
+    os.environ.update(dict.fromkeys(before, bypassed))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def variables_of(entry: ProviderEntry) -> list[str]:

@@ -13,6 +13,7 @@ from hab_ray.catalog.addresses import outside_address
 from hab_ray.errors import ConfigError, Exit, Interrupted
 from hab_ray.executors.choice import cluster_named
 from hab_ray.progress import RunEnd
+from hab_ray.providers.access import proxy_bypassed
 from hab_ray.rehearse.comparison import Comparison, compare
 from hab_ray.rehearse.people import compare_people, plant, with_ratings
 from hab_ray.rehearse.place import rehearsing
@@ -101,9 +102,10 @@ def perform(work: Work, play: Play, options: Options, stop: Stop, say: Say, now:
         Interrupted: the user ended the rehearsal.
     """
     _refuse_unsupported(work, play)
-    host = cluster_named(os.environ) and outside_address()  # one that other nodes can reach; it holds nothing secret
-    profile = profile_of(work, play).model_copy(update={"host": host or _LOOPBACK})
-    with rehearsing(work, stop, say) as session, _simulator(profile) as simulator:
+    outside = cluster_named(os.environ) and outside_address()  # which other nodes can reach; it holds nothing secret
+    host = outside or _LOOPBACK
+    profile = profile_of(work, play).model_copy(update={"host": host})
+    with rehearsing(work, stop, say) as session, _simulator(profile) as simulator, proxy_bypassed(host):
         write_record(work, now)
         return rehearsed(session, options, SimulatorClient(simulator.url), play)
 

@@ -22,11 +22,13 @@ from hab_ray.exchange.imports.source import TableSource
 from hab_ray.given.rows import ROWS_READ
 
 
-def test_tests_are_imported_and_said(tmp_path: Path) -> None:
+def test_tests_are_imported_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with `--out=~/...`, which no shell expands."""
+    monkeypatch.setenv("HOME", str(tmp_path))
     source, out = tmp_path / "rows.csv", tmp_path / "tests.jsonl"
     source.write_text("topic,words\nencourage_learning,Why is the sky blue?\n")
     columns = ["--column", "dimension=topic", "--column", "prompt=words"]
-    ended = CliRunner().invoke(import_app, ["tests", str(source), "--out", str(out), *columns])
+    ended = CliRunner().invoke(import_app, ["tests", str(source), "--out=~/tests.jsonl", *columns])
     assert ended.exit_code == 0 and "1 rows, 1 distinct tests" in ended.output
     assert json.loads(out.read_text())["prompt"] == "Why is the sky blue?"
 

@@ -47,11 +47,12 @@ def traces(folder: Path, keys: list[str]) -> list[str]:
 
 
 def test_frontier(desk: Desk) -> None:
-    """Twenty subjects and three judges are recovered exactly."""
+    """Twenty subjects and three judges are recovered exactly, also behind a proxy and beside a file called types.py."""
     subjects, judges = FRONTIER["subjects"], FRONTIER["judges"]
     keys = {name: fake_key() for name in KEYS}
-    desk.environment |= keys
+    desk.environment |= keys | dict.fromkeys(("http_proxy", "https_proxy"), "http://127.0.0.1:9")
     folder = desk.folder
+    (folder / "types.py").write_text("raise SystemExit('imported in place of the standard library')")
     dimensions = ["correct_misinformation"]
     made = {"dimensions": dimensions, "tests": desk.seeds(dimensions, each=1)}
     path = desk.write("frontier", executor="local", mode="online", subjects=subjects, judges=judges, **made)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import io
+import sys
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from hab_ray.cli import ending
 from hab_ray.cli.commands.running.run import sent_and_paid
+from hab_ray.cli.views.terminal import output
 from hab_ray.cli.views.view import COUNTDOWN_EVERY_S, LINE_EVERY_S, MAX_COLUMNS, View
-from hab_ray.errors import Exit
+from hab_ray.errors import ConfigError, Exit
 from hab_ray.progress import BatchProgress, Draining, Progress, RunEnd, StageProgress
 from hab_ray.stopping import Stop
 from hab_ray.visible import counted
@@ -145,6 +148,34 @@ def test_the_last_line_says_what_was_sent_and_paid(calls: int, nanousd: int, los
 def test_one_is_not_counted_as_many() -> None:
     assert [counted(n, "batch", "batches") for n in (0, 1, 2000)] == ["0 batches", "1 batch", "2,000 batches"]
     assert counted(2, "row") == "2 rows"
+
+
+def test_what_a_program_reads_is_plain_whatever_colours_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.setenv(name, "1")
+    console = output()
+    console.print_json('{"status": 0}')
+    with View(console).shown():
+        console.print("a line", style="yellow")
+    assert capsys.readouterr().out == '{\n  "status": 0\n}\na line\n'
+
+
+def test_a_terminal_that_cannot_move_its_cursor_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    console = Console(file=io.StringIO(), width=100, force_terminal=True, record=True)
+    view = View(console)
+    with view.shown():
+        view.update(replace(AT_START, stages=(STAGE,), notes=("wait",), elapsed_s=60.0))
+        assert "note: wait" in console.export_text(clear=False)
+
+
+def test_nobody_is_asked_without_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ending, "console", Console(file=io.StringIO(), force_terminal=True))
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(ConfigError, match="repeat the command with --yes"):
+        ending.ask_to_spend("this")
 
 
 @pytest.mark.parametrize("width", [60, 100])

@@ -27,11 +27,16 @@ class Terminal(Console):
     """A console that is safe for text of unknown origin.
 
     Styles are passed beside the text, never in it. Strings are escaped before layout, so that tables stay aligned, and
-    everything else (`Text`, `Live`) when it is rendered.
+    everything else (`Text`, `Live`) when it is rendered. `FORCE_COLOR` does not make a terminal of a pipe, which a
+    program may read.
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
-        super().__init__(stderr=stderr, width=width, markup=False, emoji=False, highlight=False)
+        stream = sys.stderr if stderr else sys.stdout
+        is_terminal = stream is not None and stream.isatty()
+        super().__init__(
+            stderr=stderr, width=width, force_terminal=is_terminal, markup=False, emoji=False, highlight=False
+        )
 
     def on_broken_pipe(self) -> None:
         """Discard further output, so that a reader that exits (`| head`) does not end a paid run."""

@@ -51,7 +51,7 @@ class View:
     @contextmanager
     def shown(self) -> Iterator[None]:
         """Show progress until the end of the block."""
-        if not self.console.is_terminal:
+        if not self.console.is_interactive:
             yield
             return
         with Live(console=self.console, refresh_per_second=4, transient=True) as live:

@@ -76,14 +76,14 @@ def too_small(cache: Path) -> str | None:
 def _fetch(weights: str) -> None:
     """Fetch weights; show a progress bar on a terminal, otherwise a line per tenth."""
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_interactive) as progress:
         task = progress.add_task(weights, total=known_weights()[weights].bytes)
         reported = 0.0
 
         def fetched(have: int, total: int | None) -> None:
             nonlocal reported
             progress.update(task, completed=have, total=total)
-            if total and not console.is_terminal and have / total >= reported + _REPORT_EVERY:
+            if total and not console.is_interactive and have / total >= reported + _REPORT_EVERY:
                 reported = have / total
                 console.print(f"fetching {weights}: {have / 1e6:,.0f} of {total / 1e6:,.0f} MB", soft_wrap=True)
 
