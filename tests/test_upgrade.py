@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 import zstandard
 
+from hab_ray.errors import Exit
 from tests.conftest import Desk, Vendor, Vendors
 
 FIXTURES = Path(__file__).parent / "fixtures/format0"
@@ -58,6 +59,8 @@ def verdicts(folder: Path) -> int:
 def test_a_finished_run_sends_nothing_and_has_spent_the_same(desk: Desk, vendor: Vendors) -> None:
     sim = start(vendor)
     here, sweep, left = taken_over(desk, "finished", sim.url)
+    refused = here.says("store", "gc", "store", ".", status=Exit.CONFIGURATION)
+    assert "repeat its `hab run`, which gives it one" in " ".join(refused.split())
     scores = pq.read_table(here.folder / "run/scores.parquet").to_pylist()
     here.says("run", "--yes", sweep)
     assert sim.meter()["received"] == 0 and sim.meter()["batch"]["created"] == 0

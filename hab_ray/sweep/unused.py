@@ -52,16 +52,13 @@ class UnusedRows:
 
 
 def runs_of(store: Location, folders: Sequence[Location]) -> Runs:
-    """Find a store's runs at their last known folders and one level below `folders`.
+    """Find a store's runs at their last known folders, and in or one level below `folders`.
 
     Raises:
-        ConfigError: the record of an existing run cannot be read, or the parent folder of a run is missing.
+        ConfigError: the record of an existing run cannot be read, one of `folders` holds no run, or the parent folder
+            of a run is missing.
     """
-    there: dict[str, Location] = {}
-    for folder in folders:
-        names = open_folder(folder).list()
-        for run in (folder / name for name, _, file in (one.partition("/") for one in names) if file == SWEEP):
-            there[_id_of(run)] = run
+    there = {_id_of(run): run for folder in folders for run in _runs_in(folder)}
     gone = {}
     for id, last in Registry(store).last_folders().items():
         if id in there:
@@ -79,11 +76,36 @@ def runs_of(store: Location, folders: Sequence[Location]) -> Runs:
     return Runs(there, gone)
 
 
+def _runs_in(folder: Location) -> list[Location]:
+    """Return the runs in a folder. It is one itself, unless its sweep.yaml is a user's sweep file."""
+    names = open_folder(folder).list()
+    found = [name.rpartition("/") for name in names]
+    runs = [folder / above for above, _, file in found if file == SWEEP and above and "/" not in above]
+    if SWEEP in names and (PROGRESS in names or run_id_in(folder) is not None):
+        runs.append(folder)
+    if not runs:
+        raise ConfigError(f"{folder}: there is no run in it; name a run's folder, or the folder that runs are in")
+    return runs
+
+
 def _id_of(run: Location) -> str:
-    id = run_id_in(run)
-    if id is None:
-        raise ConfigError(f"{run}/{SWEEP}: cannot be read, so what the run uses is unknown; repair or remove it")
-    return id
+    """Return a run's id.
+
+    Raises:
+        ConfigError: its record cannot be read, or is of a version before runs had ids.
+    """
+    try:
+        record = read_record(run)
+    except ConfigError:
+        raise ConfigError(
+            f"{run}/{SWEEP}: cannot be read, so what the run uses is unknown; repair or remove it"
+        ) from None
+    if record is None or record.id is None:
+        raise ConfigError(
+            f"{run}: this run is of a version in which runs had no ids, so what it uses is unknown; repeat its "
+            "`hab run`, which gives it one and pays for nothing again"
+        )
+    return record.id
 
 
 def used_keys(store: Location, runs: Runs, now: datetime) -> set[str]:

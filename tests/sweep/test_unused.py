@@ -51,7 +51,10 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
     shutil.rmtree(desk.folder / "archive/two")
     (desk.folder / "runs").mkdir()
-    assert "existing: 1 run," in desk.says("store", "gc", "store", "archive")
+    for named in ("archive", "archive/one"):
+        assert "existing: 1 run," in desk.says("store", "gc", "store", named)
+    for named in ("archive/one/log", "."):
+        assert "there is no run in it" in desk.says("store", "gc", "store", named, status=Exit.CONFIGURATION)
     before = {path.name for path in store.rglob("*.*")}
     assert "Nothing was removed" in desk.says("store", "gc", "store", "archive")
     assert before <= {path.name for path in store.rglob("*.*")}

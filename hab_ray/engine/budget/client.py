@@ -106,10 +106,10 @@ class BudgetClient:
         return self._unanswered is not None
 
     def refusal(self, bound: int) -> str | None:
-        """Return why the budget can never pay for a call that may cost `bound`; None if it can."""
+        """Return why the budget can never pay for calls that may cost `bound` together; None if it can."""
         if self.left is None or bound <= self.left:
             return None
-        return f"{BUDGET_REACHED}: the call may cost {usd(bound)}, and only {usd(self.left)} was left to reserve"
+        return f"{BUDGET_REACHED}: up to {usd(bound)} had to be reserved, and only {usd(self.left)} was left"
 
     async def reserve(self, bound: int) -> str | None:
         """Reserve the most that a call may cost, waiting for money that other calls release.

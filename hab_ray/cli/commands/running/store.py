@@ -32,7 +32,7 @@ def gc_command(
     ] = None,
     folders: Annotated[
         list[Location] | None,
-        typer.Argument(parser=Location.of, metavar="RUN", help="Run folders in addition to those it knows."),
+        typer.Argument(parser=Location.of, metavar="RUN", help="Folders of runs, or with runs, beside those known."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove the replies; otherwise only show them.")] = False,
 ) -> Exit:
