@@ -134,3 +134,11 @@ class RunFolder:
         place = self.location.parent
         runs = {run for folder in (place, place / "runs") for run in folders_with(SWEEP, folder)}
         return sorted(runs, key=lambda run: (-SequenceMatcher(None, run, str(self.location)).ratio(), run))
+
+
+def runs_below(place: Location) -> list[Location]:
+    """Return the runs directly below a folder or prefix, also those that links lead to, by name."""
+    if place.is_local:
+        return [Location(run) for run in sorted(folders_with(SWEEP, place))]
+    found = (name.rpartition("/") for name in open_folder(place).list())
+    return [place / above for above, _, file in found if file == SWEEP and above and "/" not in above]

@@ -27,7 +27,7 @@ from hab_ray.storage.registry import Registry
 from hab_ray.storage.replies.records import RecordKind, is_part, read_table
 from hab_ray.storage.replies.sidecars import put_part, sidecar_name
 from hab_ray.storage.replies.store import Store
-from hab_ray.storage.run import SWEEP
+from hab_ray.storage.run import SWEEP, runs_below
 from hab_ray.work import Work, settle
 
 _REPLY_KEY = "reply_key"
@@ -78,10 +78,8 @@ def runs_of(store: Location, folders: Sequence[Location]) -> Runs:
 
 def _runs_in(folder: Location) -> list[Location]:
     """Return the runs in a folder. It is one itself, unless its sweep.yaml is a user's sweep file."""
-    names = open_folder(folder).list()
-    found = [name.rpartition("/") for name in names]
-    runs = [folder / above for above, _, file in found if file == SWEEP and above and "/" not in above]
-    if SWEEP in names and (PROGRESS in names or run_id_in(folder) is not None):
+    runs, files = runs_below(folder), open_folder(folder)
+    if files.exists(SWEEP) and (files.exists(PROGRESS) or run_id_in(folder) is not None):
         runs.append(folder)
     if not runs:
         raise ConfigError(f"{folder}: there is no run in it; name a run's folder, or the folder that runs are in")

@@ -51,7 +51,10 @@ def test_runs_that_are_there_keep_all_that_they_read(desk: Desk, vendor: Vendors
     assert "hab store gc store FOLDER" in desk.says("store", "gc", "store", status=Exit.CONFIGURATION)
     shutil.rmtree(desk.folder / "archive/two")
     (desk.folder / "runs").mkdir()
-    for named in ("archive", "archive/one"):
+    (desk.folder / "linked").mkdir()
+    (desk.folder / "linked/first").symlink_to(desk.folder / "archive/one")
+    assert "first " in desk.says("runs", "linked")
+    for named in ("archive", "archive/one", "linked"):
         assert "existing: 1 run," in desk.says("store", "gc", "store", named)
     for named in ("archive/one/log", "."):
         assert "there is no run in it" in desk.says("store", "gc", "store", named, status=Exit.CONFIGURATION)

@@ -14,12 +14,13 @@ from hab_ray.cli.views.terminal import print_cells
 from hab_ray.errors import ConfigError, Exit, HabError
 from hab_ray.location import Location
 from hab_ray.storage.folder import open_folder
-from hab_ray.storage.run import BY_SIMULATOR, MARKER, SWEEP
+from hab_ray.storage.run import BY_SIMULATOR, MARKER, runs_below
 from hab_ray.visible import one_line, usd
 
 
-def _cells(run: Location, size: int) -> Sequence[str]:
-    megabytes = f"{size / 1e6:,.1f}"
+def _cells(run: Location) -> Sequence[str]:
+    folder = open_folder(run)
+    megabytes = f"{sum(map(folder.size, folder.list())) / 1e6:,.1f}"
     try:
         status = read_status(run)
     except HabError as error:
@@ -28,7 +29,6 @@ def _cells(run: Location, size: int) -> Sequence[str]:
     rows = f"{sum(one.done for one in stages):,} of {sum(one.total for one in stages):,}"
     reported = usd(status.progress.cost_nanousd + status.progress.earlier_nanousd)
     paid = reported if status.is_driven or status.progress.end else f"at least {reported}"  # a killed run may have more
-    folder = open_folder(run)
     by_simulator = "simulated, " if folder.exists(BY_SIMULATOR) else ""
     kind = "rehearsal, " if folder.exists(MARKER) else by_simulator
     changed = status.progress.at[:16].replace("T", " ")  # to the minute, in UTC
@@ -53,17 +53,11 @@ def command(
 ) -> Exit:
     """List the runs in a folder: state, rows done, dollars paid, size, last change."""
     place = folder or Location("runs")
-    files = open_folder(place)
-    names = files.list()
-    sizes = {run: 0 for run, _, file in (name.partition("/") for name in names) if file == SWEEP}
-    if not sizes:
+    runs = runs_below(place)
+    if not runs:
         raise ConfigError(f"{place}: there are no runs here; `hab run SWEEP.yaml` starts one, or name another folder")
     table = Table("run", "state", "rows", "paid", "MB", "last change", box=None, pad_edge=False)
-    for name in names:
-        run = name.partition("/")[0]
-        if run in sizes:
-            sizes[run] += files.size(name)
-    for run, size in sizes.items():
-        table.add_row(*map(one_line, _cells(place / run, size)))
+    for run in runs:
+        table.add_row(*map(one_line, _cells(run)))
     print_cells(table, console)
     return Exit.COMPLETE
