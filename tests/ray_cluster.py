@@ -18,9 +18,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).parent.parent
 STARTS_WITHIN_S = 120.0
@@ -106,6 +109,20 @@ def free_port() -> int:
         return int(asked.getsockname()[1])
 
 
+def worker_node(cluster: Any) -> Any:
+    """Add a node to a cluster. On a busy machine it may not be there when Ray gives up waiting for it."""
+    for _ in range(ATTEMPTS - 1):
+        before = set(psutil.Process().children(recursive=True))
+        try:
+            return cluster.add_node(num_cpus=1)
+        except Exception as error:
+            print(f"a node did not start: {error}", file=sys.stderr)
+            for late in set(psutil.Process().children(recursive=True)) - before:
+                with suppress(psutil.NoSuchProcess):
+                    late.kill()
+    return cluster.add_node(num_cpus=1)
+
+
 def main() -> None:
     """Run a cluster until standard input is closed."""
     parser = argparse.ArgumentParser()
@@ -117,7 +134,7 @@ def main() -> None:
 
     head = {"include_dashboard": True, "dashboard_port": free_port(), "dashboard_agent_listen_port": 0, "num_cpus": 2}
     cluster: Any = Cluster()
-    all_nodes = [cluster.add_node(**head), *(cluster.add_node(num_cpus=1) for _ in range(nodes - 1))]
+    all_nodes = [cluster.add_node(**head), *(worker_node(cluster) for _ in range(nodes - 1))]
     by_id = {node.node_id: node for node in all_nodes}
     job_server = f"http://{cluster.head_node.webui_url}"
     head_node = cluster.head_node
@@ -127,7 +144,7 @@ def main() -> None:
     for line in sys.stdin:
         node = line.strip()
         if node == "+":
-            added = cluster.add_node(num_cpus=1)
+            added = worker_node(cluster)
             node = added.node_id
             by_id[node] = added
         else:
