@@ -360,3 +360,4 @@ def test_a_dimension_from_one_generation_call_leaves_the_errors_unknown(work: Wo
     assert designs(rows, other)[AS_IT_IS].difference_error is not None
     page = " ".join(page_of(work).split())
     assert "That is unknown: one generation call made all tests, at least in one dimension." in page
+    assert "</b>* (interval unknown: one generation call made all tests of a dimension): 1 is perfect" in page
