@@ -297,7 +297,8 @@ class ScoreMap:
     """The score (0..1) that an earlier study's judge gives, by isotonic regression, where a judge gives `score`.
 
     `answers` counts the answers with this score. A null `score` stands for the mean of the map over all answers. The
-    95 % confidence interval is from a bootstrap over generation calls. The map is valid for these answers only.
+    95 % confidence interval is from a bootstrap over generation calls, null if a dimension has a single one. The map is
+    valid for these answers only.
     """
 
     judge: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,10 @@ _Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Ahead:
-    """The mean lead of one set of marks over another on shared tests of a dimension; `sums` are by generation call."""
+    """The mean lead of one set of marks over another on shared tests of a dimension; `sums` are by generation call.
+
+    `sd` is the standard deviation of the calls' differences, nan for a single call.
+    """
 
     difference: Interval
     sums: _Array
@@ -46,13 +49,13 @@ def ahead(one: ItemScores, other: ItemScores) -> Ahead | None:
 
 
 def deviation(differences: Sequence[float], calls: Sequence[Hashable]) -> float:
-    """Return the standard deviation of tests' differences by generation call; 0 for a single call.
+    """Return the standard deviation of tests' differences by generation call; nan for a single call.
 
     It is the error of their mean (CR2) times the root of the number of calls. For calls of equal size that is the
     standard deviation of their means; for others it does not grow with the mean, as that of their sums would.
     """
-    _, error, _ = mean_by_call(differences, calls)
-    return round(error * sqrt(len(set(calls))), _DECIMALS)
+    _, error, freedom = mean_by_call(differences, calls)
+    return round(error * sqrt(len(set(calls))), _DECIMALS) if freedom else nan
 
 
 def p_of(parts: Sequence[Ahead]) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, inf, prod, sqrt
+from math import ceil, inf, isnan, nan, prod, sqrt
 
 from scipy.special import stdtrit
 
@@ -44,7 +44,10 @@ def distinct_groups(items: int, size: int, chosen: int) -> int:
 
 @dataclass(frozen=True)
 class Design:
-    """A comparison of pairs of subjects over generation calls, whose differences have the standard deviation `sd`."""
+    """A comparison of pairs of subjects over generation calls, whose differences have the standard deviation `sd`.
+
+    It is nan if unknown, as that of a single call and of a mean over dimensions of which one has a single call.
+    """
 
     subjects: int
     calls: int
@@ -67,9 +70,11 @@ class Design:
 
     @property
     def smallest(self) -> float:
-        """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be."""
+        """The smallest difference of means (0..1) detected in four of five runs; 1 if none can be, nan if unknown."""
         if not self.can_show_any:
             return 1.0
+        if isnan(self.sd):
+            return nan
         level = LEVEL / self.pairs // self.least_p * self.least_p
         return min(1.0, standard_errors(level, self.calls) * self.sd / sqrt(self.calls))
 
@@ -78,6 +83,8 @@ class Design:
         """The differences that can be detected, in words."""
         if not self.can_show_any:
             return "too few generation calls for any difference to be significant"
+        if isnan(self.sd):
+            return "what can be detected is unknown, with one generation call in a dimension"
         if not self.sd:
             return "each pair's difference is the same in every call"
         return f"differences of {max(_SHOWN, self.smallest):.2f} or more can be detected"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from hab_ray.config.preregistration import MARGIN, AnalysisPlan, Declaration, Family
+from hab_ray.config.preregistration import MARGIN, AnalysisPlan, Compared, Declaration, Family
 from hab_ray.storage.record import Record
 
 UNDECLARED = "Exploratory: no analysis was declared beforehand (`analysis:` in the sweep file)."
@@ -93,4 +93,6 @@ def _labelled(plan: AnalysisPlan, newest: Declaration) -> Iterator[tuple[str, st
 
 def _family(family: Family) -> str:
     among = ", ".join(family.among) or f"all {family.compares}"
-    return f"{family.compares}: {among}; in {', '.join(family.dimensions)}; correction: {family.correction}"
+    is_within = family.compares is Compared.DIMENSIONS
+    where = "within each subject" if is_within else f"in {', '.join(family.dimensions)}"
+    return f"{family.compares}: {among}; {where}; correction: {family.correction}"

@@ -51,8 +51,10 @@ class StatusCount:
     first: tuple[RowStatus, ...] = ()
 
     @property
-    def file(self) -> str:
-        """The file of these rows, relative to the run folder."""
+    def file(self) -> str | None:
+        """The file of these rows, relative to the run folder; None for rows that do not exist."""
+        if self.state in (MissingReason.OPEN, MissingReason.NOT_GIVEN):
+            return None
         if self.judge is None:
             return responses_file(self.subject, self.dimension)
         return verdicts_file(self.judge, self.subject, self.dimension)

@@ -129,7 +129,7 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     """Yield the map of a judge's scores onto the earlier judge's, then the mapped mean of all answers it has scored.
 
     There is one map over all dimensions, in which each answer counts once. Intervals come from a bootstrap over the
-    generation calls of each dimension that refits the map; there are none if each dimension has a single call.
+    generation calls of each dimension that refits the map; there are none if a dimension has a single call.
     """
     if not any(len(cell.both()[0]) for cell in found.values()):
         return
@@ -138,7 +138,7 @@ def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int
     total = np.sum([each.sum(axis=0) for each in tallies], axis=0)
     mapped, mean = _mapped(levels, total)
     intervals: list[tuple[float | None, float | None]] = [(None, None)] * (len(levels) + 1)
-    if any(len(tally) > 1 for tally in tallies):
+    if all(len(tally) > 1 for tally in tallies):
         intervals = [(float(low), float(high)) for low, high in zip(*_interval(levels, tallies, draws), strict=True)]
     for at, level in enumerate(levels):
         yield ScoreMap(judge, rater, float(level), int(total[2][at]), float(mapped[at]), *intervals[at])

@@ -68,7 +68,7 @@ class Summary:
 
     @cached_property
     def answers(self) -> Mapping[tuple[str, str], AnswerTexts]:
-        """The lengths and refusals of the answers, by subject and dimension."""
+        """The lengths, refusals and cuts of the answers, by subject and dimension."""
         return read_answers(self.run, self.settings)
 
     @cached_property

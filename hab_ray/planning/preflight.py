@@ -22,6 +22,7 @@ from hab_ray.catalog.models import (
     Model,
     ProviderEntry,
 )
+from hab_ray.config.preregistration import OVERALL, Compared
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError, HabError
 from hab_ray.location import Location
@@ -44,6 +45,7 @@ from hab_ray.storage.run import RunFolder
 from hab_ray.work import Work
 
 _OF_RAY = "runtime_resources"  # Ray's folder for what it unpacks
+_CORRECT = "correct it: a change after the first answer is listed in the report"
 
 
 def prepare(sweep: Sweep, now: datetime, failures_since: int = 0) -> tuple[Work, list[Problem]]:
@@ -162,8 +164,11 @@ def _analysis(work: Work) -> Iterator[Problem]:
     if plan is not None:
         judges = [judge.name for judge in sweep.judges]
         for unknown in plan.unknown_names(sweep.subject_names, judges, work.rubrics):
-            remedy = "correct it: a change after the first answer is listed in the report"
-            yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", remedy)
+            yield Problem(Severity.WARNING, (), f"{unknown} is not in this sweep", _CORRECT)
+        for number, family in enumerate(plan.families):
+            if family.compares is Compared.DIMENSIONS and OVERALL in family.among:
+                cause = f"analysis.families.{number}.among: {OVERALL} is the mean of the dimensions and not one of them"
+                yield Problem(Severity.WARNING, (), f"{cause}: it is compared with none", _CORRECT)
 
 
 def _own_texts(work: Work, record: Record | None) -> Iterator[Problem]:

@@ -207,7 +207,7 @@ def _maps(rater: str, judge: str, cells: Mapping[str, _Cell]) -> Iterator[_Line]
         return
     fit = _rising(sorted(then.items()))
     mapped = {level: _between(fit, level) for level in sorted(scored)}
-    has_ends = any(len({cell.calls[test] for test in cell.pairs}) > 1 for cell in cells.values())
+    has_ends = all(len({cell.calls[test] for test in cell.pairs}) > 1 for cell in cells.values() if cell.pairs)
     for level, value in mapped.items():
         yield (rater, judge, _level(float(level / _TOP))), (scored[level], float(value / _TOP), has_ends)
     middle = mean(mapped[level] for level in scored.elements())

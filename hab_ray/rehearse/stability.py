@@ -323,7 +323,7 @@ def _errors(
     var = defaultdict(float, {name: max(0.0, value) for name, value in shown.items() if value is not None})
     sizes, more = Counter(calls).values(), _SIZES[row.name](row.judges)[0]
     tests, groups = more * len(calls), more * sum(sizes) ** 2 / sum(size * size for size in sizes)
-    if shown["subject x call"] is None and 1 < len(sizes) < len(calls):
+    if shown["subject x call"] is None and len(sizes) < len(calls):
         return nan, nan, nan
     readings = row.replicates * summary.settings.samples
     by_judge = (var[_REST] + var["replicate"] / readings) / row.judges

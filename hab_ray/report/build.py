@@ -28,7 +28,7 @@ _TEMPLATE = "page.html.j2"
 
 
 def write_scores(summary: Summary) -> None:
-    """Replace the run's scores.parquet, its analyses' tables and any comparison with earlier studies' judges."""
+    """Replace the run's scores.parquet, its analyses' tables and its comparison with earlier studies' judges."""
     run, bridge = RunFolder(summary.run.location), summary.bridge
     run.write(Score, SCORES, list(summary.scores))
     write_tables(summary, discover(tables))
@@ -36,6 +36,9 @@ def write_scores(summary: Summary) -> None:
         run.write(Shift, SHIFTS, list(bridge.shifts))
         run.write(IssueShift, ISSUE_SHIFTS, list(bridge.issues))
         run.write(ScoreMap, SCORE_MAPS, list(bridge.maps))
+    else:
+        for file in (SHIFTS, ISSUE_SHIFTS, SCORE_MAPS):
+            run.folder.delete(file)
 
 
 def write_report(summary: Summary, *, notice: str | None = None) -> Location:

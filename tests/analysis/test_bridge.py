@@ -69,6 +69,17 @@ def test_a_run_without_verdicts_of_an_earlier_study_has_no_bridge(make_run: Make
     assert not work.run.has(SHIFTS) and 'id="bridge"' not in page_of(work)
 
 
+def test_without_the_earlier_verdicts_nothing_of_the_comparison_stays(make_run: MakeRun) -> None:
+    work, files = make_run(Shape()), (SHIFTS, ISSUE_SHIFTS, SCORE_MAPS)
+    planted(work)
+    write_scores(summary_of(work))
+    assert all(work.run.has(file) for file in files)
+    for subject in SUBJECTS[:2]:
+        work.run.folder.delete(verdicts_file(OLD, subject, PLAIN))
+    write_scores(summary_of(work))
+    assert not any(work.run.has(file) for file in files)
+
+
 def test_differences_are_of_the_same_answers_and_failures_are_counted(make_run: MakeRun) -> None:
     work = make_run(Shape())
     planted(work)

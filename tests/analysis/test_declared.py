@@ -216,13 +216,17 @@ def test_the_declared_margin_holds_for_all_differences(work: Work) -> None:
 
 
 def test_it_stands_first_on_page_and_terminal(work: Work, capsys: pytest.CaptureFixture[str]) -> None:
-    families = [{"name": "pairs", "compares": "subjects", "among": ["alpha", "beta"]}]
+    none = {"name": "none", "compares": "dimensions", "among": [OVERALL, next(iter(work.rubrics))]}
+    families = [{"name": "pairs", "compares": "subjects", "among": ["alpha", "beta"]}, none]
     summary = declaring(work, primary={"question": "Is alpha better?"}, families=families, exclusions=[HOSTILE])
     show_board(summary, Terminal(width=200))
     terminal = capsys.readouterr().out
     assert terminal.startswith("Declared beforehand: Is alpha better? (mean score, overall, by panel: ")
     assert "Declared family pairs: 0 of 1 comparisons differ at 0.05 (correction: holm)" in terminal
+    assert "Declared family none: there is nothing to compare" in terminal and "0 of 0" not in terminal
     page = page_of(work)
+    assert "there is nothing to compare" in page and "0 of 0" not in page
+    assert "; within each subject; correction: holm" in page
     assert page.index('<h2 id="declared"') < page.index('<h2 id="findings"') < page.index('<h2 id="leaderboard"')
     assert "Is alpha better?" in page and "&lt;script&gt;alert(1)" in page and page.count("xploratory") == 1
     assert [row.dimension for row in family(summary, PRIMARY)] == [OVERALL] * len(SUBJECTS)

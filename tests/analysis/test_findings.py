@@ -44,7 +44,7 @@ from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work
 from tests.analysis.conftest import settings
 from tests.analysis.sound_runs import DIMENSIONS, FIRST, JUDGES, SUBJECTS, TESTS, change, finding, kinds, sound
-from tests.small_runs import MakeRun, answer_files, revise, summary_of
+from tests.small_runs import MakeRun, answer_files, revise, summary_of, verdict_files
 
 
 def answers(work: Work, change: Callable[[int, Response], Response], subject: str) -> None:
@@ -201,6 +201,22 @@ def test_trouble_in_the_first_answers_of_a_subject_is_found(
     work = sound(make_run)
     answers(work, lambda at, row: replace(row, **changes) if at < count else row, "poor")
     assert kinds(work) == found | {"trained_on"}
+
+
+def test_the_share_of_cut_answers_is_of_those_that_exist_and_not_of_those_judged(make_run: MakeRun) -> None:
+    """One of ten answers is cut, and nine of ten are missing; the cut one has no verdict."""
+    work = sound(make_run)
+    first = answer_files(work, "poor")[0]
+    cut, *others = work.run.read(Response, first)[:10]
+    for file in answer_files(work, "poor"):
+        work.run.write(Response, file, [replace(cut, finish="truncated"), *others] if file == first else [])
+
+    def failed(row: Verdict) -> Verdict:
+        is_of_cut = (row.subject, row.test_id) == ("poor", cut.test_id)
+        return replace(row, state=State.FAILED, score=None) if is_of_cut else row
+
+    revise(work, Verdict, failed, *verdict_files(work))
+    assert "poor 10 %" in finding(work, "truncation").detail
 
 
 def test_a_dimension_in_which_all_score_alike_names_no_difference_of_0(make_run: MakeRun) -> None:

@@ -31,7 +31,7 @@ from hab_ray.analysis.tables.robustness import AS_IT_IS as ROBUST_AS_IT_IS
 from hab_ray.catalog.prices import NANO
 from hab_ray.report.visible import MINUS
 from hab_ray.resolve import write_record
-from hab_ray.rows import Response, State, Verdict
+from hab_ray.rows import ChosenTest, Response, State, Verdict
 from hab_ray.rubric import Rubric
 from hab_ray.stages.views import verdicts_file
 from hab_ray.work import Work, call_stage
@@ -347,3 +347,17 @@ def test_scores_that_do_not_vary_do_not_tell_what_more_tests_buy(work: Work) -> 
     revise(work, Verdict, lambda row: replace(row, issues=(), score=10), *verdict_files(work))
     shown = page_of(work)
     assert "These\nscores vary too little to tell." in shown and "would lower" not in shown
+
+
+def test_a_dimension_from_one_generation_call_leaves_the_errors_unknown(work: Work) -> None:
+    dimension, other = work.rubrics
+    tests = [replace(test, call="one") for test in work.run.read(ChosenTest, f"tests/{dimension}.parquet")]
+    work.run.write(ChosenTest, f"tests/{dimension}.parquet", tests)
+    rows = list(generalisability(summary_of(work)))
+    for name in (OVERALL, dimension):
+        for row in designs(rows, name).values():
+            assert (row.mean_error, row.difference_error, row.with_judges_error) == (None, None, None)
+    assert designs(rows, other)[AS_IT_IS].difference_error is not None
+    page = " ".join(page_of(work).split())
+    assert "That is unknown: one generation call made all tests, at least in one dimension." in page
+    assert "</b>* (interval unknown: one generation call made all tests of a dimension): 1 is perfect" in page

@@ -20,7 +20,7 @@ from hab_ray.analysis.pairs import ahead, holm, over_dimensions, p_of, rank_rang
 from hab_ray.analysis.power import Design, distinct_groups, sentinels
 from hab_ray.analysis.signflips import p_of_mean
 from hab_ray.analysis.tables.differences import designs_of, differences
-from hab_ray.rows import Verdict
+from hab_ray.rows import ChosenTest, Verdict
 from hab_ray.stages.views import verdicts_file
 from tests.small_runs import MakeRun, Shape, summary_of
 
@@ -71,6 +71,21 @@ def test_what_can_be_detected_does_not_depend_on_the_difference(lead: float) -> 
     assert sds[1] == pytest.approx(sds[0]) and sds[0] > 0.02
     constant = ahead(marks("a", "d", [0.5 + lead] * 90, calls), marks("b", "d", [0.5] * 90, calls))
     assert constant is not None and constant.sd == 0
+
+
+def test_a_dimension_with_one_generation_call_leaves_unknown_what_can_be_detected_overall(make_run: MakeRun) -> None:
+    dimensions = ("ask_clarifying_questions", "correct_misinformation")
+    work = make_run(Shape(("alpha", "beta"), dimensions=dimensions, tests=12))
+    tests = [replace(test, call="one") for test in work.run.read(ChosenTest, f"tests/{dimensions[0]}.parquet")]
+    work.run.write(ChosenTest, f"tests/{dimensions[0]}.parquet", tests)
+    summary = summary_of(work)
+    overall, one, many = differences(summary)
+    assert (one.calls, one.sd) == (1, None) and overall.sd is None and many.sd is not None
+    designs = designs_of([overall, one, many], summary.settings)
+    assert list(designs) == [OVERALL, *dimensions] and math.isnan(designs[OVERALL].smallest)
+    assert designs[OVERALL].detectable == "what can be detected is unknown, with one generation call in a dimension"
+    assert designs[dimensions[0]].detectable.startswith("too few generation calls")
+    assert designs[dimensions[1]].detectable.startswith(("differences of", "each pair"))
 
 
 def test_the_sd_of_calls_of_one_size_is_that_of_their_means() -> None:

@@ -13,7 +13,15 @@ from scipy.stats import t as student
 from sklearn.metrics import cohen_kappa_score
 
 from benchmarks.people import RaterDesign, measure
-from hab_ray.analysis.rating.statistics import FEW_RATERS, Rated, alpha_among, alpha_with, difference, kappa_with
+from hab_ray.analysis.rating.statistics import (
+    FEW_RATERS,
+    Estimate,
+    Rated,
+    alpha_among,
+    alpha_with,
+    difference,
+    kappa_with,
+)
 from hab_ray.analysis.tables.trust.people import PeopleAgreed, PeopleShown, few_raters, people, sentence
 from hab_ray.rows import Rater, State, Verdict
 from hab_ray.stages.replies.verdicts import score
@@ -98,6 +106,32 @@ def test_a_difference_is_clustered_by_rater_and_by_test() -> None:
     ) * tests / (tests - 1)
     reach = student.ppf(0.975, 4) * np.sqrt(variance)
     assert (found.value, found.low, found.high) == pytest.approx((mean, mean - reach, mean + reach), abs=1e-9)
+
+
+@pytest.mark.parametrize("statistic", [alpha_among, alpha_with, difference])
+def test_a_dimension_with_one_rated_test_leaves_no_interval(statistic: Callable[[list[Rated]], Estimate]) -> None:
+    many, one = drawn(5, 60, missing=0.0), drawn(5, 2, 1, 0.0)
+    assert statistic([many]).low is not None and len(set(one.tests.tolist())) == 1
+    found = statistic([many, one])
+    assert found.value is not None and (found.low, found.high, found.answers) == (None, None, 62)
+
+
+def test_a_dimension_rated_by_one_of_several_leaves_the_difference_without_interval() -> None:
+    both, one = drawn(2, 60), drawn(2, 40, 1)
+    alone = replace(one, raters=np.stack([one.raters[0], np.full(40, np.nan)]))
+    assert difference([alone]).low is not None and difference([both.of([0]), one.of([0])]).low is not None
+    found = difference([both, alone])
+    assert found.value is not None and found.raters == 2 and found.low is None and found.high is None
+
+
+def test_an_overall_difference_has_the_error_of_independent_dimensions() -> None:
+    """Of one rater: each dimension's variance is that of the mean of its own tests, two of them or thirty."""
+    parts = [drawn(1, 60, missing=0.0), drawn(1, 4, 1, 0.0)]
+    found = difference(parts)
+    means = [(part.judge - part.raters[0]).reshape(-1, 2).mean(axis=1) for part in parts]
+    reach = student.ppf(0.975, 30) * np.sqrt(sum(own.var(ddof=1) / len(own) for own in means)) / 2
+    value = float(np.mean([own.mean() for own in means]))
+    assert (found.value, found.low, found.high) == pytest.approx((value, value - reach, value + reach), abs=1e-9)
 
 
 def test_one_rater_leaves_the_interval_to_the_tests_and_two_are_left_out_in_turn() -> None:

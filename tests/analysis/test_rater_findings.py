@@ -91,7 +91,8 @@ def test_a_careless_rater_raises_nothing(make_run: MakeRun) -> None:
         (among(0.1, -0.2, 0.41, answers=49), None),
         (among(0.1, -0.2, 0.39, answers=49), "People may agree no better than chance with each other"),
         (among(None, None, None), None),
-        (among(0.1, None, None), None),
+        (among(0.1, None, None), "People may agree no better than chance with each other"),
+        (among(0.1, None, None, answers=49), None),
     ],
 )
 def test_low_agreement_of_few_answers_has_to_be_low_all_over_its_interval(row: PeopleAgreed, title: str | None) -> None:

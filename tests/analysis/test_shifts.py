@@ -199,11 +199,12 @@ def _has_interval_by(cell: Compared, groups: Sequence[str]) -> None:
     assert mean.mapped == pytest.approx(by_hand) and (mean.high - mean.low) / 3.92 == pytest.approx(error, rel=0.2)
 
 
+@pytest.mark.parametrize("other", [{"first": "only", "second": "only"}, {"first": "one", "second": "another"}])
 @pytest.mark.parametrize("calls", [{}, {"first": "only", "second": "only"}])
-def test_a_map_of_one_call_in_each_dimension_has_no_intervals(calls: dict[str, str]) -> None:
-    cells = {"d": Compared(calls), "e": Compared(calls)}
-    tests = list(calls) or ["first", "first"]
-    for at, cell in enumerate(cells.values()):
+def test_a_map_with_a_dimension_of_one_call_has_no_intervals(calls: dict[str, str], other: dict[str, str]) -> None:
+    cells = {"d": Compared(calls), "e": Compared(other)}
+    for at, (cell, own) in enumerate(zip(cells.values(), (calls, other), strict=True)):
+        tests = list(own) or ["first", "first"]
         cell.add(tests[0], [at / 2], 0.2)
         cell.add(tests[1], [0.8], 0.9)
     assert {(one.low, one.high) for one in score_maps("now", "then", cells)} == {(None, None)}

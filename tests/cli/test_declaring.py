@@ -15,6 +15,7 @@ PLAN = {
     "alpha": 0.05,
     "stopping": "fixed",
 }
+APART = {"name": "apart", "compares": "dimensions", "among": ["overall", "encourage_learning"]}
 
 
 def sweep(desk: Desk, name: str, url: str, **changes: Any) -> Path:
@@ -49,10 +50,11 @@ def test_answers_that_existed_are_said(desk: Desk, vendor: Vendors) -> None:
     sim = vendor()
     desk.says("run", sweep(desk, "explored", sim.url), "--yes")
     assert "Exploratory: no analysis was declared" in page(desk, "explored")
-    other = sweep(desk, "another", sim.url, analysis=PLAN | {"primary": "encourage_learing"})
+    other = sweep(desk, "another", sim.url, analysis=PLAN | {"primary": "encourage_learing", "families": [APART]})
     done = desk.says("run", other, "--yes")
     assert "0 calls sent" in done
     assert "analysis.primary.dimension: encourage_learing is not in this sweep" in " ".join(done.split())
+    assert "analysis.families.0.among: overall is the mean of the dimensions" in " ".join(done.split())
     (made,) = open_run(desk.folder / "runs/another").record.declarations
     assert made.existing == Existing(answers=4) and "when 4 answers existed already: it was not declared" in page(
         desk, "another"

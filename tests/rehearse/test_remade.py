@@ -103,12 +103,17 @@ def test_ties_between_readings_that_do_not_count_half_are_noticed(tmp_path: Path
         assert list(check(RunReader(summary_of(work), TRUTH)))
 
 
-def test_errors_that_take_generation_calls_for_tests_are_noticed(tmp_path: Path, monkeypatch: Patch) -> None:
-    """Two calls made three tests each, of which one of each has every verdict."""
+@pytest.mark.parametrize(
+    ("size", "why"), [(3, "too few tests have a score by every judge"), (6, "one generation call made all tests")]
+)
+def test_errors_that_take_generation_calls_for_tests_are_noticed(
+    tmp_path: Path, monkeypatch: Patch, size: int, why: str
+) -> None:
+    """Two calls made three tests each, or one made six; one of three has every verdict."""
     work = write_run(tmp_path / "run", Shape(SUBJECTS, JUDGES, ("encourage_learning",), tests=6))
     uneven(work)
     file = "tests/encourage_learning.parquet"
-    tests = [replace(test, call=f"c{at // 3}") for at, test in enumerate(work.run.read(ChosenTest, file))]
+    tests = [replace(test, call=f"c{at // size}") for at, test in enumerate(work.run.read(ChosenTest, file))]
     work.run.write(ChosenTest, file, tests)
     (first, *_), lost = verdict_files(work), {test.id for at, test in enumerate(tests) if at % 3}
     revise(
@@ -117,14 +122,14 @@ def test_errors_that_take_generation_calls_for_tests_are_noticed(tmp_path: Path,
     truth = replace(TRUTH, calls={"encourage_learning": {digest(test.prompt): str(test.call) for test in tests}})
     assert not list(wrong_generalisability(RunReader(summary_of(work), truth)))
     page = " ".join(page_of(work).split())
-    assert "That is unknown: too few tests have a score by every judge" in page and "These errors hold" not in page
-    around(generalisability, "errors", one_call)(monkeypatch)
+    assert f"That is unknown: {why}" in page and "These errors hold" not in page
+    around(generalisability, "errors", calls_of_one)(monkeypatch)
     assert "does not follow from its components" in "".join(wrong_generalisability(RunReader(summary_of(work), truth)))
 
 
-def one_call(sound: Any) -> Any:
-    """Mutant of `errors`: all tests count as those of a single generation call."""
-    return lambda found, asked, design: sound(found, replace(asked, calls=1), design)
+def calls_of_one(sound: Any) -> Any:
+    """Mutant of `errors`: every test counts as one of a generation call of its own."""
+    return lambda found, asked, design: sound(found, replace(asked, calls=asked.tests), design)
 
 
 def first_of_others(sound: Any) -> Any:

@@ -217,6 +217,13 @@ def test_the_same_rows_give_the_same_page(make_run: MakeRun) -> None:
     assert page_of(work) == first
 
 
+@pytest.mark.parametrize("subjects", [("alpha",), ("alpha", "beta")])
+def test_every_link_within_the_page_leads_somewhere(make_run: MakeRun, subjects: tuple[str, ...]) -> None:
+    page = page_of(make_run(Shape(subjects, ("strict", "mild"))))
+    linked, ids = set(re.findall(r'href="#([^"]+)"', page)), set(re.findall(r'\bid="([^"]+)"', page))
+    assert linked and linked <= ids
+
+
 def test_excluded_rows_are_listed_with_state_reason_and_id(make_run: MakeRun) -> None:
     work = make_run(Shape(fail=0.3))
     text = words(read(section(page_of(work), "excluded")).text)
@@ -360,7 +367,7 @@ def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:
     work = make_run(Shape())
     (work.run_path.path / verdicts_file("strict", "beta", "correct_misinformation")).unlink()
     page = words(read(page_of(work)).text)
-    assert "Still open: 6 verdicts." in page
+    assert "Still open: 6 verdicts." in page and "and 1 more " in page and "more in verdicts" not in page
     assert "beta has no overall score" not in page
 
 

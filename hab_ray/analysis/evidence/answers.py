@@ -1,4 +1,4 @@
-"""Lengths of answers, and which of them refuse, recognised by their first words."""
+"""Lengths of answers, which of them were cut, and which refuse, recognised by their first words."""
 
 from __future__ import annotations
 
@@ -36,10 +36,19 @@ _REFUSES = re.compile(
 
 @dataclass(frozen=True)
 class AnswerTexts:
-    """A subject's answers in a dimension, tests x samples: lengths in characters (nan if missing) and refusals."""
+    """A subject's answers in a dimension, tests x samples: lengths in characters (nan if missing) and refusals.
+
+    `truncated` says which were cut at the output limit.
+    """
 
     characters: NDArray[np.float64]
     refuses: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
+
+    @property
+    def answers(self) -> int:
+        """Number of answers."""
+        return int(np.count_nonzero(~np.isnan(self.characters)))
 
 
 def refuses(text: str) -> bool:
@@ -52,7 +61,7 @@ def refuses(text: str) -> bool:
 
 
 def read_answers(run: Run, settings: ScoreSettings) -> Mapping[tuple[str, str], AnswerTexts]:
-    """Read the answers of every subject in every dimension, one part at a time; keep lengths and refusals only.
+    """Read the answers of every subject in every dimension, one part at a time, and keep no texts.
 
     Raises:
         DamagedFile: a file of the run cannot be read.
@@ -64,10 +73,11 @@ def read_answers(run: Run, settings: ScoreSettings) -> Mapping[tuple[str, str], 
 def _of_part(run: Run, settings: ScoreSettings, subject: str, dimension: str) -> AnswerTexts:
     positions = settings.positions(dimension)
     shape = len(positions), settings.samples
-    texts = AnswerTexts(np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_))
+    texts = AnswerTexts(np.full(shape, np.nan), np.zeros(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_))
     table = run.responses(subject, dimension, columns=_COLUMNS)
     for test_id, sample, state, finish, text in rows_in(table):
         if state == State.OK and test_id in positions and sample < settings.samples:
             texts.characters[positions[test_id], sample] = len(text)
             texts.refuses[positions[test_id], sample] = finish == Finish.REFUSED or refuses(text)
+            texts.truncated[positions[test_id], sample] = finish == Finish.TRUNCATED
     return texts

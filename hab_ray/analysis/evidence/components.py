@@ -29,7 +29,8 @@ class Components:
     Main effects are subjects, generation calls, tests of a call and judges; `replicate` is between readings of one
     answer by one judge. With a single judge, the judge's components are part of those of subjects and tests. Without
     replicates, the variance between readings is part of `subject_test_judge`, or of `subject_test` with a single judge.
-    If every call made one test, or one call made all, the variance between calls is part of that between tests.
+    If every call made one test, the variance between calls is part of that between tests; if one call made all, that of
+    `call` is unknown, and that of `subject_call` is part of `subject`.
     """
 
     subject: float
@@ -124,11 +125,12 @@ def subject_judge_overall(means: _Array, by_dimension: Sequence[float]) -> float
 def errors(found: Components, asked: Design, design: Design) -> Errors:
     """Return the standard errors of another `design` than the one `asked`; nan if they cannot be known.
 
-    They are not if calls made several tests each, but so few of these are complete that calls look like tests.
+    They are not if calls made several tests each, but the complete ones, too few or all of one call, do not tell calls
+    from tests.
     """
     of = {field.name: max(0.0, _or_zero(getattr(found, field.name))) for field in fields(found)}
     other_judges, other_readings = design.judges != asked.judges, design.readings != asked.readings
-    mixed_calls = np.isnan(found.subject_call) and 1 < asked.calls < asked.tests
+    mixed_calls = np.isnan(found.subject_call) and asked.calls < asked.tests
     if mixed_calls or (other_judges and asked.judges == 1) or (other_readings and np.isnan(found.replicate)):
         return Errors(nan, nan, nan)
     by_judge = of["subject_test_judge"] + of["replicate"] / design.readings

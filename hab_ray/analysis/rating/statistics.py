@@ -101,7 +101,10 @@ def named_rates(part: Rated) -> tuple[float, float]:
 
 
 def difference(parts: Sequence[Rated]) -> Estimate:
-    """Return the judge's mean less the raters', over all ratings of judged answers, with equal weight per dimension."""
+    """Return the judge's mean less the raters', over all ratings of judged answers, with equal weight per dimension.
+
+    Without an interval if a dimension does not show its share of the error: it has one test, or one of several raters.
+    """
     known = [part for each in parts if (part := each.known()).tests.size]
     raters, answers = int(_who_rated(known).sum()), sum(part.tests.size for part in known)
     if not known or len(known) < len(parts):
@@ -113,17 +116,20 @@ def difference(parts: Sequence[Rated]) -> Estimate:
         means.append(float(differences[is_rated].mean()))
         deviations = np.where(is_rated, differences - means[-1], 0.0) / is_rated.sum() / len(known)
         by_both.append(sums_by(deviations.T, part.tests))
-    sums = np.concatenate(by_both)
-    tests = len(sums)
-    of_tests, of_both = _clustered(sums.sum(axis=1), tests), _clustered(sums.ravel(), tests)
-    of_raters = _clustered(sums.sum(axis=0), raters) if raters > 1 else 0.0
+    value = float(np.mean(means))
+    if any(len(own) < 2 or _who_rated([part]).sum() < min(2, raters) for own, part in zip(by_both, known, strict=True)):
+        return Estimate(value, None, None, answers, raters)
+    of_tests = sum(_clustered(own.sum(axis=1), len(own)) for own in by_both)
+    of_both = sum(_clustered(own.ravel(), len(own)) for own in by_both)
+    of_raters = _clustered(np.concatenate(by_both).sum(axis=0), raters) if raters > 1 else 0.0
     variance = max(of_tests + of_raters - of_both, of_tests, of_raters)
-    return _estimate(float(np.mean(means)), variance, raters - 1 if raters > 1 else tests - 1, answers, raters)
+    freedom = raters - 1 if raters > 1 else sum(len(own) - 1 for own in by_both)
+    return _estimate(value, variance, freedom, answers, raters)
 
 
 def _clustered(sums: _Array, clusters: int) -> float:
     """Return the variance of a total over independent clusters with these sums."""
-    return float(sums @ sums) * clusters / (clusters - 1) if clusters > 1 else np.inf
+    return float(sums @ sums) * clusters / (clusters - 1)
 
 
 def _who_rated(parts: Sequence[Rated]) -> NDArray[np.bool_]:
@@ -216,9 +222,9 @@ def _groups(rated: NDArray[np.bool_]) -> _Array:
 
 
 def _jackknifed(values: _Array) -> float:
-    """Return the jackknife variance of leave-one-out values, ignoring undefined ones."""
+    """Return the jackknife variance of leave-one-out values, ignoring undefined ones; infinite for fewer than two."""
     known = values[np.isfinite(values)]
-    return (len(known) - 1) / len(known) * float(((known - known.mean()) ** 2).sum()) if len(known) > 1 else 0.0
+    return (len(known) - 1) / len(known) * float(((known - known.mean()) ** 2).sum()) if len(known) > 1 else np.inf
 
 
 def _value(terms: Sequence[tuple[_Array, _Array]]) -> _Array:

@@ -17,14 +17,19 @@ def people_disagree(rows: Sequence[PeopleAgreed]) -> Iterator[Finding]:
     """Report people whose agreement among themselves is low."""
     for row in rows[:1]:
         value, low, high = row.agreement, row.low, row.high
-        if row.is_low and low is not None and high is not None:
+        if row.is_low:
+            if low is None or high is None:
+                how, interval = LowAgreement.PERHAPS_CHANCE, "without an interval because they rated too few tests"
+                interval += " in a dimension" if row.dimension == OVERALL else ""
+            else:
+                how = LowAgreement.of(low, high, row.has_enough)
+                interval = f"its 95 % interval {low:z.2f} to {high:z.2f}"
             yield Finding(
                 "people_disagree",
                 Severity.MEDIUM,
-                f"People {LowAgreement.of(low, high, row.has_enough)} with each other",
-                f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, its 95 % interval {low:z.2f} to "
-                f"{high:z.2f}: 0 is chance, 1 perfect agreement. Below {LOW_ALPHA}, people cannot tell whether the "
-                "judges are right.",
+                f"People {how} with each other",
+                f"Krippendorff's alpha of {row.raters} people is {value:z.2f}, {interval}: 0 is chance, 1 perfect "
+                f"agreement. Below {LOW_ALPHA}, people cannot tell whether the judges are right.",
                 "See whether one person differs from all others (`hab agreement`); otherwise show raters the rubric's "
                 "issues by examples and have them rate a new sheet.",
                 value,

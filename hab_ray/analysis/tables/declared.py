@@ -95,6 +95,9 @@ def sentences(summary: Summary) -> Iterator[str]:
     for family in plan.families:
         own = [row for row in rows if row.family == family.name]
         apart = [row for row in own if row.differs]
+        if not own:
+            yield f"Declared family {family.name}: there is nothing to compare"
+            continue
         named = ", ".join(_sentence(row) for row in apart[:_SHOWN]) + (", ..." if len(apart) > _SHOWN else "")
         yield (
             f"Declared family {family.name}: {len(apart)} of {len(own)} comparisons differ at {plan.alpha:g} "

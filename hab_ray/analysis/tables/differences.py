@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, groupby
+from math import nan
 from statistics import median
 
 from hab_ray.analysis.intervals import ends, lies_within
@@ -24,7 +25,7 @@ class PairedDifference:
     hypothesis is that the two labels are exchangeable (more than equal means); `holm` is corrected for all pairs of the
     dimension, or for all overall pairs. `differs` says whether it is at most .05, `equal` whether the interval lies
     within +-`margin`. `sd` is the standard deviation of the calls' differences: the standard error of `difference`
-    times the root of `calls`.
+    times the root of `calls`; null for a single call and over several dimensions.
     """
 
     subject: str
@@ -75,7 +76,9 @@ def _turned(row: PairedDifference) -> PairedDifference:
 
 def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Mapping[str, Design]:
     """Return the design of each dimension with known pairs, after that of overall means if every dimension has one."""
-    known = {name: [row for row in rows if row.dimension == name and row.sd is not None] for name in settings.tests}
+    known = {
+        name: [row for row in rows if row.dimension == name and row.difference is not None] for name in settings.tests
+    }
     designs = {name: _design_of(own) for name, own in known.items() if own}
     if not len(designs) == len(settings.tests) > 1:
         return designs
@@ -85,11 +88,11 @@ def designs_of(rows: Sequence[PairedDifference], settings: ScoreSettings) -> Map
 def _design_of(rows: Sequence[PairedDifference]) -> Design:
     """Return the design of a dimension's known pairs, for which Holm corrects.
 
-    It has their median calls and SD, ignoring an SD of 0 if most pairs have it; the most calls if with the median no
-    pair, but with these one, can differ significantly.
+    It has their median calls and SD, ignoring an SD of 0 if most pairs have it, nan if none is known; the most calls if
+    with the median no pair, but with these one, can differ significantly.
     """
     subjects = len({name for row in rows for name in (row.subject, row.other)})
-    deviations = [row.sd or 0.0 for row in rows]
+    deviations = [row.sd for row in rows if row.sd is not None] or [nan]
     sd = median(deviations) or median([each for each in deviations if each] or [0.0])
     design = Design(subjects, int(median(row.calls for row in rows)), sd)
     return design if design.can_show_any else replace(design, calls=max(row.calls for row in rows))
@@ -130,7 +133,7 @@ def difference_of(
         differs=False,
         equal=lies_within(low, high, margin),
         margin=margin,
-        sd=known[0].sd if mean and len(parts) == 1 else None,
+        sd=known[0].sd if mean and len(parts) == 1 and known[0].calls > 1 else None,
     )
 
 

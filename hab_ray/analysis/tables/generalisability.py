@@ -77,6 +77,11 @@ class Shown:
     calls: Mapping[str, int]
     given: bool
 
+    @property
+    def has_single_call(self) -> bool:
+        """Whether all tests of a dimension with designs are from one generation call."""
+        return 1 in (self.calls[dimension] for dimension in self.designs)
+
     def detectable(self, row: Generalised) -> float | None:
         """Return the smallest difference of two subjects that a design detects in four of five runs; None without."""
         if row.difference_error is None:

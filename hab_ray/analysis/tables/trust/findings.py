@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 
 from hab_ray.analysis.evidence.duplicates import near_duplicates
 from hab_ray.analysis.evidence.verdicts import read_verdicts
-from hab_ray.analysis.marks import PANEL, ItemScores
+from hab_ray.analysis.marks import PANEL
 from hab_ray.analysis.registry import analysis
 from hab_ray.analysis.signs import design, judging, rows
 from hab_ray.analysis.signs import drift as signs
@@ -60,7 +60,7 @@ def findings(summary: Summary) -> Sequence[Finding]:
             *design.at_the_ends(marks),
             *design.near_duplicates(_alike_tests(summary), asked),
             *rows.refusals(_refused(summary)),
-            *rows.cut(_counts(summary.marks["judge"], lambda one: one.truncated)),
+            *rows.cut(_cut(summary)),
             *design.few_calls(asked),
             *design.varying_calls(marks),
             *design.trained_on(_cutoffs(summary), _made(summary), _named_tests(summary)),
@@ -69,8 +69,9 @@ def findings(summary: Summary) -> Sequence[Finding]:
     )
 
 
-def _counts(marks: Sequence[ItemScores], count: Callable[[ItemScores], int]) -> list[rows.Counted]:
-    return [rows.Counted(one.subject, one.dimension, count(one), one.rows) for one in marks if one.judge == PANEL]
+def _cut(summary: Summary) -> list[rows.Counted]:
+    """Count truncated answers among all answers, whether or not they were judged."""
+    return [rows.Counted(*cell, int(texts.truncated.sum()), texts.answers) for cell, texts in summary.answers.items()]
 
 
 def _refused(summary: Summary) -> list[rows.Counted]:

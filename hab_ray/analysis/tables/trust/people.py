@@ -37,8 +37,9 @@ class PeopleAgreed:
     for no answer or for all. `difference` is the judge's mean score (0..1), or the mean share of its readings (of the
     panel's judges) that name the issue, minus the people's. The 95 % intervals generalise to other tests and, for all
     people together, to other raters, except if there is only one, and the agreement of fewer than five people among
-    themselves. `named` counts the answers for which the side that names the issue least does so. A value is not
-    `reliable` with few answers, few named issues, or fewer than five raters.
+    themselves; they are null if a dimension does not show its share of the error: one test is rated there or, for the
+    difference of several people, by one of them. `named` counts the answers for which the side that names the issue
+    least does so. A value is not `reliable` with few answers, few named issues, or fewer than five raters.
     """
 
     dimension: str
@@ -68,9 +69,8 @@ class PeopleAgreed:
     @property
     def is_low(self) -> bool:
         """Whether the agreement is low; with few answers, where a low value may be chance, its whole interval is."""
-        if self.agreement is None or self.high is None:
-            return False
-        return (self.agreement if self.has_enough else self.high) < LOW_ALPHA
+        highest = self.agreement if self.has_enough else self.high
+        return highest is not None and highest < LOW_ALPHA
 
 
 @dataclass(frozen=True)
