@@ -375,18 +375,19 @@ def write_record(work: Work, now: datetime) -> None:
     """Write everything that a run depends on to its sweep.yaml.
 
     The time of the first start is kept, and so are entries that the sweep no longer names: their rows are still in the
-    run, so they must be the same if they return. Additional tests of a file are added to the run first, before the
-    record has the file's hash.
+    run, so they must be the same if they return. Ratings leave the run with their file, and so do the files' hashes.
+    Additional tests of a file are added to the run first, before the record has the file's hash.
 
     Raises:
         ConfigError: another process with another store has started the run meanwhile.
     """
     earlier = read_record(work.run_path)
+    before = earlier.hashes if earlier else {}
     record = Record(
         id=work.run_id,
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
-        hashes=(earlier.hashes if earlier else {})
+        hashes={name: digest for name, digest in before.items() if not name.startswith(_RATERS)}
         | hashes(work)
         | {name: entry.sha256 for name, entry in _entries(work.sweep).items()},
         versions=installed_versions() | with_added(earlier.versions if earlier else {}, work),
