@@ -38,14 +38,13 @@ from hab_ray.stages.replies.reading import READER_VERSION
 from hab_ray.stages.views import tests_file
 from hab_ray.storage.modes import refuse_others
 from hab_ray.storage.own_texts import library_of_run
-from hab_ray.storage.record import RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
+from hab_ray.storage.record import JUDGES, RUBRIC, SETTINGS_VERSION, Record, put_record, read_record, text_of
 from hab_ray.storage.registry import Registry, new_run_id, refuse_lost
 from hab_ray.storage.run import RATERS, SWEEP, TEXTS, RunFolder
 from hab_ray.visible import counted, one_line
 from hab_ray.work import Work, answering_subjects, drawn_tests, given_ratings, given_tests, is_complete
 
 _MAY_CHANGE = ("catalogue", "prices")
-_JUDGES = "judges: "
 _RATERS = "raters "
 _ROW_KEYS = ("dimensions", "subjects", "judges", "responses", "samples", "replicates", "sentinels")
 SENTINEL_REST = timedelta(days=7)
@@ -315,9 +314,8 @@ def _check_judges(work: Work) -> None:
 
 def _check_raters(work: Work, earlier: Record | None) -> None:
     """Refuse raters with the name of a current or earlier judge or of the panel, and unreadable ratings."""
-    before = [name for name in (earlier.hashes if earlier else ()) if name.startswith(_JUDGES)]
     asked = (*work.sweep.judges, *work.sweep.varied_judges)
-    judges = {*(judge.name for judge in asked), *(name.removeprefix(_JUDGES) for name in before)}
+    judges = {*(judge.name for judge in asked), *(earlier.judges_so_far if earlier else ())}
     taken = {folder_name(name): name for name in (*sorted(judges), PANEL)}
     for rater in given_ratings(work).raters:
         other = taken.setdefault(folder_name(rater), rater)
@@ -330,7 +328,7 @@ def _check_raters(work: Work, earlier: Record | None) -> None:
 
 def _entries(sweep: Sweep) -> dict[str, AskedModel]:
     subjects = {f"subjects: {subject.name}": subject for subject in (*sweep.subjects, *sweep.varied_subjects)}
-    return {**subjects, **{f"{_JUDGES}{judge.name}": judge for judge in (*sweep.judges, *sweep.varied_judges)}}
+    return {**subjects, **{f"{JUDGES}{judge.name}": judge for judge in (*sweep.judges, *sweep.varied_judges)}}
 
 
 def _is_another_file(work: Work, earlier: Record) -> bool:
@@ -377,18 +375,19 @@ def write_record(work: Work, now: datetime) -> None:
     """Write everything that a run depends on to its sweep.yaml.
 
     The time of the first start is kept, and so are entries that the sweep no longer names: their rows are still in the
-    run, so they must be the same if they return. Additional tests of a file are added to the run first, before the
-    record has the file's hash.
+    run, so they must be the same if they return. Ratings leave the run with their file, and so do the files' hashes.
+    Additional tests of a file are added to the run first, before the record has the file's hash.
 
     Raises:
         ConfigError: another process with another store has started the run meanwhile.
     """
     earlier = read_record(work.run_path)
+    before = earlier.hashes if earlier else {}
     record = Record(
         id=work.run_id,
         sweep=work.sweep,
         as_of=(earlier.as_of if earlier else {}) | {name: model.as_of for name, model in work.models.items()},
-        hashes=(earlier.hashes if earlier else {})
+        hashes={name: digest for name, digest in before.items() if not name.startswith(_RATERS)}
         | hashes(work)
         | {name: entry.sha256 for name, entry in _entries(work.sweep).items()},
         versions=installed_versions() | with_added(earlier.versions if earlier else {}, work),

@@ -296,6 +296,8 @@ class IssueShift:
 class ScoreMap:
     """The score (0..1) that an earlier study's judge gives, by isotonic regression, where a judge gives `score`.
 
+    Its answers are all that the judge has scored, of those subjects that the earlier judge has scored in the dimension.
+
     `answers` counts the answers with this score. A null `score` stands for the mean of the map over all answers. The
     95 % confidence interval is from a bootstrap over generation calls, null if a dimension has a single one. The map is
     valid for these answers only.

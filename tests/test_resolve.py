@@ -402,7 +402,11 @@ def test_ratings_may_be_added_and_changed_once_a_run_has_begun(
     assert before and after and before.sweep.raters == after.sweep.raters == work.sweep.raters
     name = f"raters {tmp_path / 'ratings.jsonl'}"
     assert before.hashes[name] != after.hashes[name]
-    assert resolved().sweep.raters == ()
+    without = resolved()
+    assert without.sweep.raters == ()
+    write_record(without, LATER)
+    last = read_record(work.run_path)
+    assert last and last.hashes == {key: digest for key, digest in after.hashes.items() if key != name}
 
 
 @pytest.mark.parametrize(

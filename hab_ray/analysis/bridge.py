@@ -41,7 +41,8 @@ class Bridge:
 def bridge_of(run: Run, settings: ScoreSettings, rubrics: Mapping[str, Rubric]) -> Bridge:
     """Compare a run's judges with those of earlier studies; empty if the run has no verdicts by earlier judges.
 
-    A varied judge is compared in the dimensions in which it has verdicts.
+    A varied judge is compared in the dimensions in which it has verdicts. Answers of subjects on which an earlier judge
+    has no verdict in a dimension are left out, also of its map's mean: the map holds for no other subjects.
     """
     cells: _Cells = {}
     for subject, dimension, table in run.further_verdicts(columns=VerdictMark._fields):

@@ -126,7 +126,7 @@ def issue_shifts(judge: str, rater: str, found: Mapping[str, Compared]) -> Itera
 
 
 def score_maps(judge: str, rater: str, found: Mapping[str, Compared], draws: int = _DRAWS) -> Iterator[ScoreMap]:
-    """Yield the map of a judge's scores onto the earlier judge's, then the mapped mean of all answers it has scored.
+    """Yield the map of a judge's scores onto the earlier judge's, then the mapped mean of all answers in `found`.
 
     There is one map over all dimensions, in which each answer counts once. Intervals come from a bootstrap over the
     generation calls of each dimension that refits the map; there are none if a dimension has a single call.

@@ -71,10 +71,9 @@ class Run:
         """The names of the panel, its variants, then any other raters with verdicts in the folder, sorted.
 
         A further rater, such as a person who read a sample, may have verdicts on a few answers only. They do not enter
-        scores or change the panel.
+        scores or change the panel. Judges that the sweep no longer names are not raters.
         """
-        judges = asked_judges(self)
-        return (*judges, *_views(self).raters_beside(judges))
+        return (*asked_judges(self), *_views(self).raters_beside(_judges_so_far(self)))
 
     @property
     def rubrics(self) -> Mapping[str, Rubric]:
@@ -148,11 +147,11 @@ class Run:
         return _views(self).read(Verdict, names, columns)
 
     def further_verdicts(self, *, columns: Columns = None) -> Iterator[tuple[str, str, pa.Table]]:
-        """Yield subject, dimension and table of the verdicts of raters outside the panel and its variants.
+        """Yield subject, dimension and table of the verdicts of raters who are not and were not judges of the run.
 
         Tables have the columns of `verdicts`. Pairs of subject and dimension without such verdicts are omitted.
         """
-        files = _views(self).verdicts_beside(asked_judges(self))
+        files = _views(self).verdicts_beside(_judges_so_far(self))
         for subject, dimension in _parts(self, None, None):
             if names := files.get((folder_name(subject), dimension)):
                 yield subject, dimension, _views(self).read(Verdict, names, columns)
@@ -282,6 +281,10 @@ def _words(run: Run, dimension: str) -> Words:
 def asked_judges(run: Run) -> tuple[str, ...]:
     """Return the names of the panel and its variants."""
     return (*run.panel, *(judge.name for judge in run.record.sweep.varied_judges))
+
+
+def _judges_so_far(run: Run) -> tuple[str, ...]:
+    return (*asked_judges(run), *run.record.judges_so_far)
 
 
 def _chosen(run: Run, what: str, name: str | None, names: tuple[str, ...]) -> tuple[str, ...]:

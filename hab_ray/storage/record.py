@@ -26,7 +26,7 @@ from hab_ray.storage.run import SWEEP, RunFolder
 from hab_ray.visible import one_line
 
 SETTINGS_VERSION = 2
-RUBRIC = "rubric "
+RUBRIC, JUDGES = "rubric ", "judges: "
 
 
 def derivation_sha256(sweep: Sweep, models: Iterable[ModelEntry]) -> str:
@@ -102,6 +102,11 @@ class Record(Strict):
         """The ids of the dimensions that the sweep named at its latest start, sorted."""
         named = self.sweep.dimensions
         return tuple(self.rubric_hashes) if named == "all" else tuple(sorted(set(named)))
+
+    @property
+    def judges_so_far(self) -> tuple[str, ...]:
+        """The names of all judges and variants that the run has had, also of those that the sweep no longer names."""
+        return tuple(name.removeprefix(JUDGES) for name in self.hashes if name.startswith(JUDGES))
 
     @property
     def rubric_hashes(self) -> dict[str, str]:

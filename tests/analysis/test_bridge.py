@@ -150,6 +150,14 @@ def test_every_judge_stands_beside_every_earlier_one(make_run: MakeRun) -> None:
     assert len(told) == 4 and told[2].startswith(f"strict minus {OLD}: ") and "on 12 answers to 12 tests" in told[2]
 
 
+def test_a_mapped_mean_is_of_the_subjects_that_the_earlier_judge_has_rated(make_run: MakeRun) -> None:
+    work = make_run(Shape())
+    published(work, SUBJECTS[0], PLAIN, (5, 6, 7, 8, 9, None))
+    last = summary_of(work).bridge.maps[-1]
+    assert (last.score, last.answers) == (None, 6)
+    assert "<td>6</td>" in page_of(work).split("Mean on the scale of then")[1].split("</table>")[0]
+
+
 def test_the_order_of_rows_changes_nothing(make_run: MakeRun) -> None:
     work = make_run(Shape())
     planted(work)

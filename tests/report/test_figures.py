@@ -116,10 +116,12 @@ def test_a_table_of_an_earlier_version_is_named_with_its_remedy(run: Run, tmp_pa
         write_figures(open_run(run.location), open_folder(Location.of(tmp_path / "figures")))
 
 
-def test_a_panel_of_one_has_no_agreement_to_draw(tmp_path: Path) -> None:
+def test_a_panel_of_one_has_no_agreement_to_draw_and_keeps_no_earlier_drawing(run: Run, tmp_path: Path) -> None:
+    assert "agreement.svg" in drawn(run, tmp_path / "out")
     one = opened(tmp_path / "one", Shape(subjects=("alpha",)))
     written = {figure.name: figure.files for figure in write_figures(one, open_folder(Location.of(tmp_path / "out")))}
     assert written["agreement"] == () == written["pairs"] and len(written["leaderboard"]) == 3
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {*written["leaderboard"], *written["issues"]}
 
 
 def test_the_leaderboards_axis_ends_where_it_says() -> None:

@@ -23,6 +23,7 @@ DPI = 300
 # Text is outlines in the SVG, so that it looks the same without the font; "$" in a subject's name starts no formula.
 _SETTINGS: dict[Any, Any] = {"svg.fonttype": "path", "svg.hashsalt": "hab", "text.parse_math": False}
 _METADATA = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}
+_KINDS = (*_METADATA, "csv")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Written:
 
 
 def write_figures(run: Run, folder: Folder) -> list[Written]:
-    """Write every figure for which a run has data into a folder.
+    """Write every figure for which a run has data into a folder; remove earlier drawings of the others.
 
     Raises:
         ConfigError: matplotlib is not installed, or the run has no tables yet.
@@ -65,8 +66,11 @@ def write_figures(run: Run, folder: Folder) -> list[Written]:
                         put_notice(figure, notice)
                     files = _files(name, rows, figure)
                 missing = _missing(caught)
-            for file, content in files.items():
-                folder.put(file, content)
+            for file in (f"{name}.{kind}" for kind in _KINDS):
+                if file in files:
+                    folder.put(file, files[file])
+                else:
+                    folder.delete(file)
             written.append(Written(name, tuple(files), drawing.shows, missing))
     return written
 
