@@ -226,13 +226,18 @@ def read_answer(provider: Provider, body: JsonObject, texts: int | None) -> Answ
         raise
     except Exception as error:
         package = package_blamed(error) or package_of(type(provider).__module__) or "hab_ray, which has a bug,"
-        raise BrokenReader(
-            FailureKind.MALFORMED,
-            f"{package} cannot read an answer that the vendor has charged: {type(error).__name__}: {error}. Repair or "
-            "update it before you run the same command again. Online answers that were not read count as spent and are "
-            "paid for again; batches stay at the vendor and are read again",
-        ) from error
+        raise broken_reader(package, error) from error
     return answer
+
+
+def broken_reader(package: str, error: Exception) -> BrokenReader:
+    """Return the error for code of a package that fails to read an answer."""
+    return BrokenReader(
+        FailureKind.MALFORMED,
+        f"{package} cannot read an answer that the vendor has charged: {type(error).__name__}: {error}. Repair or "
+        "update it before you run the same command again. Online answers that were not read count as spent and are "
+        "paid for again; batches stay at the vendor and are read again",
+    )
 
 
 def _check_types(answer: Answer) -> None:
