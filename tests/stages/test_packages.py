@@ -139,7 +139,8 @@ def test_a_view_that_would_replace_another_file_of_the_run_is_refused(
     with pytest.raises(
         ConfigError, match=rf"package acme-words 0\.3 adds the stage 'count words', whose view .* {told}"
     ):
-        resolved().shards()
+        write_record(resolved(), NOW)
+    assert read_record(resolved().run_path) is None
 
 
 @pytest.mark.parametrize("fields", ["", "state: str", "state: State\n    reason: int"])
