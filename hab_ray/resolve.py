@@ -379,8 +379,10 @@ def write_record(work: Work, now: datetime) -> None:
     Additional tests of a file are added to the run first, before the record has the file's hash.
 
     Raises:
-        ConfigError: another process with another store has started the run meanwhile.
+        ConfigError: another process with another store has started the run meanwhile, or a view of an added stage would
+            replace another file.
     """
+    work.shards()
     earlier = read_record(work.run_path)
     before = earlier.hashes if earlier else {}
     record = Record(

@@ -149,6 +149,22 @@ def package_blamed(error: BaseException) -> str | None:
     return package_of(type(error.obj).__module__) if isinstance(error, AttributeError) else None
 
 
+def package_at_fault(error: BaseException, called: object) -> str | None:
+    """Return the other distribution whose code, or a library that it called, raised an error, with the place there.
+
+    An error that `called` raises through code of ours that it calls is not its fault, but one in calling it is. None =
+    the error is hab_ray's own, or that of the data.
+    """
+    adding = _adding()
+    for frame, line in list(walk_tb(error.__traceback__))[:0:-1]:
+        top = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if package := adding.get(top):
+            return f"{package} ({Path(frame.f_code.co_filename).name}, line {line})"
+        if top == __package__:
+            return None
+    return package_of(getattr(called, "__module__", ""))
+
+
 def _adding() -> Mapping[str, str]:
     """Return the other distributions that add to hab_ray, by the top-level modules of what they add."""
     entries = sorted((entry for entry in installed_extensions() if entry.dist), key=lambda entry: entry.group)

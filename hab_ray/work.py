@@ -28,6 +28,7 @@ from hab_ray.location import Location
 from hab_ray.rows import ChosenTest, from_table
 from hab_ray.rubric import Rubric
 from hab_ray.stages import wiring
+from hab_ray.stages.added import check_files
 from hab_ray.stages.base import CallStage, Computed, ComputeStage, Rows
 from hab_ray.stages.graph import Graph, Input, Shard, graph_of
 from hab_ray.stages.method.select import seed_tests
@@ -36,7 +37,7 @@ from hab_ray.stages.spec import Part, ResolvedSweep, Source
 from hab_ray.storage.record import derivation_sha256
 from hab_ray.storage.replies.records import read_table
 from hab_ray.storage.replies.store import Store
-from hab_ray.storage.run import RunFolder, ViewFooter
+from hab_ray.storage.run import OF_A_RUN, RunFolder, ViewFooter
 
 __all__ = [
     "Input",
@@ -85,7 +86,9 @@ class Work(ResolvedSweep):
 
     @cached_property
     def _graph(self) -> Graph:
-        return graph_of(self)
+        graph = graph_of(self)
+        check_files(graph, OF_A_RUN)
+        return graph
 
     def shards(self) -> list[Shard]:
         """Return all shards, inputs first. Models vary faster than dimensions, so that they share a queue fairly."""

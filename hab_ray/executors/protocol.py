@@ -158,8 +158,8 @@ class DispatchEnded:
 class ShardSettled:
     """The result of settling a shard with `total` tasks, of which `rows` have rows.
 
-    `spool` holds its open calls, except the `given_up` ones of the rows to skip. `view` means that a view waits to be
-    published; `is_done`, that the published view has all rows.
+    `spool` holds its open calls, except the `given_up` ones of the rows to skip; `first_asks` of them are no re-asks.
+    `view` means that a view waits to be published; `is_done`, that the published view has all rows.
     """
 
     settle: Settle
@@ -169,6 +169,7 @@ class ShardSettled:
     spool: Spool | None = None
     view: bool = False
     is_done: bool = False
+    first_asks: int = 0
 
     @property
     def open(self) -> int:

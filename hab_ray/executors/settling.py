@@ -59,6 +59,7 @@ def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSett
         given_up=len(settled.open) - len(jobs),
         spool=site.pending.spool(settle.order, shard.stage, work.model(shard), jobs) if jobs else None,
         view=shard.spec.has_view,
+        first_asks=sum(job.task is not None for job in jobs),
     )
 
 

@@ -18,7 +18,17 @@ from hab_ray.resources import package_blamed, package_of
 
 JsonObject = Mapping[str, Any]
 
-_TYPES = {"finish": Finish, "usage": Usage, "text": str, "model_reported": str, "served_by": str, "vectors": tuple}
+_TYPES: Mapping[str, type] = {
+    "finish": Finish,
+    "usage": Usage,
+    "text": str,
+    "model_reported": str,
+    "served_by": str,
+    "vectors": tuple,
+    "bill_known": bool,
+}
+_COUNTS = ("input", "cached", "cache_written", "output", "reasoning")
+_MOST = 10**14  # $100,000 in nano-dollars; no count of tokens is as high
 NO_KEY = "no-key-needed"
 
 
@@ -216,22 +226,43 @@ def read_answer(provider: Provider, body: JsonObject, texts: int | None) -> Answ
         raise
     except Exception as error:
         package = package_blamed(error) or package_of(type(provider).__module__) or "hab_ray, which has a bug,"
-        raise BrokenReader(
-            FailureKind.MALFORMED,
-            f"{package} cannot read an answer that the vendor has charged: {type(error).__name__}: {error}. Repair or "
-            "update it before you run the same command again. Online answers that were not read count as spent and are "
-            "paid for again; batches stay at the vendor and are read again",
-        ) from error
+        raise broken_reader(package, error) from error
     return answer
 
 
+def broken_reader(package: str, error: Exception) -> BrokenReader:
+    """Return the error for code of a package that fails to read an answer."""
+    return BrokenReader(
+        FailureKind.MALFORMED,
+        f"{package} cannot read an answer that the vendor has charged: {type(error).__name__}: {error}. Repair or "
+        "update it before you run the same command again. Online answers that were not read count as spent and are "
+        "paid for again; batches stay at the vendor and are read again",
+    )
+
+
 def _check_types(answer: Answer) -> None:
-    """Raise TypeError if a parser of another distribution returned something that cannot be stored."""
+    """Check what a parser of another distribution returned.
+
+    Raises:
+        TypeError, ValueError: it cannot be stored, or booked.
+    """
     if not isinstance(answer, Answer):
         raise TypeError(f"it is read as a {type(answer).__name__}, not as an Answer")
     for name, expected in _TYPES.items():
         if not isinstance(value := getattr(answer, name), expected):
             raise TypeError(f"its {name} is read as a {type(value).__name__}, not as a {expected.__name__}")
+    for name in _COUNTS:
+        _check_count(name, getattr(answer.usage, name))
+    if answer.stated_nanousd is not None:
+        _check_count("stated_nanousd", answer.stated_nanousd)
+
+
+def _check_count(name: str, value: object) -> None:
+    """Raise TypeError or ValueError if a number of tokens or nano-dollars would break the budget."""
+    if type(value) is not int:
+        raise TypeError(f"its {name} is read as a {type(value).__name__}, not as an int")
+    if not 0 <= value <= _MOST:
+        raise ValueError(f"its {name} is read as {value:,}, not as a number from 0 to {_MOST:,}")
 
 
 def given(**fields: Any) -> dict[str, Any]:

@@ -12,10 +12,11 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 
-from hab_ray.errors import CallError, FailureKind, TransientError
-from hab_ray.providers.base import Endpoint, JsonObject, malformed, reading
+from hab_ray.errors import CallError, FailureKind, HabError, TransientError
+from hab_ray.providers.base import BrokenReader, Endpoint, JsonObject, broken_reader, malformed, reading
 from hab_ray.providers.batching import Line
 from hab_ray.providers.http import json_object
+from hab_ray.resources import package_at_fault
 
 Chunks = AsyncGenerator[bytes, None]
 ReadId = Callable[[JsonObject], object]
@@ -41,7 +42,11 @@ async def read_lines(
 
 
 def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Line:
-    """Read one result. A line that names no call gets an empty id, so that it is counted."""
+    """Read one result. A line that names no call gets an empty id, so that it is counted.
+
+    Raises:
+        BrokenReader: `read_body` is of another distribution, and its code failed.
+    """
     try:
         with reading():
             custom_id = read_id(record)
@@ -52,9 +57,25 @@ def read_record(record: JsonObject, read_id: ReadId, read_body: ReadBody) -> Lin
         return Line("", error=error)
     try:
         with reading():
-            return Line(custom_id, body=read_body(record))
+            return Line(custom_id, body=_read_body(record, read_body))
+    except BrokenReader:
+        raise
     except CallError as error:
         return Line(custom_id, error=error)
+
+
+def _read_body(record: JsonObject, read_body: ReadBody) -> JsonObject:
+    try:
+        body = read_body(record)
+        if body is None:
+            raise TypeError("the body of a result is read as None")
+        return body
+    except HabError:
+        raise
+    except Exception as error:
+        if package := package_at_fault(error, read_body):
+            raise broken_reader(package, error) from error
+        raise
 
 
 def _read_line(raw: bytes, read_id: ReadId, read_body: ReadBody) -> Line:

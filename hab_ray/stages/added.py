@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from hab_ray.catalog.vendors import VENDORS
+from hab_ray.errors import ConfigError
 from hab_ray.resources import distribution
 from hab_ray.stages import wiring
+from hab_ray.stages.graph import Shard
 from hab_ray.stages.spec import ResolvedSweep
 
 _STAGE, _KIND = "stage ", "kind "
@@ -53,6 +55,34 @@ def changed_packages(versions: Mapping[str, str], resolved: ResolvedSweep) -> It
         before = versions.get(name, package)
         if name not in NO_STAGES and before != package:
             yield f"{name}: this run's earlier rows were made by {before}, and {package} is installed"
+
+
+def check_files(shards: Iterable[Shard], of_a_run: Collection[str]) -> None:
+    """Refuse views of added stages that would replace one another, or be among the files and folders `of_a_run`.
+
+    Raises:
+        ConfigError: two parts have one file, or a file is not a Parquet file in the run folder apart from its own.
+    """
+    packages, users = wiring.packages(), dict[str, Shard]()
+    for shard in (one for one in shards if one.stage in packages and one.spec.has_view):
+        other, folders = users.setdefault(shard.file, shard), shard.file.split("/")
+        if other is not shard:
+            raise _wrong_file(shard, f"is the file of {_named(other)} and of {_named(shard)}")
+        if folders[0] in of_a_run or {"", ".", ".."} & set(folders) or not shard.file.endswith(".parquet"):
+            raise _wrong_file(shard, "is not a `.parquet` file in the run folder, apart from the run's own files")
+
+
+def _wrong_file(shard: Shard, problem: str) -> ConfigError:
+    package = wiring.packages()[shard.stage]
+    return ConfigError(
+        f"package {package} adds the stage {shard.stage!r}, whose view {shard.file!r} {problem}. Each part of a stage "
+        "needs a file of its own: repair or uninstall that package"
+    )
+
+
+def _named(shard: Shard) -> str:
+    names = (shard.name, shard.subject, shard.dimension)
+    return f"{shard.stage} ({', '.join(name for name in names if name)})"
 
 
 def _distribution(package: str) -> str:

@@ -73,7 +73,10 @@ class CallStage(ABC, Generic[Task, Out]):
 
     @abstractmethod
     def requests(self, tasks: Iterable[Task]) -> Iterator[tuple[str, Call]]:
-        """Yield, for each task in order, its row's id and the call it needs. Tasks may share a call."""
+        """Yield, for each task in order, its row's id and the call it needs. Tasks may share a call.
+
+        The same tasks must yield the same calls at any time and in any process: a call that differs is paid for anew.
+        """
 
     @abstractmethod
     def parse(self, task: Task, outcome: Outcome) -> Out | Again[Task]:

@@ -111,10 +111,11 @@ class Asks:
 class StageSpec(ABC):
     """A stage's place in a run.
 
-    `name` is shown to users in progress, status and plan. `row` is the type of its rows. `has_view` is False if the
-    rows stay in the store. `is_frozen`: a view, once it has rows, is never derived again, and without rows its part is
-    not complete. `is_probed` is False if its calls must wait until the run has done everything before them. `behind`:
-    for a stage of another distribution, the name of the stage that it follows.
+    `name` is shown to users in progress, status and plan. `row` is the type of its rows, which have `state` and
+    `reason` if it makes calls. `has_view` is False if the rows stay in the store. `is_frozen`: a view, once it has
+    rows, is never derived again, and without rows its part is not complete. `is_probed` is False if its calls must wait
+    until the run has done everything before them. `behind`: for a stage of another distribution, the name of the stage
+    that it follows.
     """
 
     name: ClassVar[str]
@@ -131,7 +132,7 @@ class StageSpec(ABC):
 
     @abstractmethod
     def file(self, part: Part) -> str:
-        """Return the path of a part's view, relative to the run folder."""
+        """Return the path of a part's view, relative to the run folder: a Parquet file that no other part has."""
 
     def sources(self, resolved: ResolvedSweep) -> tuple[Source, ...]:
         """Return the sources that this stage reads. Its tasks are made from the rows of the first."""

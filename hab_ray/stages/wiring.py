@@ -19,7 +19,7 @@ from hab_ray.config.sections import Validate
 from hab_ray.config.sweep import Sweep
 from hab_ray.errors import ConfigError
 from hab_ray.resources import Extensions, distribution
-from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Validation, Verdict
+from hab_ray.rows import Candidate, ChosenTest, Embedded, Rejudged, Response, Row, Validation, Verdict, schema_of
 from hab_ray.stages.method.embed import EmbedStage
 from hab_ray.stages.method.generate import GenerateStage
 from hab_ray.stages.method.judge import JudgeStage
@@ -325,7 +325,7 @@ def stages() -> Mapping[str, StageSpec]:
 
     Raises:
         ConfigError: an added stage is broken, has a name that is taken, follows a stage that does not exist, or makes
-            rows that results are read from.
+            rows that results are read from, or rows of calls without state and reason.
     """
     specs: list[StageSpec] = list(METHOD)
     added = list(_added())
@@ -343,9 +343,20 @@ def stages() -> Mapping[str, StageSpec]:
                 "Results, exports and rating sheets read these from the method's own stage only, and would show other "
                 "texts than the next stages read; give the stage a row type of its own, or uninstall that package"
             )
+        if spec.makes_calls and not _tells_state(spec.row):
+            raise ConfigError(
+                f"package {package} adds the stage {spec.name!r}, which makes calls, and whose rows, "
+                f"{spec.row.__name__}s, lack `state: State` or `reason: str`. A run reads there which calls have "
+                "failed, and why: repair or uninstall that package"
+            )
         specs.insert(names.index(spec.behind) + 1, spec)
         added.remove(following)
     return {spec.name: spec for spec in specs}
+
+
+def _tells_state(row: type[Row]) -> bool:
+    schema = schema_of(row)
+    return all(name in schema.names and schema.field(name).type == "string" for name in ("state", "reason"))
 
 
 @cache

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hab_ray.errors import ConfigError
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
@@ -25,6 +26,7 @@ from hab_ray.executors.protocol import (
     WorkerReplaced,
     Workers,
 )
+from hab_ray.stages import wiring
 from hab_ray.sweep.dispatching import Dispatcher, DriverContext
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import Router
@@ -33,6 +35,7 @@ from hab_ray.work import Work
 
 POLL_S = 0.25
 MAX_DEATHS = 3
+MAX_REPEATS = 2
 
 
 class Driver:
@@ -139,6 +142,7 @@ class Driver:
         if settled.view:
             self._files.publish(order, state.shard.file)
         state.handle_settled(settled, self._counters.was_deferred(state))
+        _check_repeats(state)
         if settled.spool is None:
             self._files.discard(order)
         if state.status is ShardStatus.COMPUTING:
@@ -171,4 +175,20 @@ class Driver:
         self._counters.notes.append(
             f"a worker that calls {channel.provider} died and was replaced; calls that it had sent but not stored are "
             "sent again and may be charged twice"
+        )
+
+
+def _check_repeats(state: ShardState) -> None:
+    """Stop an added stage that would be paid for again and again.
+
+    Raises:
+        ConfigError: it has asked for other calls each time, although all that it had asked for were answered.
+    """
+    stage = state.shard.stage
+    if state.repeats > MAX_REPEATS and (package := wiring.packages().get(stage)):
+        raise ConfigError(
+            f"the package {package}, which adds the stage {stage!r}, is broken: the stage's `requests` does not return "
+            f"the same calls for the same rows. All its calls were answered {state.repeats} times, and each time it "
+            f"asked for {state.first_asks} others (a time or a random number in the prompt does that). Update, repair "
+            "or uninstall it. What the run has stored is kept"
         )

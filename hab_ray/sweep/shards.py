@@ -51,7 +51,8 @@ class ShardState:
     `spool` are its tasks, rows and open calls as of the last settling. `mode` is how its calls are sent until it is
     settled again. Its calls are finished once `finished` and `given_up` together have grown by `offered`, or none of
     `dispatches` is open. `given_up` maps row ids to reasons. `empty_rounds` counts consecutive batches that answered
-    no row.
+    no row. `first_asks` of the open calls were no re-asks; `repeats` counts the rounds after which there were as many
+    again although all were answered online.
     """
 
     number: int
@@ -74,6 +75,8 @@ class ShardState:
     given_up_before: int = 0
     ready_since: float = inf
     empty_rounds: int = 0
+    first_asks: int = 0
+    repeats: int = 0
 
     @property
     def open(self) -> int:
@@ -90,6 +93,10 @@ class ShardState:
         by_batch = self.channel is not None and self.channel.mode is Mode.BATCH
         empty = by_batch and not was_deferred and left >= self.open > 0
         self.empty_rounds = self.empty_rounds + 1 if empty else 0
+        online = self.channel is not None and self.channel.mode is Mode.ONLINE
+        answered = online and self.knows_tasks and not self.is_early and self.just_finished >= self.open
+        self.repeats += answered and result.first_asks >= self.first_asks > 0
+        self.first_asks = result.first_asks
         self.settled, self.spool, self.mode = result.rows, result.spool, None
         if self.shard.spec.makes_calls:
             self.total = result.total

@@ -33,6 +33,7 @@ def test_open_calls_are_spooled_and_come_back_as_they_were(site: WorkerContext) 
     found = settled(site)
     expected = list(call_stage(site.work, SHARD).requests(site.work.tasks(SHARD)))
     assert found.spool and (found.total, found.rows, found.open) == (len(expected), 0, len(expected))
+    assert found.first_asks == len(expected)
     jobs = list(site.pending.jobs([found.spool]))
     assert [(job.shard, job.row_id, job.call) for job in jobs] == [(7, row_id, call) for row_id, call in expected]
     assert site.pending.keys(found.spool) == [call.key for _, call in expected]

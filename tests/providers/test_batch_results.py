@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import importlib
 import json
 from collections.abc import AsyncGenerator, Iterable
 from itertools import pairwise
@@ -29,9 +30,10 @@ from hab_ray.errors import (
     TransientError,
 )
 from hab_ray.providers import batch_lines
-from hab_ray.providers.base import Endpoint, JsonObject
-from hab_ray.providers.batch_lines import read_lines
+from hab_ray.providers.base import BrokenReader, Endpoint, JsonObject
+from hab_ray.providers.batch_lines import read_lines, read_record
 from hab_ray.providers.batching import BatchRefused, BatchStatus, Line, ResultsGone
+from tests.distributions import Distributions
 from tests.providers.batch_vendor import HANG, KINDS, RESET, Scripted, answered, jsonl, patience_s, sent_results, vendor
 from tests.providers.conftest import KEY, candidate, choice, entry, message, reader
 from tests.providers.wire_cases import CASES, Case
@@ -465,6 +467,31 @@ async def test_a_web_page_among_the_results_is_a_line_that_cannot_be_assigned() 
     lines = await read([b"<html>\n", jsonl({"id": "2", "body": {}})])
     assert lines[0].custom_id == "" and isinstance(lines[0].error, Intercepted)
     assert lines[1] == Line("2", body={})
+
+
+THEIRS = """
+import json
+from hab_ray.providers.openai.batch import OpenAIBatches
+
+def typo(record): return record["outcom"]
+def library(record): return json.loads("{")
+def forgotten(record): record["body"]
+def signature(): return {}
+def ours(record): return OpenAIBatches.body(None, {"response": {"status": 200}})
+"""
+
+
+@pytest.mark.parametrize("name", ["typo", "library", "forgotten", "signature"])
+async def test_a_distribution_that_fails_to_read_a_line_is_named_and_the_batch_is_kept(
+    name: str, distributions: Distributions
+) -> None:
+    """As a malformed line, the paid answer would be lost."""
+    distributions.install("acme-hab", "0.3", "acme_hab", THEIRS, acme="acme_hab:VENDOR")
+    theirs = importlib.import_module("acme_hab")
+    with pytest.raises(BrokenReader, match=r"acme-hab 0\.3.* cannot read an answer .* batches stay at the vendor"):
+        read_record({"id": "1", "body": {}}, read_id, getattr(theirs, name))
+    line = read_record({"id": "1"}, read_id, theirs.ours)
+    assert line.error is not None and line.error.kind is FailureKind.MALFORMED
 
 
 @pytest.mark.parametrize("kind", ["openai", "anthropic"])

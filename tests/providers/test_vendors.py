@@ -162,6 +162,26 @@ READERS = {
         "acme-hab 0.3",
         "its usage is read as a dict, not as a Usage",
     ),
+    **{
+        f"{field}={number}": (
+            f"        return Answer(Finish.OK, Usage(**{{{field!r}: {number}}}), '')"
+            if field in ("input", "cached", "cache_written", "output", "reasoning")
+            else f"        return Answer(Finish.OK, Usage(), '', {field}={number})",
+            "acme-hab 0.3",
+            f"its {field} is read as {cause}",
+        )
+        for field, number, cause in (
+            ("input", "-5", "-5, not as a number from 0 to"),
+            ("cached", "0.5", "a float, not as an int"),
+            ("cache_written", "None", "a NoneType, not as an int"),
+            ("output", "float('inf')", "a float, not as an int"),
+            ("reasoning", "True", "a bool, not as an int"),
+            ("stated_nanousd", "-(10**9)", "-1,000,000,000, not as a number from 0 to"),
+            ("stated_nanousd", "float('nan')", "a float, not as an int"),
+            ("stated_nanousd", "10**15", "1,000,000,000,000,000, not as a number from 0 to"),
+            ("bill_known", "None", "a NoneType, not as a bool"),
+        )
+    },
 }
 READER = """
 from hab_ray.calls import Answer, Finish, Usage

@@ -119,6 +119,43 @@ def test_a_stage_that_makes_answers_again_is_refused(install: Install, resolved:
         wiring.stages()
 
 
+FILE = "f\"words/{part.subject.replace('/', '-')}/{part.dimension}.parquet\""
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        ("'words.parquet'", r"is the file of count words \(lab/a, defer.*\) and of count words \(lab/a, encou"),
+        ("f'tests/{part.dimension}.parquet'", "is not a `.parquet` file"),
+        *((repr(file), "is not a `.parquet` file") for file in ("sweep.yaml", "scores.parquet", "../words.parquet")),
+        *((repr(file), "is not a `.parquet` file") for file in ("/w.parquet", "words", "log/w.parquet")),
+    ],
+)
+def test_a_view_that_would_replace_another_file_of_the_run_is_refused(
+    file: str, told: str, install: Install, resolved: Resolve
+) -> None:
+    assert FILE in COUNTING
+    install(stage="0.3", code=COUNTING.replace(FILE, file))
+    with pytest.raises(
+        ConfigError, match=rf"package acme-words 0\.3 adds the stage 'count words', whose view .* {told}"
+    ):
+        write_record(resolved(), NOW)
+    assert read_record(resolved().run_path) is None
+
+
+@pytest.mark.parametrize("fields", ["", "state: str", "state: State\n    reason: int"])
+def test_rows_of_calls_without_state_and_reason_are_refused_before_the_run(fields: str, install: Install) -> None:
+    code = COUNTING.replace("words: int\n", f"words: int\n    {fields}\n", 1)
+    code = code.replace("makes_calls = False", "makes_calls = True").replace(
+        "import Response", "import Response, State"
+    )
+    install(stage="0.3", code=code)
+    with pytest.raises(ConfigError, match=r"package acme-words 0\.3 adds .* Wordss, lack `state: State` or `reason"):
+        wiring.stages()
+    install(stage="0.4", code=code.replace(fields or "words: int", "words: int\n    state: State\n    reason: str", 1))
+    assert "count words" in wiring.stages()
+
+
 def test_another_version_of_a_package_is_a_warning(install: Install, resolved: Resolve) -> None:
     install(stage="0.3")
     write_record(resolved(), NOW)

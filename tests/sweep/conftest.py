@@ -174,7 +174,13 @@ class FakeWorkers(FakeService):
         spool = spool_of(self._rows.work, self._spooled, f"{order.order}", order.shard, {order.number: calls})
         total = len(self._rows.tasks(order.shard))
         return ShardSettled(
-            order, total, total - len(left), len(left) - len(calls), spool if calls else None, view=True
+            order,
+            total,
+            total - len(left),
+            len(left) - len(calls),
+            spool if calls else None,
+            view=True,
+            first_asks=len(calls),
         )
 
     def compute(self, order: Compute) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hab_ray.catalog.prices import Mode
 from hab_ray.engine.batch.counters import BatchCounters
 from hab_ray.engine.jobs import Counters, OpenKind
-from hab_ray.errors import EngineBroke
+from hab_ray.errors import ConfigError, EngineBroke
 from hab_ray.executors.protocol import (
     CallsSpooled,
     Channel,
@@ -22,9 +22,10 @@ from hab_ray.executors.protocol import (
     Spool,
     WorkerReplaced,
 )
+from hab_ray.stages import wiring
 from hab_ray.sweep import dispatching, flowing
 from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
-from hab_ray.sweep.driver import MAX_DEATHS, POLL_S
+from hab_ray.sweep.driver import MAX_DEATHS, MAX_REPEATS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.monitoring.counters import RunCounters
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
@@ -116,6 +117,29 @@ def test_rows_asked_again_are_dispatched_again(bench: MakeBench) -> None:
     b.driver.reconcile(detach=False)
     assert b.logged("online respond") == [f"online respond lab/a: {n}" for n in (3, 2, 1)]
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
+
+
+def test_an_added_stage_that_asks_for_other_calls_each_time_ends_the_run(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(dimensions=[ONE], subjects=["lab/a"])
+    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
+    b.rows.answer = lambda *_: None  # type: ignore[method-assign]
+    with pytest.raises(ConfigError, match=r"acme-hab 0\.3, which adds the stage 'respond', .* `requests` .* 3 times"):
+        b.driver.reconcile(detach=False)
+    assert b.logged("online") == ["online respond lab/a: 3"] * (MAX_REPEATS + 1)
+
+
+@pytest.mark.parametrize("packages", [{}, {"respond": "acme-hab 0.3"}])
+def test_re_asks_and_answers_that_are_lost_end_no_run(
+    packages: dict[str, str], bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each round answers less than was asked for: the rest is asked again as often as it takes."""
+    b = bench(total=8, dimensions=[ONE], subjects=["lab/a"])
+    monkeypatch.setattr(wiring, "packages", lambda: packages)
+    b.online.slowly = True
+    b.driver.reconcile(detach=False)
+    assert len(b.logged("online respond")) == 8
 
 
 def test_rows_given_up_stall_a_shard_and_a_judge_reads_what_there_is(bench: MakeBench) -> None:
