@@ -214,7 +214,7 @@ def read_answer(provider: Provider, body: JsonObject, texts: int | None) -> Answ
         _check_types(answer)
     except HabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         package = package_blamed(error) or package_of(type(provider).__module__) or "hab_ray, which has a bug,"
         raise BrokenReader(
             FailureKind.MALFORMED,
