@@ -211,7 +211,7 @@ def file_problem(error: OSError) -> HabError | None:
                 "the FILE to write"
             )
     if error.errno in _NO_PATH:
-        return ConfigError(f"{place}: {error.strerror}. Name another path for `run:` or `store:`")
+        return ConfigError(f"{place}: {error.strerror}. Name another path for `run:`, `store:` or --out")
     if error.errno == errno.ENOENT and str(place).startswith(_KERNEL):
         return ConfigError(f"{place}: nothing can be written there: it is no disk. Name a path on a disk")
     if error.errno == errno.ENOENT and _is_current_folder_gone():

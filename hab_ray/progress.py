@@ -94,6 +94,7 @@ class Progress:
     - `driver_cpu_s` is the CPU time of the driver's thread, without the executors.
     - `store` is the run's store as given; `computed` has the stages that make no calls.
     - `choosing` is the number of dimensions whose tests are being chosen, which makes no calls and may take minutes.
+      `computing` names the stages of packages, with these, that are computing rows.
 
     `hab status` needs only this and the holder of the store, so it reads few files however large the run is.
     """
@@ -115,6 +116,7 @@ class Progress:
     outages: Mapping[str, str] = field(default_factory=dict)
     earlier_nanousd: Int64 = 0
     choosing: Int64 = 0
+    computing: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         """Return the content of log/progress.json."""

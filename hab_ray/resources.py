@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from importlib.metadata import Distribution, EntryPoint, PackageNotFoundError, distributions, entry_points, version
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -99,7 +100,9 @@ class Extensions:
         if len(found) == 1:
             return found[0]
         if not found:
-            raise ConfigError(f"there is no {self.word} {name!r}; there are {', '.join(self.names())}. {self.remedy}")
+            raise ConfigError(
+                f"there is no {self.word} {name!r}; there are {', '.join(self.names())}. {self.remedy}{_unread()}"
+            )
         raise ConfigError(
             f"the {self.word} {name!r} is in several packages ({', '.join(map(distribution, found))}); uninstall all "
             f"but {'hab-ray' if ours else 'one'}"
@@ -113,6 +116,8 @@ class Extensions:
         """
         entry = self.find(name)
         with self.blamed(entry):
+            if EntryPoint.pattern.match(entry.value) is None:
+                raise ValueError("its entry point is not written MODULE:ATTRIBUTE")
             loaded = entry.load()
             if not isinstance(loaded, sort):
                 raise TypeError(f"it is a {type(loaded).__name__} and not a {sort.__module__}.{sort.__qualname__}")
@@ -120,10 +125,10 @@ class Extensions:
 
     @contextmanager
     def blamed(self, entry: EntryPoint) -> Iterator[None]:
-        """Blame the distribution of an entry for any error raised in this block."""
+        """Blame the distribution of an entry for any error raised in this block, and for ending the process."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if entry.dist is None or isinstance(error, ConfigError):
                 raise
             raise ConfigError(
@@ -165,18 +170,57 @@ def package_at_fault(error: BaseException, called: object) -> str | None:
     return package_of(getattr(called, "__module__", ""))
 
 
+@contextmanager
+def exits_refused() -> Iterator[None]:
+    """Make an error of the SystemExit of a package: it would end hab without a word, or only one of its threads.
+
+    Raises:
+        ConfigError: the block raised SystemExit.
+    """
+    try:
+        yield
+    except SystemExit as end:
+        raise ConfigError(
+            f"the package {package_blamed(end) or f'hab-ray {OWN_VERSION}'} ended the process (SystemExit: {end}), "
+            "and must not; update, repair or uninstall it. What the run has stored is kept"
+        ) from end
+
+
 def _adding() -> Mapping[str, str]:
     """Return the other distributions that add to hab_ray, by the top-level modules of what they add."""
     entries = sorted((entry for entry in installed_extensions() if entry.dist), key=lambda entry: entry.group)
-    return {entry.module.partition(".")[0]: distribution(entry) for entry in reversed(entries)}
+    return {re.split("[.:]", entry.value)[0].strip(): distribution(entry) for entry in reversed(entries)}
 
 
 @cache
 def installed_extensions() -> tuple[EntryPoint, ...]:
-    """Return the entry points of all distributions in our groups, as of the first call: reading them takes 20 ms."""
-    installed = entry_points()
+    """Return the entry points of all distributions in our groups, as of the first call: reading them takes 20 ms.
+
+    A distribution whose entry points cannot be read is left out.
+    """
+    try:
+        installed = entry_points()
+    except Exception:  # whatever its file holds
+        entries = (entry for each in distributions() for entry in _entries(each) or ())
+        return tuple(dict.fromkeys(entry for entry in entries if entry.group.startswith(_GROUPS)))
     groups = [group for group in installed.groups if group.startswith(_GROUPS)]
     return tuple(entry for group in groups for entry in installed.select(group=group))
+
+
+def _entries(installed: Distribution) -> Iterable[EntryPoint] | None:
+    """Return the entry points of a distribution, None if they cannot be read."""
+    try:
+        return installed.entry_points
+    except Exception:  # whatever its file holds
+        return None
+
+
+def _unread() -> str:
+    """Return a sentence on the distributions whose entry points cannot be read, "" for none."""
+    names = {f"{each.name} {each.version}" for each in distributions() if _entries(each) is None}
+    if not names:
+        return ""
+    return f". What these packages add cannot be read ({', '.join(sorted(names))}): repair or uninstall them"
 
 
 def distribution(entry: EntryPoint) -> str:

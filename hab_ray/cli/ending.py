@@ -24,7 +24,7 @@ import typer
 from hab_ray.cli.views.terminal import Terminal, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
 from hab_ray.location import Location
-from hab_ray.resources import package_blamed
+from hab_ray.resources import exits_refused, package_blamed
 from hab_ray.storage.folder import reach
 from hab_ray.visible import one_line
 
@@ -89,7 +89,8 @@ def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:
             _check_places(given.values())
             for name, members in groups.items():
                 given[name] = declared[name].annotation(**{one.name: given.pop(one.name) for one in members})
-            status = Exit(command(**given) or Exit.COMPLETE)
+            with exits_refused():
+                status = Exit(command(**given) or Exit.COMPLETE)
         except (KeyboardInterrupt, typer.Abort):  # typer.Abort: Ctrl-C or end of input at a question
             status = Exit.INTERRUPTED
         except typer.Exit:

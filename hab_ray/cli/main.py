@@ -59,13 +59,14 @@ def _before_any_command(
 
 
 def _load_environment(file: Path | None) -> None:
-    """Set the variables of `file` that are not set yet. Of an implicit `./.env` set only the keys."""
+    """Set the variables of `file` that are not set yet, and the keys that are empty. Of `./.env` set only the keys."""
     if file is not None:
         variables = env_file(file)
     else:
         variables = env_keys(_DEFAULT_ENV_FILE) if _DEFAULT_ENV_FILE.is_file() else {}
     for name, value in variables.items():
-        os.environ.setdefault(name, value)
+        if name not in os.environ or (name.endswith("_KEY") and not os.environ[name].strip()):
+            os.environ[name] = value
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""New folders, created atomically."""
+"""New folders, created atomically, and empty ones, filled at the end."""
 
 from __future__ import annotations
 
@@ -9,23 +9,39 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hab_ray.errors import ConfigError
+from hab_ray.visible import one_line
+
+_MAX_PREFIX = 50
 
 
 def refuse_full(folder: Path) -> None:
-    """Raise ConfigError if a folder for `--out` is not empty, or is a file."""
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    """Raise ConfigError if a folder for `--out` is not empty, is a file, or has a name that no text can hold."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise ConfigError(
+            f"--out: {one_line(str(folder))}: Python cannot read this name as UTF-8; name another, or set PYTHONUTF8=1"
+        ) from None
+    if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"--out: {folder} is not an empty folder; name a new one")
 
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """Yield a folder to write into, and move it to `folder` on success.
+    """Yield a folder to write into, and move it to `folder` on success, or what it holds if `folder` exists.
 
-    It is written in a temporary folder beside it. Only a killed process leaves that behind: its name says what it is.
+    An existing folder may be a link or the shell's current one, and is not replaced. What is written is in a temporary
+    folder beside a new folder, or in an existing one. Only a killed process leaves that behind: its name says what it
+    is.
     """
+    exists = folder.is_dir()
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f"{folder.name}.unfinished-") as temporary:
-        unfinished = Path(temporary) / folder.name
+    place, prefix = (folder, "unfinished-") if exists else (folder.parent, f"{folder.name[:_MAX_PREFIX]}.unfinished-")
+    with tempfile.TemporaryDirectory(dir=place, prefix=prefix) as temporary:
+        unfinished = Path(temporary) / os.path.basename(os.path.abspath(folder))
         unfinished.mkdir()
         yield unfinished
-        os.replace(unfinished, folder)
+        for each in unfinished.iterdir() if exists else ():
+            os.replace(each, folder / each.name)
+        if not exists:
+            os.replace(unfinished, folder)

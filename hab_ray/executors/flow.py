@@ -17,6 +17,7 @@ from hab_ray.engine.jobs import Job
 from hab_ray.errors import EngineBroke
 from hab_ray.executors.protocol import Dependent, Feed, Spool
 from hab_ray.executors.settling import WorkerContext
+from hab_ray.resources import exits_refused
 from hab_ray.stages.base import Again, Rows
 from hab_ray.work import Shard, Work, call_stage
 
@@ -36,6 +37,7 @@ class DependentCalls:
         for feed in feeds:
             self._sources[feed.number] = _Source(self._site.work, feed)
 
+    @exits_refused()
     def handle(self, durable: Sequence[tuple[Job, Outcome]]) -> list[Spool]:
         """Spool the calls that follow from outcomes in the store.
 

@@ -12,6 +12,7 @@ from hab_ray.errors import ConfigError
 from hab_ray.executors.pending import Pending
 from hab_ray.executors.protocol import Compute, RowsComputed, Settle, ShardSettled
 from hab_ray.location import Location
+from hab_ray.resources import exits_refused
 from hab_ray.stages import wiring
 from hab_ray.storage.folder import open_folder
 from hab_ray.storage.replies.store import Store
@@ -36,6 +37,7 @@ class WorkerContext:
         return Store(open_folder(self.store), self.failures_since)
 
 
+@exits_refused()
 def settle_shard(site: WorkerContext, settle: Settle, store: Store) -> ShardSettled:
     """Settle a shard: write the rows that the store has outcomes for as an unpublished view, and spool its open calls.
 
@@ -71,6 +73,7 @@ def _jobs(settle: Settle, tasks: Sequence[Any], settled: Settled) -> Iterator[Jo
             yield Job(settle.number, row_id, call, positions.get(id(task)))
 
 
+@exits_refused()
 def compute_rows(site: WorkerContext, compute: Compute, store: Store) -> RowsComputed:
     """Compute a shard's rows and write them as an unpublished view.
 

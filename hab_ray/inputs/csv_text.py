@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import TextIO
 
 from hab_ray.inputs.files import (
     MAX_ROW_BYTES,
@@ -89,7 +90,11 @@ def _unguarded(cell: str) -> str:
 
 def _lines(data: Data, has_header: bool = True) -> Iterator[tuple[int, list[str]]]:
     """Yield the cells of each row, split at semicolons if a header has some and no comma."""
-    lines = _Lines(data)
+    with io.TextIOWrapper(opened(data), "utf-8-sig", newline="") as text:
+        yield from _split(data, _Lines(text), has_header)
+
+
+def _split(data: Data, lines: _Lines, has_header: bool) -> Iterator[tuple[int, list[str]]]:
     try:
         first = next(lines, "")
         separator = ";" if has_header and ";" in first and "," not in first else ","
@@ -106,8 +111,8 @@ def _lines(data: Data, has_header: bool = True) -> Iterator[tuple[int, list[str]
 class _Lines:
     """The lines of a text. Limits the length of a row, which the csv module would read without bound."""
 
-    def __init__(self, data: Data) -> None:
-        self._text = io.TextIOWrapper(opened(data), "utf-8-sig", newline="")
+    def __init__(self, text: TextIO) -> None:
+        self._text = text
         self._left, self._number = MAX_ROW_BYTES, 0
 
     def __iter__(self) -> Iterator[str]:

@@ -40,4 +40,6 @@ def _variable(number: int, line: str) -> tuple[str, str]:
     found = _LINE.fullmatch(line)
     if found is None:
         raise BadInput(f"line {number} is not NAME=VALUE", "correct it; quote values with spaces")
+    if "\0" in line:
+        raise BadInput(f"line {number} holds a NUL, which no variable can", "write the line again")
     return found[1], next((value for value in found.groups()[1:] if value), "")

@@ -142,15 +142,16 @@ def no_text(data: Data) -> BadInput:
     """Return the error for bytes that are not UTF-8, with the first line that is not."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     line, reason = 1, "unexpected end of data"
-    for chunk in iter(partial(opened(data).read, MEBIBYTE), b""):
-        pending = len(decoder.getstate()[0])
-        try:
-            decoder.decode(chunk)
-        except UnicodeDecodeError as error:
-            line += chunk.count(b"\n", 0, max(0, error.start - pending))
-            reason = error.reason
-            break
-        line += chunk.count(b"\n")
+    with opened(data) as file:
+        for chunk in iter(partial(file.read, MEBIBYTE), b""):
+            pending = len(decoder.getstate()[0])
+            try:
+                decoder.decode(chunk)
+            except UnicodeDecodeError as error:
+                line += chunk.count(b"\n", 0, max(0, error.start - pending))
+                reason = error.reason
+                break
+            line += chunk.count(b"\n")
     return BadInput(f"cannot be read: line {line} is not UTF-8 text ({reason})", "save it in UTF-8")
 
 

@@ -6,7 +6,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 from hab_ray.inputs.files import (
     MAX_COLUMNS,
@@ -53,8 +53,12 @@ def json_lines(data: Data) -> Iterator[tuple[int, Any]]:
         BadInput: a line is longer than `MAX_ROW_BYTES`, an object has more than `MAX_COLUMNS` keys, there are more
             than `MAX_ROWS` rows or empty lines, or as `parse_json`.
     """
-    lines = opened(data)
-    lines.seek(3 if lines.read(3) == b"\xef\xbb\xbf" else 0)
+    with opened(data) as lines:
+        lines.seek(3 if lines.read(3) == b"\xef\xbb\xbf" else 0)
+        yield from _values(lines)
+
+
+def _values(lines: BinaryIO) -> Iterator[tuple[int, Any]]:
     number = rows = 0
     while line := lines.readline(MAX_ROW_BYTES + 1):
         number += 1
@@ -78,7 +82,11 @@ def json_list(data: Data) -> Iterator[Any]:
         BadInput: it is not a list, a member is longer than `MAX_ROW_BYTES`, there are more than `MAX_ROWS`, or as
             `json_lines`.
     """
-    text = _Window(data)
+    with io.TextIOWrapper(opened(data), "utf-8-sig") as file:
+        yield from _members(_Window(data, file))
+
+
+def _members(text: _Window) -> Iterator[Any]:
     if text.sign() != "[":
         raise BadInput("is not a JSON list", "write one list of objects, or one object per line in a .jsonl file")
     text.skip()
@@ -133,9 +141,8 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_without_doubles, parse_constant=_
 class _Window:
     """A JSON text that is read and decoded in parts."""
 
-    def __init__(self, data: Data) -> None:
-        self._data = data
-        self._file = io.TextIOWrapper(opened(data), "utf-8-sig")
+    def __init__(self, data: Data, file: TextIO) -> None:
+        self._data, self._file = data, file
         self._text, self._at = "", 0
 
     def sign(self) -> str:

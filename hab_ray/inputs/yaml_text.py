@@ -39,7 +39,7 @@ class _Loader(yaml.CSafeLoader):
             if node.tag in _NUMBERS and len(node.value) > MAX_NUMBER:
                 raise ValueError
             value = super().construct_object(node, deep)
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError):
+        except (ValueError, TypeError, AttributeError, LookupError, OverflowError):
             what = _shown(node.value) if isinstance(node, yaml.ScalarNode) else "what stands here"
             kind = node.tag.rpartition(":")[2]
             cause = f"{what} is no {kind} that can be read; correct it, or put it in quotes if it is text"

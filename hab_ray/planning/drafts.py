@@ -9,7 +9,9 @@ from typing import Any
 from hab_ray.calls import Call, ChatCall, Outcome, Reply, Usage
 from hab_ray.catalog.models import Purpose, Thinking
 from hab_ray.catalog.prices import BYTES_PER_TOKEN, Mode, input_bytes, rate, reserved_rate
+from hab_ray.errors import ConfigError
 from hab_ray.planning.figures import Figures, PlanLine
+from hab_ray.stages import wiring
 from hab_ray.stages.base import CallStage
 from hab_ray.work import Shard, Work
 
@@ -144,4 +146,14 @@ class Draft:
         if measured.calls:
             return measured.output / measured.calls, entry.output_limit(limit)
         thinking = 0 if entry.thinking is Thinking.NONE else min(THINKING_TOKENS, entry.thinking_reserve)
-        return min(self.stage.answer_tokens(), limit) + thinking, entry.output_limit(limit)
+        return min(self._assumed_tokens(), limit) + thinking, entry.output_limit(limit)
+
+    def _assumed_tokens(self) -> int:
+        tokens = self.stage.answer_tokens()
+        if not tokens >= 0:  # NaN too
+            package = wiring.packages().get(self.shard.stage, "hab-ray")
+            raise ConfigError(
+                f"the package {package} expects {tokens} tokens per answer of the stage {self.shard.stage!r}; its "
+                "`answer_tokens` must return 0 or more: update or repair that package, or uninstall it"
+            )
+        return tokens

@@ -30,7 +30,7 @@ from hab_ray.planning.counting import models_to_call
 from hab_ray.planning.models import lifecycle, price, rise, settings, unlisted
 from hab_ray.planning.problems import LEAVE_OUT, Problem, Severity
 from hab_ray.providers import load_vendor
-from hab_ray.providers.access import has_secret, how_to_set
+from hab_ray.providers.access import how_to_set, secret_problem
 from hab_ray.resolve import resolve
 from hab_ray.resources import is_ray_job
 from hab_ray.rubric import short_assessments
@@ -283,10 +283,10 @@ def _vendors(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
 
 
-def _missing_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str]) -> dict[str, str]:
+def _unfit_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str]) -> dict[str, str]:
     wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
     wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
-    return {variable: value for variable, value in wanted.items() if not has_secret(variable, environ)}
+    return {variable: value for variable, value in wanted.items() if secret_problem(variable, environ)}
 
 
 def _runs_without(sweep: Sweep, failing: Set[str]) -> bool:
@@ -339,7 +339,7 @@ def _limits(work: Work) -> Iterator[Problem]:
 
 def _keys(work: Work, environ: Mapping[str, str], to_call: Callable[[], Set[str]]) -> Iterator[Problem]:
     providers = work.catalog.providers
-    missing = {name: _missing_secrets(name, providers[name], environ) for name in _models_of(work)}
+    missing = {name: _unfit_secrets(name, providers[name], environ) for name in _models_of(work)}
     users = {
         name: [model for model in models if model in to_call()]
         for name, models in _models_of(work).items()
@@ -349,7 +349,8 @@ def _keys(work: Work, environ: Mapping[str, str], to_call: Callable[[], Set[str]
     others = ", or run with --available-only" if _runs_without(work.sweep, failing) else ""
     for name, models in ((name, models) for name, models in users.items() if models):
         for variable, value in missing[name].items():
-            cause = f"providers.{name}: {variable} is not set, and {', '.join(models)} cannot be called without it"
+            unfit, called = secret_problem(variable, environ), ", ".join(models)
+            cause = f"providers.{name}: {unfit}, and {called} cannot be called without it"
             remedy = f"{how_to_set(variable, value, environ)}{others}; without a key: `hab rehearse FILE`"
             yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if providers[name].url is None and not providers[name].serve:

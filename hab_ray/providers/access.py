@@ -24,6 +24,7 @@ ON_NODES = (
     "runtime_env, which Ray shows in clear"
 )
 _MAX_BYTES = 1 << 16
+_UNFIT = "holds characters that no header may have"
 
 
 def refuse_unreadable_certificates() -> None:
@@ -66,6 +67,15 @@ def has_secret(variable: str, environment: Mapping[str, str]) -> bool:
         return False
 
 
+def secret_problem(variable: str, environment: Mapping[str, str]) -> str | None:
+    """Return why a variable's secret cannot be sent: it is not set, or no header can hold it. None if it can."""
+    if not has_secret(variable, environment):
+        return f"{variable} is not set"
+    if not _fits_header(_read(variable, environment)):
+        return f"{variable}, or the file that {variable}_FILE names, {_UNFIT}"
+    return None
+
+
 def has_secrets(entry: ProviderEntry, environment: Mapping[str, str]) -> bool:
     """Whether all secrets of an account are set."""
     return all(has_secret(variable, environment) for variable in variables_of(entry))
@@ -104,12 +114,16 @@ def _secret(provider: str, variable: str, what: str) -> str:
             f"provider {provider}: the environment variable {variable} is not set; put {what} there, or into a file "
             f"that {variable}_FILE names"
         )
-    if not (value.isascii() and value.isprintable()):
+    if not _fits_header(value):
         raise ConfigError(
-            f"provider {provider}: the environment variable {variable}, or the file that {variable}_FILE names, holds "
-            f"characters that no header may have; put {what} there, on one line"
+            f"provider {provider}: the environment variable {variable}, or the file that {variable}_FILE names, "
+            f"{_UNFIT}; put {what} there, on one line"
         )
     return value
+
+
+def _fits_header(value: str) -> bool:
+    return value.isascii() and value.isprintable()
 
 
 def endpoint_of(provider: str, entry: ProviderEntry, url: str) -> Endpoint:

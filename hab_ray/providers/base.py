@@ -224,13 +224,13 @@ def read_answer(provider: Provider, body: JsonObject, texts: int | None) -> Answ
         _check_types(answer)
     except HabError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         package = package_blamed(error) or package_of(type(provider).__module__) or "hab_ray, which has a bug,"
         raise broken_reader(package, error) from error
     return answer
 
 
-def broken_reader(package: str, error: Exception) -> BrokenReader:
+def broken_reader(package: str, error: BaseException) -> BrokenReader:
     """Return the error for code of a package that fails to read an answer."""
     return BrokenReader(
         FailureKind.MALFORMED,

@@ -70,8 +70,8 @@ class ResolvedSweep:
 class Part:
     """A part of a sweep that a stage processes separately, with its own view.
 
-    `name` is the subject's or judge's name, else the model's, or "" if no model is called. `subject` is set for judges:
-    the subject whose responses they read.
+    `name` is the subject's or judge's name, else the model's, or "" if no model is called. `subject` is set for
+    judges and other stages that read one subject's rows (see `Source.own_subject`): the subject whose rows they read.
     """
 
     name: str
@@ -91,7 +91,8 @@ class Source:
     """Rows that a stage reads: those of the nearest earlier stage that makes rows of this type.
 
     `partial`: if calls of the source stay unanswered, its existing rows suffice.
-    `own_subject`: a part reads only the rows of its own subject instead of its whole dimension.
+    `own_subject`: a part reads only the rows of its own `Part.subject` instead of its whole dimension, and none
+    if it has no `subject`.
     """
 
     row: type[Row]

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from hab_ray.catalog.vendors import VENDORS
 from hab_ray.cli.main import app
 from hab_ray.cli.registry import COMMANDS
+from hab_ray.errors import ConfigError
 from hab_ray.exchange.export import FORMATS
+from hab_simulator.accounts import installed_vendors
 from tests.conftest import Desk
-from tests.distributions import Distributions
+from tests.distributions import Distributions, forget_installed
 from tests.stages import count_words
 
 COUNTING = Path(str(count_words.__file__)).read_text("utf-8") + "\n\nSPEC = CountWordsSpec()\n"
@@ -78,6 +81,51 @@ def test_a_stage_a_format_and_a_command_are_added_by_files_alone(
     _, told = hab("--help")
     assert "longest Added by the package acme-hab 0.3." in told
     assert "run Run a sweep, or resume it." in told
+
+
+ENDING = """
+import sys
+
+from hab_ray.cli.ending import ends_with_status
+
+@ends_with_status
+def quiet():
+    sys.exit(0)
+"""
+
+
+def test_a_command_that_ends_the_process_is_an_error_of_its_package(distributions: Distributions) -> None:
+    commands = {"hab_ray.commands": {"quiet": "acme_quiet:quiet"}}
+    distributions.install_modules("acme-hab", "0.3", {"acme_quiet": ENDING}, commands)
+    done = CliRunner().invoke(app, ["quiet"])
+    assert done.exit_code == 2 and "acme-hab 0.3 (acme_quiet.py, line 8) ended the process" in done.output
+
+
+UNREADABLE = {
+    "a line without =": b"[hab_ray.providers]\nthis line is no entry\n",
+    "not UTF-8": b"[hab_ray.providers]\nacm\xe9 = acme_hab:VENDOR\n",
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=UNREADABLE)
+def test_a_package_with_unreadable_entry_points_is_named_only_where_one_is_missing(
+    content: bytes, distributions: Distributions, tmp_path: Path
+) -> None:
+    distributions.install_modules("acme-good", "1", {"acme_quiet": ENDING}, {"hab_ray.commands": {"quiet": "q:q"}})
+    distributions.install("acme-hab", "0.3", "acme_hab", "", acme="acme_hab:VENDOR")
+    (distributions.site / "acme_hab-0.3.dist-info/entry_points.txt").write_bytes(content)
+    forget_installed()
+    assert "acme" not in VENDORS.names() and "quiet" in COMMANDS.names() and installed_vendors() == ()
+    with pytest.raises(ConfigError, match=r"no kind 'acme'.*cannot be read \(acme-hab 0\.3\): repair or uninstall"):
+        VENDORS.find("acme")
+
+
+def test_an_entry_point_that_is_no_address_leaves_other_messages_alone(
+    distributions: Distributions, tmp_path: Path
+) -> None:
+    distributions.install_modules("acme-hab", "0.3", {}, {"hab_ray.formats": {"bad": "acme-bad:write"}})
+    done = CliRunner().invoke(app, ["plan", str(tmp_path / "nosuch.yaml")])
+    assert done.exit_code == 2 and "nosuch.yaml: there is no such file" in done.output
 
 
 def test_each_of_our_own_is_a_file_that_can_be_loaded() -> None:

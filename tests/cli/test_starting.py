@@ -233,6 +233,15 @@ def test_of_env_only_lines_of_keys_must_be_right(desk: Desk) -> None:
     assert ".env: line 2" in broken and SECRET not in broken
 
 
+def test_an_empty_key_is_as_one_that_is_not_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compose files often pass on variables that their host lacks; an empty proxy is meant."""
+    monkeypatch.setenv("LAB_KEY", "")
+    monkeypatch.setenv("HTTPS_PROXY", "")
+    (tmp_path / "e").write_text(f"LAB_KEY={SECRET}\nHTTPS_PROXY=http://127.0.0.1:9\n")
+    assert CliRunner().invoke(app, ["--env-file", str(tmp_path / "e"), "sweeps", "compare"]).exit_code == 0
+    assert (os.environ["LAB_KEY"], os.environ["HTTPS_PROXY"]) == (SECRET, "")
+
+
 def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of the paper's size take seconds to price; the others are enough here."""
     shown = [each for each in shipped_sweeps() if each.name in ("compare", "demo", "quick", "judge-bridge-full")]
@@ -244,6 +253,9 @@ def test_sweeps_that_ship(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "jobs/judge-bridge-full.yaml: needs files, `hab plan`\n" in done.output
     assert ", free\n    The demo (`hab demo`): every step of" in done.output
     assert "$0." in done.output and "A first real result for cents:" in done.output
+    monkeypatch.setattr(sweeps, "shipped_sweeps", lambda: shown[:1])
+    monkeypatch.setattr(console, "width", 4)
+    assert CliRunner().invoke(app, ["sweeps"]).exit_code == Exit.COMPLETE
 
 
 def test_a_narrow_terminal_shows_names_whole(tmp_path: Path) -> None:

@@ -71,13 +71,17 @@ def printed(console: Console) -> str:
 CHOOSING = replace(waiting(money=None), choosing=6, stages=(StageProgress("select", "a", 9, 9, 0, 0),))
 
 
+COMPUTING = replace(CHOOSING, choosing=0, computing=("'count words' of the package acme-hab 0.3",))
+
+
 @pytest.mark.parametrize(
     ("progress", "what"),
     [
         (waiting("gpt-x"), "waits for $12.40: 1 batch of gpt-x"),
         (CHOOSING, "waits for the choice of the tests of 6 dimensions"),
+        (COMPUTING, "waits for the stage 'count words' of the package acme-hab 0.3"),
     ],
-    ids=["money", "tests"],
+    ids=["money", "tests", "package"],
 )
 def test_run_table_and_status_say_so(tmp_path: Path, progress: Progress, what: str) -> None:
     lines, live = Console(file=io.StringIO(), width=200), Console(file=io.StringIO(), width=200, force_terminal=True)

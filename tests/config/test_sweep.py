@@ -286,6 +286,13 @@ def test_names_that_were_given_stay_on_other_weights_and_none_is_doubled(load: L
     assert [j.name for j in other.judges] == ["lab/j"]
 
 
+@pytest.mark.parametrize("value", ["!!int ''", "!!int _", "!!float ''"])
+def test_a_number_without_digits_is_named_with_its_line(value: str, path: Path) -> None:
+    path.write_text(f"name: demo\nsamples: {value}\n")
+    with pytest.raises(ConfigError, match=r"not valid YAML: line 2, column 10: '_?' is no (int|float)"):
+        load_sweep(path)
+
+
 @pytest.mark.parametrize(
     ("text", "key", "line"),
     [

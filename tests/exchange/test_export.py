@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 from dataclasses import fields, replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from hab_ray.config.sections import SubjectVariant, Variants
 from hab_ray.errors import ConfigError
 from hab_ray.exchange import export, licensed
 from hab_ray.exchange.card import CANARY, CARD, card
-from hab_ray.exchange.folders import new_folder
+from hab_ray.exchange.folders import new_folder, refuse_full
 from hab_ray.exchange.imports.ratings import import_verdicts
 from hab_ray.exchange.imports.source import TableSource
 from hab_ray.exchange.published import Evaluations
@@ -298,6 +299,28 @@ def test_what_a_killed_export_leaves_behind_says_what_it_is(tmp_path: Path) -> N
         (left,) = tmp_path.iterdir()
         assert left.name.startswith("out.unfinished-")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.parametrize("name", [".", "link", "x" * 250])
+def test_a_folder_to_write_may_be_the_current_one_a_link_or_have_a_long_name(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    monkeypatch.chdir(tmp_path / "empty" if name == "." else tmp_path)
+    refuse_full(Path(name))
+    with new_folder(Path(name)) as unfinished:
+        (unfinished / "a.csv").write_text("a\n")
+    assert [path.name for path in Path(name).iterdir()] == ["a.csv"] and Path.cwd().exists()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_a_folder_to_write_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path) -> None:
+    (tmp_path / "dangling").symlink_to("nowhere")
+    for name, why in (("dangling", "not an empty folder"), (os.fsdecode(b"\xff"), "as UTF-8; name another")):
+        with pytest.raises(ConfigError, match=why) as refused:
+            refuse_full(tmp_path / name)
+        str(refused.value).encode()
 
 
 WRITERS = {

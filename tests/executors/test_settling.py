@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
@@ -13,6 +14,7 @@ from hab_ray.rows import Response
 from hab_ray.stages import wiring
 from hab_ray.stages.method.respond import RespondStage
 from hab_ray.work import Shard, call_stage
+from tests.distributions import Distributions
 from tests.executors.conftest import put, reply
 from tests.sweep.conftest import ONE
 
@@ -80,6 +82,18 @@ def test_rows_of_another_type_are_blamed_on_the_package_that_adds_their_stage(
         ConfigError, match=r"acme-hab 0\.3, which adds the stage 'respond', is broken: .*not a Response"
     ):
         settled(site, 3)
+
+
+def test_a_stage_that_ends_the_process_is_an_error_of_its_package(
+    site: WorkerContext, distributions: Distributions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would end one thread, and the driver would wait for its rows forever."""
+    code = "import sys\n\ndef parse(*_):\n    sys.exit('no word list')\n"
+    distributions.install_modules("acme-hab", "0.3", {"acme_end": code}, {"hab_ray.formats": {"end": "acme_end:parse"}})
+    put(site, "lab/a", [reply(next(site.pending.jobs([spooled(site)])).call)])
+    monkeypatch.setattr(RespondStage, "parse", import_module("acme_end").parse)
+    with pytest.raises(ConfigError, match=r"acme-hab 0\.3 \(acme_end\.py, line 4\) ended the process .*no word list"):
+        settled(site, 2)
 
 
 def test_files_of_dead_epochs_are_removed_by_the_holder(site: WorkerContext) -> None:

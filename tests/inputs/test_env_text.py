@@ -29,7 +29,9 @@ def test_lines_are_read_as_shells_read_them(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("line", ["the-secret-alone", "KEY='the-secret", "KEY=the-secret in two", "2KEY=the-secret"])
+@pytest.mark.parametrize(
+    "line", ["the-secret-alone", "KEY='the-secret", "KEY=the-secret in two", "2KEY=the-secret", "A=the\0secret"]
+)
 def test_what_is_no_variable_is_named_by_its_line_alone(tmp_path: Path, line: str) -> None:
     file = tmp_path / ".env"
     file.write_text(f"A=1\n{line}\n")

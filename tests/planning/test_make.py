@@ -18,9 +18,12 @@ from hab_ray.catalog.base import PriceStep, UsdPrice
 from hab_ray.catalog.prices import NANO
 from hab_ray.catalog.settings import Unheeded
 from hab_ray.cli.views.plan_view import print_plan, to_json
+from hab_ray.errors import ConfigError
 from hab_ray.location import Location
 from hab_ray.planning import Plan, make_plan
 from hab_ray.planning.rounds import rounds_together
+from hab_ray.stages import wiring
+from hab_ray.stages.method.respond import RespondStage
 from hab_ray.stages.wiring import stages
 from hab_ray.storage.folder import LocalFolder
 from hab_ray.storage.lease.lease import LocalLease
@@ -183,6 +186,17 @@ def test_thinking_is_part_of_estimate_and_bound(tmp_path: Path) -> None:
     assert plain.most_output == 1000 * plain.calls
     assert deep.most_output == 2000 * deep.calls
     assert plain.output < deep.output <= deep.most_output
+
+
+@pytest.mark.parametrize("tokens", [-100_000, float("nan")])
+def test_a_stage_that_expects_answers_of_less_than_no_token_is_refused(
+    tokens: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The plan would promise less than nothing."""
+    monkeypatch.setattr(RespondStage, "answer_tokens", lambda _: tokens)
+    monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
+    with pytest.raises(ConfigError, match=rf"acme-hab 0\.3 expects {tokens} tokens per answer of the stage 'respond'"):
+        make_plan(work_of(tmp_path))
 
 
 def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:

@@ -182,6 +182,14 @@ def test_all_problems_are_said_at_once_each_with_a_remedy(tmp_path: Path) -> Non
     assert [s.model for s in available_only(sweep, found).subjects] == ["gpt-6-luna"]
 
 
+@pytest.mark.parametrize("value", ["schl\u00fcssel", "two\nlines"])
+def test_a_key_that_no_header_can_hold_is_found_before_the_run(value: str, tmp_path: Path) -> None:
+    work = resolve(small(tmp_path, subjects=["gpt-6-luna"]), NOW)
+    (found,) = preflight(work, {"OPENAI_API_KEY": value}, NOW.date())
+    assert found.severity is Severity.ERROR and "OPENAI_API_KEY" in found.cause and value not in str(found)
+    assert "characters that no header may have, and gpt-6-luna cannot be called" in found.cause
+
+
 def test_no_key_is_ever_part_of_what_is_said(tmp_path: Path) -> None:
     secret = "sk-" + "q7" * 20
     found = preflight(resolve(small(tmp_path), NOW), {"OPENAI_API_KEY": secret}, NOW.date())

@@ -127,6 +127,8 @@ BROKEN = {
     "no attribute": ("", "acme_hab:VENDOR", "VENDOR"),
     "bad import": ("import no_such_sdk", "acme_hab:VENDOR", "no_such_sdk"),
     "bad code": ("1 / 0", "acme_hab:VENDOR", "ZeroDivisionError"),
+    "ends the process": ("raise SystemExit(0)", "acme_hab:VENDOR", "SystemExit: 0"),
+    "no address": ("", "acme-hab:VENDOR", "not written MODULE:ATTRIBUTE"),
     "no vendor": ("VENDOR = 7", "acme_hab:VENDOR", "it is a int and not a"),
     "cannot connect": (
         "from hab_ray.providers.vendor import *\nVENDOR = Vendor(lambda where: where.nowhere, None, None)",
@@ -147,6 +149,7 @@ def test_a_broken_distribution_is_named_with_the_remedy(how: str, distributions:
 
 READERS = {
     "raises": ('        return body["choice"]', "(acme_hab.py, line 10) cannot read an answer", "KeyError: 'choice'"),
+    "ends the process": ("        raise SystemExit(0)", "acme-hab 0.3 (acme_hab.py, line 10)", "SystemExit: 0"),
     "no answer": (
         '        return "Yes."',
         "acme-hab 0.3 cannot read an answer",

@@ -28,6 +28,7 @@ from hab_ray.sweep.dispatching import GATHER_BATCH_S, GATHER_S
 from hab_ray.sweep.driver import MAX_DEATHS, MAX_REPEATS, POLL_S
 from hab_ray.sweep.flowing import MIN_BATCH
 from hab_ray.sweep.monitoring.counters import RunCounters
+from hab_ray.sweep.monitoring.reporting import being_computed
 from hab_ray.sweep.routing import MAX_EMPTY_ROUNDS
 from hab_ray.sweep.shards import Shards, ShardStatus
 from hab_ray.work import Work
@@ -51,6 +52,16 @@ def test_the_order_of_work_is_that_of_the_method(bench: MakeBench) -> None:
     assert len(b.logged("chosen")) == len(b.logged("compute"))
     assert {state.status for state in b.shards.all} == {ShardStatus.COMPLETE}
     assert b.counters.notes == [f"{ONE}: a note"]
+
+
+def test_rows_that_a_package_computes_are_not_called_a_choice_of_tests(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    b = bench(**MADE)
+    b.state("choose", "").status = ShardStatus.COMPUTING
+    assert being_computed(b.shards) == (1, ())
+    monkeypatch.setattr(wiring, "packages", lambda: {"choose": "acme-hab 0.3"})
+    assert being_computed(b.shards) == (0, ("'choose' of the package acme-hab 0.3",))
 
 
 def test_a_dimension_without_tests_keeps_the_run_incomplete_and_says_why(bench: MakeBench) -> None:

@@ -20,14 +20,15 @@ def waits_for(progress: Progress) -> str:
     parts = [counted(in_flight, "answer")] if in_flight else []
     if progress.batches:
         parts.append(counted(len(progress.batches), "batch", "batches"))
-    if progress.choosing:
-        parts.append(choosing(progress))
+    if chosen := choosing(progress):
+        parts.append(chosen)
     return " and ".join(parts)
 
 
 def choosing(progress: Progress) -> str:
-    """Return what is being chosen, "" for nothing."""
-    return f"the choice of the tests of {counted(progress.choosing, 'dimension')}" if progress.choosing else ""
+    """Return what is being chosen or computed, "" for nothing."""
+    parts = [f"the choice of the tests of {counted(progress.choosing, 'dimension')}"] if progress.choosing else []
+    return " and ".join([*parts, *(f"the stage {one_line(stage)}" for stage in progress.computing)])
 
 
 def waiting_for_money(progress: Progress) -> str | None:

@@ -30,6 +30,7 @@ from hab_ray.errors import Interrupted
 from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Provider
 from hab_ray.providers.batching import BatchApi
+from hab_ray.resources import exits_refused
 from hab_ray.storage.replies.store import StoreWriter
 from hab_ray.storage.secret import fence_secret
 
@@ -114,7 +115,8 @@ class BatchEngine:
 
     async def _supervised(self, work: Coroutine[Any, Any, None]) -> None:
         try:
-            await work
+            with exits_refused():
+                await work
         except Exception as error:
             if self._stopping.is_set():
                 if isinstance(error, Interrupted):

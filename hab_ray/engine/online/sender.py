@@ -33,6 +33,7 @@ from hab_ray.fences import FenceCodes
 from hab_ray.providers.base import Exchange, Provider, Wire, read_answer
 from hab_ray.providers.batching import PageNotFound
 from hab_ray.providers.write_check import WriteCheck
+from hab_ray.resources import exits_refused
 from hab_ray.storage.lease.watches import Watch, until_held
 
 _COST_UNKNOWN = frozenset({FailureKind.TIMEOUT, FailureKind.CONNECTION, FailureKind.MALFORMED})
@@ -98,6 +99,7 @@ class Sender:
         self._rates = {name: rates(entry, Mode.ONLINE) for name, entry in models.items()}
         self._today = services.today
 
+    @exits_refused()
     def request(self, model: str, calls: Sequence[Call]) -> Request:
         entry, first = self._models[model], calls[0]
         if isinstance(first, ChatCall):
@@ -222,7 +224,8 @@ class Sender:
 
     async def _exchange(self, request: Request) -> Exchange:
         try:
-            return await self._provider.send(request.wire)
+            with exits_refused():
+                return await self._provider.send(request.wire)
         except CallError as error:
             if error.page is not None and self._counters.traffic[request.model].answered:
                 raise PageNotFound(error.page) from None

@@ -132,6 +132,7 @@ class Reporter:
         counters = self._counters
         newest = counters.newest.values()
         paid_before = self._budget.paid_before
+        choosing, computing = being_computed(self._shards)
         return Progress(
             at=datetime.now(UTC).isoformat(timespec="seconds"),
             elapsed_s=round(time.monotonic() - self._started, 1),
@@ -148,7 +149,8 @@ class Reporter:
             computed=tuple(_computed(self._shards)),
             outages=counters.outages(),
             earlier_nanousd=self._reported_before if paid_before is None else paid_before,
-            choosing=sum(state.status is ShardStatus.COMPUTING for state in self._shards.all),
+            choosing=choosing,
+            computing=computing,
         )
 
     def _write_rows(self, file: str, rows: Iterable[RowReason]) -> None:
@@ -185,6 +187,14 @@ def _stages(work: Work, shards: Shards, counters: Mapping[Channel, Counters]) ->
             in_flight=sum(counters[c].in_flight[model] for c in running & counters.keys()),
             answered=sum(one.finished[s.number] for s in states for one in counters.values()),
         )
+
+
+def being_computed(shards: Shards) -> tuple[int, tuple[str, ...]]:
+    """Return in how many dimensions tests are being chosen, and the stages of packages that are computing rows."""
+    counts = Counter(state.shard.stage for state in shards.all if state.status is ShardStatus.COMPUTING)
+    packages = wiring.packages()
+    named = tuple(f"{stage!r} of the package {packages[stage]}" for stage in counts if stage in packages)
+    return sum(count for stage, count in counts.items() if stage not in packages), named
 
 
 def _computed(shards: Shards) -> Iterator[StageProgress]:

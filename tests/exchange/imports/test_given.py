@@ -57,6 +57,7 @@ ROWS: list[Row] = [
         ("r.csv", comma_separated, "tests.parquet"),
     ],
 )
+@pytest.mark.filterwarnings("error::ResourceWarning", "error::pytest.PytestUnraisableExceptionWarning")
 def test_the_distinct_queries_are_what_a_sweep_reads(name: str, write: Write, out: str, tmp_path: Path) -> None:
     write(tmp_path / name, ROWS)
     notes = import_tests(TableSource(str(tmp_path / name)), tmp_path / out)

@@ -46,7 +46,7 @@ def command(
     with tempfile.TemporaryDirectory() as folder:
         for each in shipped_sweeps():
             say(f"jobs/{each.name}.yaml: {each.size}, {_price(each, Location(folder))}")
-            for line in textwrap.wrap(one_line(each.sentence, _MAX_SENTENCE), console.width - _INDENT):
+            for line in textwrap.wrap(one_line(each.sentence, _MAX_SENTENCE), max(_INDENT, console.width - _INDENT)):
                 say(f"{' ' * _INDENT}{line}")
     say("subjects x tests x dimensions, judges, price of a first run; `hab sweeps NAME` prints the path of the file")
     return Exit.COMPLETE
