@@ -72,6 +72,7 @@ def _load_environment(file: Path | None) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run `hab` as the console script does. SIGTERM ends a command as Ctrl-C does."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")  # Arrow's own allocator keeps 40 MB unused
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them fails at any unreadable package
     os.umask(0o077)  # only this user may read what is written
     allow_open_files()
     escape_unencodable()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -118,6 +121,10 @@ def test_a_package_with_unreadable_entry_points_is_named_only_where_one_is_missi
     assert "acme" not in VENDORS.names() and "quiet" in COMMANDS.names() and installed_vendors() == ()
     with pytest.raises(ConfigError, match=r"no kind 'acme'.*cannot be read \(acme-hab 0\.3\): repair or uninstall"):
         VENDORS.find("acme")
+    command = [sys.executable, "-m", "hab_ray.cli", "plan", str(tmp_path / "nosuch.yaml")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, (distributions.site, *sys.path)))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 2 and "nosuch.yaml: there is no such file" in done.stderr
 
 
 def test_an_entry_point_that_is_no_address_leaves_other_messages_alone(
