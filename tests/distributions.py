@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hab_ray.resources import installed_extensions
+from hab_ray.stages import wiring
 from hab_simulator.accounts import installed_vendors
 
 
@@ -53,3 +54,5 @@ def forget_installed() -> None:
     importlib.invalidate_caches()
     installed_extensions.cache_clear()
     installed_vendors.cache_clear()
+    wiring.stages.cache_clear()
+    wiring.packages.cache_clear()

@@ -139,6 +139,6 @@ class RunFolder:
 def runs_below(place: Location) -> list[Location]:
     """Return the runs directly below a folder or prefix, also those that links lead to, by name."""
     if place.is_local:
-        return [Location(run) for run in sorted(folders_with(SWEEP, place))]
+        return [Location(run) for run in sorted(folders_with(SWEEP, place.absolute()))]
     found = (name.rpartition("/") for name in open_folder(place).list())
     return [place / above for above, _, file in found if file == SWEEP and above and "/" not in above]
