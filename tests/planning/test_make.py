@@ -193,10 +193,12 @@ def test_a_stage_that_expects_answers_of_less_than_no_token_is_refused(
     tokens: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plan would promise less than nothing."""
+    work = work_of(tmp_path)
+    assert work.shards()
     monkeypatch.setattr(RespondStage, "answer_tokens", lambda _: tokens)
     monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
     with pytest.raises(ConfigError, match=rf"acme-hab 0\.3 expects {tokens} tokens per answer of the stage 'respond'"):
-        make_plan(work_of(tmp_path))
+        make_plan(work)
 
 
 def test_what_was_answered_tells_how_long_the_rest_is(tmp_path: Path) -> None:

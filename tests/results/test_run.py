@@ -13,19 +13,18 @@ import yaml
 
 import hab_ray
 from hab_ray.analysis.summary import summarise
-from hab_ray.config.sections import Judge, JudgeVariant, Variants
 from hab_ray.errors import ConfigError, DamagedFile
 from hab_ray.report import write_scores
-from hab_ray.resolve import write_record
 from hab_ray.results import Run, views
 from hab_ray.results.run import steady
 from hab_ray.rows import ChosenTest, Response, Score, State, Verdict, from_table, schema_of
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.local import LocalFolder
+from hab_ray.storage.record import amend_record
 from hab_ray.storage.run import SCORES, SWEEP
 from hab_ray.work import Work
 from tests.loading import modules_after
-from tests.small_runs import NOW, MakeRun, Shape, begin_run, unrecorded
+from tests.small_runs import MakeRun, Shape, begin_run
 
 DIMENSIONS = ("ask_clarifying_questions", "correct_misinformation")
 MAX_LOADED = 40
@@ -205,15 +204,11 @@ def test_a_person_who_read_a_sample_stands_beside_the_panel(make_run: MakeRun) -
 def test_a_judge_that_the_sweep_no_longer_names_is_no_rater(make_run: MakeRun, left_out: str) -> None:
     """Its verdicts stay in the folder, and the record remembers that it was a judge."""
     work = make_run(Shape())
-    variants = Variants(judges=(JudgeVariant(name="reversed", issues="reversed"),))
-    judges = (*work.sweep.judges, Judge(model="lab/mild", name="mild"))
-    earlier = work.sweep.model_copy(update={"judges": judges, "variants": variants})
-    write_record(unrecorded(earlier), NOW)
     file = verdicts_file("strict", "alpha", DIMENSIONS[0])
     rows = [replace(verdict, judge=left_out) for verdict in work.run.read(Verdict, file)]
     work.run.write(Verdict, verdicts_file(left_out, "alpha", DIMENSIONS[0]), rows)
     assert left_out in opened(work).raters
-    write_record(work, NOW)
+    amend_record(work.run_path, hashes=opened(work).record.hashes | {f"judges: {left_out}": "0" * 64})
     run = opened(work)
     assert run.raters == ("strict",) and list(run.further_verdicts()) == []
     assert {v.judge for each in run.transcripts() for a in each.answers for v in a.verdicts} == {"strict"}
