@@ -382,7 +382,7 @@ def write_record(work: Work, now: datetime) -> None:
         ConfigError: another process with another store has started the run meanwhile, or a view of an added stage would
             replace another file.
     """
-    work.shards()
+    work.shards()  # refuses wrong views of added stages before anything is recorded
     earlier = read_record(work.run_path)
     before = earlier.hashes if earlier else {}
     record = Record(

@@ -21,7 +21,7 @@ from typing import Annotated, Any, get_origin, get_type_hints
 
 import typer
 
-from hab_ray.cli.views.terminal import Terminal, output
+from hab_ray.cli.views.terminal import Terminal, is_tty, output
 from hab_ray.errors import ConfigError, Exit, Interrupted, exit_of, problem_of
 from hab_ray.location import Location
 from hab_ray.resources import exits_refused, package_blamed
@@ -69,7 +69,7 @@ def ask_to_spend(what: str) -> None:
 
 def is_interactive() -> bool:
     """Whether a user is at a terminal and can answer questions."""
-    return console.is_terminal and sys.stdin is not None and sys.stdin.isatty()
+    return console.is_terminal and is_tty(sys.stdin)
 
 
 def ends_with_status(command: Callable[..., Exit]) -> Callable[..., None]:

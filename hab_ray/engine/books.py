@@ -87,7 +87,7 @@ def all_batches(folder: Folder) -> Iterator[Batch]:
 
 def batches_of(folder: Folder, epochs: Collection[int]) -> Iterator[Batch]:
     """Yield all providers' batches whose first intent was written in one of these epochs."""
-    return (batch for batch in all_batches(folder) if batch.events[0].epoch in epochs)
+    return (batch for batch in all_batches(folder) if batch.epoch in epochs)
 
 
 def open_batches(folder: Folder, epochs: Collection[int]) -> list[Batch]:
@@ -107,7 +107,7 @@ def retried_since(folder: Folder, opened: Iterable[Batch]) -> int:
     Raises:
         DamagedFile: a file of the store cannot be read.
     """
-    return max((batch.events[0].epoch for batch in opened if _holds_failed(folder, batch)), default=0)
+    return max((batch.epoch for batch in opened if _holds_failed(folder, batch)), default=0)
 
 
 def _holds_failed(folder: Folder, batch: Batch) -> bool:
@@ -115,7 +115,7 @@ def _holds_failed(folder: Folder, batch: Batch) -> bool:
     if not folder.list(prefix_of(RecordKind.FAILURES, batch.intent.model)):
         return False
     keys = list(body_hashes(Ledger(folder, batch.provider).rows(batch)))
-    ever, lately = (failed_keys(folder, batch.intent.model, keys, since) for since in (0, batch.events[0].epoch))
+    ever, lately = (failed_keys(folder, batch.intent.model, keys, since) for since in (0, batch.epoch))
     return ever > lately
 
 

@@ -211,6 +211,11 @@ class Batch:
         return next((e for e in self.events if isinstance(e, Harvested)), None)
 
     @property
+    def epoch(self) -> int:
+        """The epoch of the process that wrote its first intent."""
+        return self.events[0].epoch
+
+    @property
     def since(self) -> datetime:
         """The time of its first intent."""
         return self.events[0].at

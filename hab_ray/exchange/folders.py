@@ -41,7 +41,8 @@ def new_folder(folder: Path) -> Iterator[Path]:
         unfinished = Path(temporary) / os.path.basename(os.path.abspath(folder))
         unfinished.mkdir()
         yield unfinished
-        for each in unfinished.iterdir() if exists else ():
-            os.replace(each, folder / each.name)
         if not exists:
             os.replace(unfinished, folder)
+            return
+        for each in unfinished.iterdir():
+            os.replace(each, folder / each.name)

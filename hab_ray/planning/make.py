@@ -51,7 +51,7 @@ def make_plan(work: Work, latencies: Latencies | None = None, failures_since: in
     stages, limit = tuple(_stage_costs(work, batched, online)), spending_limit(work.sweep)
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
     batches = list(all_batches(store.folder))
-    opening = _opening(work, store, epochs, [batch for batch in batches if batch.events[0].epoch in epochs])
+    opening = _opening(work, store, epochs, [batch for batch in batches if batch.epoch in epochs])
     inexact = {line.model for line in lines if not line.exact}
     waited = list(_in_batches(work, store, epochs, batches, counting, inexact))
     unasked = sum(one.unasked_nanousd for one in waited if one.is_own)
@@ -136,7 +136,7 @@ def _in_batches(
             keys = body_hashes(Ledger(store.folder, batch.provider).rows(batch)).keys()
             unasked = len(keys - counting.asked(intent.model))
             share = intent.nanousd * unasked // intent.rows
-            yield _InBatch(batch.events[0].epoch in epochs, len(keys) - unasked, unasked, share)
+            yield _InBatch(batch.epoch in epochs, len(keys) - unasked, unasked, share)
 
 
 def _times(work: Work, lines: Sequence[PlanLine], latencies: Latencies) -> Iterator[StageTime]:

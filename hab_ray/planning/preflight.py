@@ -283,10 +283,12 @@ def _vendors(work: Work) -> Iterator[Problem]:
             yield Problem(Severity.ERROR, tuple(by_batch), cause, "remove `batch:`")
 
 
-def _unfit_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str]) -> dict[str, str]:
+def _unfit_secrets(name: str, provider: ProviderEntry, environ: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return, by variable, what it should hold and why that cannot be sent."""
     wanted = {provider.key_env: f"a key of {name}"} if provider.key_env else {}
     wanted |= {variable: f"the value of the header {header}" for header, variable in provider.headers_env.items()}
-    return {variable: value for variable, value in wanted.items() if secret_problem(variable, environ)}
+    problems = ((variable, value, secret_problem(variable, environ)) for variable, value in wanted.items())
+    return {variable: (value, problem) for variable, value, problem in problems if problem}
 
 
 def _runs_without(sweep: Sweep, failing: Set[str]) -> bool:
@@ -339,18 +341,17 @@ def _limits(work: Work) -> Iterator[Problem]:
 
 def _keys(work: Work, environ: Mapping[str, str], to_call: Callable[[], Set[str]]) -> Iterator[Problem]:
     providers = work.catalog.providers
-    missing = {name: _unfit_secrets(name, providers[name], environ) for name in _models_of(work)}
+    unfit = {name: _unfit_secrets(name, providers[name], environ) for name in _models_of(work)}
     users = {
         name: [model for model in models if model in to_call()]
         for name, models in _models_of(work).items()
-        if missing[name] or not (providers[name].url or providers[name].serve)
+        if unfit[name] or not (providers[name].url or providers[name].serve)
     }
-    failing = {model for name, models in users.items() if missing[name] for model in models}
+    failing = {model for name, models in users.items() if unfit[name] for model in models}
     others = ", or run with --available-only" if _runs_without(work.sweep, failing) else ""
     for name, models in ((name, models) for name, models in users.items() if models):
-        for variable, value in missing[name].items():
-            unfit, called = secret_problem(variable, environ), ", ".join(models)
-            cause = f"providers.{name}: {unfit}, and {called} cannot be called without it"
+        for variable, (value, problem) in unfit[name].items():
+            cause = f"providers.{name}: {problem}, and {', '.join(models)} cannot be called without it"
             remedy = f"{how_to_set(variable, value, environ)}{others}; without a key: `hab rehearse FILE`"
             yield Problem(Severity.ERROR, tuple(models), cause, remedy)
         if providers[name].url is None and not providers[name].serve:

@@ -169,7 +169,7 @@ def test_budget_of_batches(desk: Desk, vendor: Vendors) -> None:
         last,
     )
     assert "sends them again" not in poor and poor.count("raise") == 1
-    assert poor.count("budget reached: up to") == 1 and "overall" not in poor
+    assert poor.count("budget reached: up to $") == 1 and "overall" not in poor
     assert 0 < sim.meter()["batch"]["nanousd"] <= 1_000_000
     changed(sweep, budget_usd=1.0)
     desk.says("run", sweep, "--yes")

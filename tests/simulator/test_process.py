@@ -89,7 +89,7 @@ def test_a_failed_start_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SimulatorFailed, match="did not listen within"):
         SimulatorProcess.start(Profile(), timeout_s=0.01)
     monkeypatch.setattr(sys, "executable", "/bin/ls")
-    with pytest.raises(SimulatorFailed, match=r"ended with status 2 .*\n.*invalid option"):
+    with pytest.raises(SimulatorFailed, match=r"ended with status 2 .*\n.*invalid option -- 'P'"):
         SimulatorProcess.start(Profile())
 
 

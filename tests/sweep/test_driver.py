@@ -135,7 +135,7 @@ def test_an_added_stage_that_asks_for_other_calls_each_time_ends_the_run(
 ) -> None:
     b = bench(dimensions=[ONE], subjects=["lab/a"])
     monkeypatch.setattr(wiring, "packages", lambda: {"respond": "acme-hab 0.3"})
-    b.rows.answer = lambda *_: None  # type: ignore[method-assign]
+    monkeypatch.setattr(b.rows, "answer", lambda *_: None)
     with pytest.raises(ConfigError, match=r"acme-hab 0\.3, which adds the stage 'respond', .* `requests` .* 3 times"):
         b.driver.reconcile(detach=False)
     assert b.logged("online") == ["online respond lab/a: 3"] * (MAX_REPEATS + 1)
@@ -298,9 +298,11 @@ def test_the_first_reason_for_a_stop_stays_though_calls_in_flight_end_with_other
     assert counters.stops == {f"{channel} a": "request 1 failed"}
 
 
-def test_batches_that_bring_nothing_are_given_up_after_some_rounds(bench: MakeBench) -> None:
+def test_batches_that_bring_nothing_are_given_up_after_some_rounds(
+    bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     b = bench(**BATCHES, mode="batch", dimensions=[ONE], subjects=["lab/a"])
-    b.rows.answer = lambda *_: None  # type: ignore[method-assign]
+    monkeypatch.setattr(b.rows, "answer", lambda *_: None)
     b.driver.reconcile(detach=False)
     assert len(b.logged("batch respond")) == MAX_EMPTY_ROUNDS
     assert "returned no answer" in b.state("respond", "lab/a").given_up["0"]

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -23,6 +23,11 @@ TABLE_COLUMNS = 76
 """The minimum width of a table: a narrower terminal wraps its lines, but not the words in its cells."""
 
 
+def is_tty(stream: TextIO | None) -> bool:
+    """Whether a standard stream is a terminal; one that was closed before Python started is None."""
+    return stream is not None and stream.isatty()
+
+
 class Terminal(Console):
     """A console that is safe for text of unknown origin.
 
@@ -32,8 +37,7 @@ class Terminal(Console):
     """
 
     def __init__(self, *, stderr: bool = False, width: int | None = None) -> None:
-        stream = sys.stderr if stderr else sys.stdout
-        is_terminal = stream is not None and stream.isatty()
+        is_terminal = is_tty(sys.stderr if stderr else sys.stdout)
         super().__init__(
             stderr=stderr, width=width, force_terminal=is_terminal, markup=False, emoji=False, highlight=False
         )
@@ -75,7 +79,7 @@ def output() -> Terminal:
     """
     if os.environ.get("COLUMNS", "").strip("0") == "":
         os.environ.pop("COLUMNS", None)
-    has_width = (sys.stdout is not None and sys.stdout.isatty()) or "COLUMNS" in os.environ
+    has_width = is_tty(sys.stdout) or "COLUMNS" in os.environ
     return Terminal(width=None if has_width else FILE_COLUMNS)
 
 

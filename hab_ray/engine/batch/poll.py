@@ -226,7 +226,7 @@ class Poller:
             return Results()
 
         def read_stored() -> Results:
-            store = self._store_since(record.events[0].epoch)
+            store = self._store_since(record.epoch)
             store.refresh(batch.model)
             return Results.resumed(store.read(batch.model, list(hashes)).values())
 

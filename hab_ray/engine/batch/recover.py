@@ -30,7 +30,7 @@ class Recovery:
             if record.phase is not Phase.DONE:
                 await self._resume(record)
                 continue
-            if record.harvested and record.events[0].epoch in self._components.context.epochs:
+            if record.harvested and record.epoch in self._components.context.epochs:
                 cost = record.harvested.nanousd + (record.harvested.lost_nanousd or 0)
                 self._components.check_overrun(record, cost)
             if self._components.context.keeps_refusals and record.intent.model in self._components.models:
@@ -54,7 +54,7 @@ class Recovery:
                 f"whose run is at {intent.run}, seen from the store, collects it"
             )
             return
-        is_own = record.events[0].epoch in components.context.epochs
+        is_own = record.epoch in components.context.epochs
         state = transitions.recovered(record, components.context.clock())
         batch = BatchInFlight(intent.model, state, is_own=is_own, nanousd=intent.nanousd if is_own else 0)
         if is_own:

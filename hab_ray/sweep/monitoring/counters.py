@@ -96,7 +96,7 @@ class RunCounters:
 
     def own_batches(self) -> tuple[BatchProgress, ...]:
         """Return the open batches that this run pays for."""
-        return tuple(batch_progress(one) for one in self._open_batches() if one.events[0].epoch in self._epochs)
+        return tuple(batch_progress(one) for one in self._open_batches() if one.epoch in self._epochs)
 
     def _open_batches(self) -> Iterator[Batch]:
         return (batch for counted in self.by_batch() for batch in counted.batches)

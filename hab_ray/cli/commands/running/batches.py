@@ -31,7 +31,7 @@ _MAY_BE_OPEN = Phase.IN_DOUBT, Phase.AT_VENDOR
 def batches_of(work: Work) -> list[Batch]:
     """Return all batches of a run in any state, oldest first."""
     epochs = Registry(work.sweep.store).epochs(work.run_id, work.run_path)
-    return sorted((b for b in batches_in_store(work) if b.events[0].epoch in epochs), key=lambda b: b.since)
+    return sorted((b for b in batches_in_store(work) if b.epoch in epochs), key=lambda b: b.since)
 
 
 def _cells(batch: Batch, now: datetime) -> Sequence[str]:
