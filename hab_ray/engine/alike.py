@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 MIN_ALIKE = 10
 MAX_TIMEOUTS = 2
@@ -41,20 +40,19 @@ class Timeouts:
 
     def __init__(self, patience_s: float) -> None:
         self._patience_s = patience_s
-        self._latest: dict[str, tuple[float, set[str], Counter[str]]] = {}
+        self._latest: dict[str, tuple[float, set[str]]] = {}
 
-    def add(self, model: str, row: str, sent: float, now: float) -> tuple[int, int]:
+    def add(self, model: str, row: str, sent: float, now: float) -> tuple[int, bool]:
         """Count a call sent at `sent` that timed out `now`.
 
         Returns:
-            How many different rows timed out in succession, and how often this one did.
+            How many different rows timed out in succession, and whether this call counts.
         """
-        first, rows, times = self._latest.setdefault(model, (now, {row}, Counter()))
-        if now - sent >= SLOW_S or now - first > self._patience_s:
-            times[row] += 1
-            if sent >= first:
-                rows.add(row)
-        return len(rows), times[row]
+        first, rows = self._latest.setdefault(model, (now, {row}))
+        counts = now - sent >= SLOW_S or now - first > self._patience_s
+        if counts and sent >= first:
+            rows.add(row)
+        return len(rows), counts
 
     def answered(self, model: str) -> None:
         """Forget a model's timeouts once it answers."""

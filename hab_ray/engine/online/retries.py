@@ -35,9 +35,8 @@ FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 30.0
 MAX_RETRY_AFTER_S = 600.0
 _TIMED_OUT = (
-    ", without an answer between them, timed out, and may be billed: {}; raise the limit that ends them, yours or the "
-    "gateway's, ask for shorter answers (max_tokens, effort) or, if they end at once, wait until the vendor has "
-    "recovered, and run the same command again"
+    "timed out, and may be billed: {}; raise the limit that ends them, yours or the gateway's, ask for shorter answers "
+    "(max_tokens, effort) or, if they end at once, wait until the vendor has recovered, and run the same command again"
 )
 
 
@@ -68,7 +67,7 @@ class RetryLoop:
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, and retry transient errors, until it has an outcome or is left open."""
-        attempt, started = 0, self._services.clock()
+        attempt, timeouts, started = 0, 0, self._services.clock()
         while True:
             sent = self._services.clock()
             try:
@@ -101,7 +100,9 @@ class RetryLoop:
             if transient.kind is FailureKind.MALFORMED:
                 given_up = self._stop_if_alike(request, transient) or given_up
             elif transient.kind is FailureKind.TIMEOUT:
-                given_up = self._stop_if_silent(request, transient, sent) or given_up
+                rows, counts = self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock())
+                timeouts += counts
+                given_up = self._stop_if_silent(request.model, transient, rows, timeouts) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
             refusal = await self._readmit(request, transient, attempt if is_own_fault else 0)
@@ -123,16 +124,16 @@ class RetryLoop:
         )
         return self._stop(request.model, reason)
 
-    def _stop_if_silent(self, request: Request, error: TransientError, sent: float) -> str | None:
+    def _stop_if_silent(self, model: str, error: TransientError, rows: int, times: int) -> str | None:
         """Stop a model whose calls all time out, and give up a row that does so twice, as all may be paid for.
 
         Returns:
             The reason if the model is stopped or the row given up.
         """
-        rows, times = self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock())
+        timed_out = _TIMED_OUT.format(error)
         if rows >= MIN_ALIKE:
-            return self._stop(request.model, f"{MIN_ALIKE} calls in a row{_TIMED_OUT.format(error)}")
-        return f"{times} tries of a call{_TIMED_OUT.format(error)}" if times >= MAX_TIMEOUTS else None
+            return self._stop(model, f"{MIN_ALIKE} calls in a row, without an answer between them, {timed_out}")
+        return f"{times} tries of a call {timed_out}" if times >= MAX_TIMEOUTS else None
 
     def _stop_if_substituted(self, request: Request, reported: str) -> None:
         """Stop a model that another one keeps answering for: its answers are paid for, and no row can use them."""
