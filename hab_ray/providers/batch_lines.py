@@ -15,7 +15,7 @@ from contextlib import aclosing
 from hab_ray.errors import CallError, FailureKind, HabError, TransientError
 from hab_ray.providers.base import BrokenReader, Endpoint, JsonObject, broken_reader, malformed, reading
 from hab_ray.providers.batching import Line
-from hab_ray.providers.http import json_object
+from hab_ray.providers.http import MAX_BODY_MB, json_object
 from hab_ray.resources import package_at_fault
 
 Chunks = AsyncGenerator[bytes, None]
@@ -24,6 +24,7 @@ ReadBody = Callable[[JsonObject], JsonObject]
 
 # How long results may come, on the whole, more slowly than over the poorest line.
 SLACK_S, MIN_BYTES_PER_S = 600.0, 4096
+MAX_LINE_BYTES = MAX_BODY_MB << 20
 
 
 def batch_line(fields: JsonObject, name: str, body: bytes) -> bytes:
@@ -80,6 +81,8 @@ def _read_body(record: JsonObject, read_body: ReadBody) -> JsonObject:
 
 def _read_line(raw: bytes, read_id: ReadId, read_body: ReadBody) -> Line:
     try:
+        if len(raw) > MAX_LINE_BYTES:
+            raise malformed(f"a line of more than {MAX_LINE_BYTES >> 20} MB")
         record = json_object(raw)
     except TransientError as error:
         return Line("", error=error)
@@ -109,12 +112,16 @@ async def _steady(chunks: Chunks, slack_s: float) -> Chunks:
 
 
 async def _split(chunks: Chunks) -> AsyncGenerator[bytes, None]:
+    """Yield the lines; of one longer than MAX_LINE_BYTES, only its beginning, which is longer too."""
     pieces: list[bytes] = []
+    size = 0
     async with aclosing(chunks):
         async for chunk in chunks:
             first, *others = chunk.split(b"\n")
-            pieces.append(first)
+            if size <= MAX_LINE_BYTES:
+                pieces.append(first)
+                size += len(first)
             for other in others:
                 yield b"".join(pieces)
-                pieces = [other]
+                pieces, size = [other], len(other)
     yield b"".join(pieces)

@@ -12,7 +12,7 @@ import json
 import math
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -34,6 +34,8 @@ SUSPENDED_S, READ_ARRIVED_S = 1.0, 10.0
 # Larger values from a vendor are ignored: a wait of over a month, a limit of over a trillion per minute.
 MAX_WAIT_S = 31 * 86_400.0
 HIGHEST_LIMIT = 10**12
+# The largest bodies are lists of embeddings as text and xAI's pages of 1,000 results: tens of megabytes.
+MAX_BODY_MB = 256
 
 _PART = re.compile(r"(\d+(?:\.\d+)?)(h|ms|us|µs|ns|m|s)")
 _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -62,10 +64,33 @@ class StatusError(Exception):
             error.page = " ".join(body["error"]["message"].split())
 
 
-class CheckedClient(httpx2.AsyncClient):
-    """A mixin for an SDK's HTTP client that runs the current WriteCheck as a request's body is written."""
+class TooLarge(aiohttp.ClientError):
+    """A response of more than MAX_BODY_MB, which is not read on."""
 
-    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+
+async def whole(pieces: AsyncIterator[bytes]) -> bytes:
+    """Return the whole body of a response.
+
+    Raises:
+        TooLarge: it would fill the memory.
+    """
+    read: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > MAX_BODY_MB << 20:
+            raise TooLarge
+        read.append(piece)
+    return b"".join(read)
+
+
+class CheckedClient(httpx2.AsyncClient):
+    """A mixin for an SDK's HTTP client that runs the current WriteCheck as a request's body is written.
+
+    It bounds the bodies that it reads: all but that of a successful request for a stream.
+    """
+
+    async def send(self, request: httpx2.Request, *, stream: bool = False, **options: Any) -> httpx2.Response:
         write = current()
         if write is not None and isinstance(request.stream, AsyncIterable) and _has_body(request):
             request = httpx2.Request(
@@ -75,7 +100,13 @@ class CheckedClient(httpx2.AsyncClient):
                 stream=_CheckedBody(write.pieces(request.stream)),
                 extensions=request.extensions,
             )
-        return await super().send(request, **options)
+        response = await super().send(request, stream=True, **options)
+        if stream and response.is_success:
+            return response
+        async with aclosing(response):
+            content = await whole(response.aiter_bytes())
+        response.headers.pop("content-encoding", None)  # undone by now
+        return httpx2.Response(response.status_code, headers=response.headers, content=content, request=request)
 
 
 class _CheckedBody(httpx2.AsyncByteStream):
@@ -154,6 +185,10 @@ def connection_failure(error: BaseException, endpoint: Endpoint, has_answered: b
             return Unreachable(FailureKind.CONNECTION, _no_connection(cause))
         if isinstance(cause, aiohttp.ClientHttpProxyError):
             return Unreachable(FailureKind.CONNECTION, _no_tunnel(cause))
+    if any(isinstance(cause, TooLarge) for cause in causes):
+        return malformed(
+            f"it has more than {MAX_BODY_MB} MB; check the provider's url, and what answers there (a proxy, a gateway)"
+        )
     if any(isinstance(cause, TimeoutError) for cause in causes):
         return TransientError(
             FailureKind.TIMEOUT,

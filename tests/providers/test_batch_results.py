@@ -463,6 +463,19 @@ async def test_a_line_that_cannot_be_assigned_is_counted_and_the_rest_is_read(ba
     assert lines[2] == Line("2", body={})
 
 
+async def test_a_line_that_would_fill_the_memory_cannot_be_assigned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However it is cut, and without most of it; the lines beside it are read."""
+    monkeypatch.setattr("hab_ray.providers.batch_lines.MAX_LINE_BYTES", 1 << 20)
+    one, two = jsonl({"id": "1", "body": {}}), jsonl({"id": "2", "body": {}})
+    long = jsonl({"id": "3", "body": {"t": "x" * (8 << 20)}})
+    whole = one + long + two
+    for size in (1 << 16, len(whole)):
+        lines = await read(whole[start : start + size] for start in range(0, len(whole), size))
+        assert [line.custom_id for line in lines] == ["1", "", "2"]
+        assert type(lines[1].error) is TransientError and lines[1].error.kind is FailureKind.MALFORMED
+        assert "a line of more than 1 MB" in str(lines[1].error)
+
+
 async def test_a_web_page_among_the_results_is_a_line_that_cannot_be_assigned() -> None:
     lines = await read([b"<html>\n", jsonl({"id": "2", "body": {}})])
     assert lines[0].custom_id == "" and isinstance(lines[0].error, Intercepted)

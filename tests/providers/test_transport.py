@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import signal
 import socket
 import ssl
@@ -246,6 +248,27 @@ async def test_a_success_that_is_no_json_object_is_malformed(
     error = await failure(kind, script.url)
     assert type(error) is TransientError
     assert error.kind is FailureKind.MALFORMED
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize("encoding", ["identity", "gzip"])
+async def test_a_body_that_would_fill_the_memory_is_not_read_on(
+    kind: str, status: int, encoding: str, script: Script, failure: Fail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compressed, it may be short on the wire. What it says may be billed."""
+    monkeypatch.setattr("hab_ray.providers.http.MAX_BODY_MB", 1)
+    body = b" " * (8 << 20)
+    script.says(status, gzip.compress(body) if encoding == "gzip" else body, content_encoding=encoding)
+    error = await failure(kind, script.url)
+    assert type(error) is TransientError and error.kind is FailureKind.MALFORMED
+    assert "it has more than 1 MB; check the provider's url" in str(error) and len(script.paths) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_compressed_answer_is_read(kind: str, script: Script, provider_of: Connect) -> None:
+    script.says(200, gzip.compress(json.dumps({"answer": LONG}).encode()), content_encoding="gzip")
+    assert (await send(provider_of(kind, script.url))).body == {"answer": LONG}
 
 
 @pytest.mark.parametrize("kind", KINDS)

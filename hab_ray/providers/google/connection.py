@@ -27,6 +27,7 @@ from hab_ray.providers.http import (
     new_session,
     retry_after_s,
     time_limit,
+    whole,
 )
 from hab_ray.providers.write_check import current
 
@@ -84,7 +85,7 @@ class Connection:
             self._has_answered = True
             async with response:
                 if not _is_success(response):
-                    raise self._status_error(response, await response.read())
+                    raise self._status_error(response, await whole(response.content.iter_any()))
                 while piece := await response.content.readany():
                     yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
@@ -108,7 +109,7 @@ class Connection:
         try:
             async with time_limit(self.endpoint.timeout_s), request as response:
                 self._has_answered = True
-                raw = await response.read()
+                raw = await whole(response.content.iter_any())
         except (aiohttp.ClientError, TimeoutError) as error:
             raise connection_failure(error, self.endpoint, self._has_answered) from None
         if not _is_success(response):
