@@ -170,6 +170,7 @@ _BY_STATUS: Mapping[int, Meaning] = {
     499: server_fault,
     503: overloaded,
     504: timed_out,
+    524: timed_out,  # Cloudflare's: the vendor has the request, and its answer would have come too late
     529: overloaded,
 }
 

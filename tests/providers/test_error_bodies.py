@@ -283,6 +283,8 @@ FAULTS = [
     (OPENAI, 500, openai("The model `m` does not exist here", None, "server_error"), TransientError, Kind.SERVER),
     (OPENAI, 504, "upstream timed out", TransientError, Kind.TIMEOUT),
     (OPENAI, 522, "cloud", TransientError, Kind.SERVER),
+    (OPENAI, 524, "error code: 524", TransientError, Kind.TIMEOUT),
+    (ANTHROPIC, 524, CHALLENGE, TransientError, Kind.TIMEOUT),
     (ANTHROPIC, 429, anthropic("words", "rate_limit_error", "ramp_limit_exceeded"), RateLimited, Kind.RATE_LIMITED),
     (ANTHROPIC, 500, anthropic("words", "api_error"), TransientError, Kind.SERVER),
     (ANTHROPIC, 504, anthropic("words", "timeout_error"), TransientError, Kind.TIMEOUT),
