@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 MIN_ALIKE = 10
-MAX_TIMEOUTS = 2
+MAX_SILENT = 2
 SLOW_S = 10.0
 _VARIABLE = re.compile(r"\w*\d\w*")
 
@@ -30,8 +30,8 @@ class AlikeRefusals:
         self._latest.pop(model, None)
 
 
-class Timeouts:
-    """Each model's rows whose calls timed out since its last answer.
+class SilentCalls:
+    """Each model's rows whose calls timed out or broke off since its last answer.
 
     Calls that were in flight together count as one row: a broken network or a suspended machine ends all of them. Calls
     that ended in less than `SLOW_S` count only after `patience_s` without an answer: a gateway whose vendor is down for
@@ -43,10 +43,10 @@ class Timeouts:
         self._latest: dict[str, tuple[float, set[str]]] = {}
 
     def add(self, model: str, row: str, sent: float, now: float) -> tuple[int, bool]:
-        """Count a call sent at `sent` that timed out `now`.
+        """Count a call sent at `sent` that ended `now`.
 
         Returns:
-            How many different rows timed out in succession, and whether this call counts.
+            How many different rows' calls ended so in succession, and whether this call counts.
         """
         first, rows = self._latest.setdefault(model, (now, {row}))
         counts = now - sent >= SLOW_S or now - first > self._patience_s
@@ -55,5 +55,5 @@ class Timeouts:
         return len(rows), counts
 
     def answered(self, model: str) -> None:
-        """Forget a model's timeouts once it answers."""
+        """Forget a model's calls once it answers."""
         self._latest.pop(model, None)

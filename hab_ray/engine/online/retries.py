@@ -9,7 +9,7 @@ from typing import Any
 
 from hab_ray.calls import Call, Failure
 from hab_ray.catalog.models import IF_SUBSTITUTED
-from hab_ray.engine.alike import MAX_TIMEOUTS, MIN_ALIKE, AlikeRefusals, Timeouts
+from hab_ray.engine.alike import MAX_SILENT, MIN_ALIKE, AlikeRefusals, SilentCalls
 from hab_ray.engine.clock import jitter
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.limits.client import RateLimitClient
@@ -34,9 +34,11 @@ ATTEMPTS = 6
 FIRST_BACKOFF_S = 0.5
 MAX_BACKOFF_S = 30.0
 MAX_RETRY_AFTER_S = 600.0
-_TIMED_OUT = (
-    "timed out, and may be billed: {}; raise the limit that ends them, yours or the gateway's, ask for shorter answers "
-    "(max_tokens, effort) or, if they end at once, wait until the vendor has recovered, and run the same command again"
+_SILENT = {FailureKind.TIMEOUT, FailureKind.CONNECTION}
+_UNANSWERED = (
+    "timed out or broke off, and may be billed: {}; raise the limit that ends them, yours or the gateway's, ask for "
+    "shorter answers (max_tokens, effort) or, if they end at once, wait until the vendor has recovered, and run the "
+    "same command again"
 )
 
 
@@ -62,12 +64,12 @@ class RetryLoop:
     ) -> None:
         self._sender, self._limits, self._replies = sender, limits, replies
         self._patience_s, self._services, self._counters = patience_s, services, counters
-        self._refusals, self._timeouts = AlikeRefusals(), Timeouts(patience_s)
+        self._refusals, self._silent = AlikeRefusals(), SilentCalls(patience_s)
         self.in_flight: set[asyncio.Task[Any] | None] = set()
 
     async def complete(self, request: Request) -> None:
         """Send an admitted request, and retry transient errors, until it has an outcome or is left open."""
-        attempt, timeouts, started = 0, 0, self._services.clock()
+        attempt, silent, started = 0, 0, self._services.clock()
         while True:
             sent = self._services.clock()
             try:
@@ -99,10 +101,10 @@ class RetryLoop:
             given_up = self._reason_to_give_up(transient, attempt if is_own_fault else 0, started)
             if transient.kind is FailureKind.MALFORMED:
                 given_up = self._stop_if_alike(request, transient) or given_up
-            elif transient.kind is FailureKind.TIMEOUT:
-                rows, counts = self._timeouts.add(request.model, request.calls[0].key, sent, self._services.clock())
-                timeouts += counts
-                given_up = self._stop_if_silent(request.model, transient, rows, timeouts) or given_up
+            elif is_own_fault and transient.kind in _SILENT:
+                rows, counts = self._silent.add(request.model, request.calls[0].key, sent, self._services.clock())
+                silent += counts
+                given_up = self._stop_if_silent(request.model, transient, rows, silent) or given_up
             if given_up:
                 return await self.leave_open(request, given_up)
             refusal = await self._readmit(request, transient, attempt if is_own_fault else 0)
@@ -125,15 +127,15 @@ class RetryLoop:
         return self._stop(request.model, reason)
 
     def _stop_if_silent(self, model: str, error: TransientError, rows: int, times: int) -> str | None:
-        """Stop a model whose calls all time out, and give up a row that does so twice, as all may be paid for.
+        """Stop a model whose calls all end without an answer, and a row whose do twice, as all may be paid for.
 
         Returns:
             The reason if the model is stopped or the row given up.
         """
-        timed_out = _TIMED_OUT.format(error)
+        unanswered = _UNANSWERED.format(error)
         if rows >= MIN_ALIKE:
-            return self._stop(model, f"{MIN_ALIKE} calls in a row, without an answer between them, {timed_out}")
-        return f"{times} tries of a call {timed_out}" if times >= MAX_TIMEOUTS else None
+            return self._stop(model, f"{MIN_ALIKE} calls in a row, without an answer between them, {unanswered}")
+        return f"{times} tries of a call {unanswered}" if times >= MAX_SILENT else None
 
     def _stop_if_substituted(self, request: Request, reported: str) -> None:
         """Stop a model that another one keeps answering for: its answers are paid for, and no row can use them."""
@@ -201,7 +203,7 @@ class RetryLoop:
     def _add_replies(self, request: Request, sent: Answered) -> None:
         answer, count = sent.answer, len(request.calls)
         self._stop_if_substituted(request, answer.model_reported)
-        self._timeouts.answered(request.model)
+        self._silent.answered(request.model)
         shares = zip(request.calls, _split(sent.cost, count), _split(answer.usage.input, count), strict=True)
         for position, (call, cost, tokens) in enumerate(shares):
             reply = answer.reply(call.key, cost, request.wire.sha256, self._services.today(), position)

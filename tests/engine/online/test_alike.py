@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from hab_ray.catalog.models import Limits
-from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals, Timeouts
+from hab_ray.engine.alike import MIN_ALIKE, AlikeRefusals, SilentCalls
 from hab_ray.engine.jobs import Counters, OpenKind
 from hab_ray.engine.online import retries
 from hab_ray.errors import FailureKind
@@ -161,27 +161,37 @@ async def test_timeouts_among_answers_stop_nothing(tmp_path: Path, monkeypatch: 
     assert of.counters.finished[0] > 0 and of.counters.stops == {}
 
 
-async def test_a_slow_row_among_answers_is_bought_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answers to other rows between its tries do not make it shorter."""
+@pytest.mark.parametrize("slow_s", [0.0, 10.0])
+@pytest.mark.parametrize(("ends", "cause"), [(True, "HTTP 504"), (False, "the connection broke: ")])
+async def test_a_slow_row_among_answers_is_bought_twice(
+    ends: bool, cause: str, slow_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gateway ends its calls, or only their connections. The answers to other rows in between do not make it shorter.
+
+    A row whose calls end sooner is tried as often as any.
+    """
     monkeypatch.setattr(retries, "FIRST_BACKOFF_S", 0.001)
-    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", 0.0)
-    slow: list[int] = []
+    monkeypatch.setattr("hab_ray.engine.alike.SLOW_S", slow_s)
+    tries: list[int] = []
     requests = 0
 
-    def answering(body: dict[str, Any]) -> Told:
+    async def answering(request: web.BaseRequest) -> web.Response:
         nonlocal requests
         requests += 1
-        if body["messages"][-1]["content"] != "question 0":
-            return 200, ANSWER, {}
-        slow.append(requests)
-        return 504, refusal("slow"), {}
+        if b"question 0" not in await request.read():
+            return web.json_response(ANSWER)
+        tries.append(requests)
+        if not ends and request.transport:
+            request.transport.abort()
+        return web.json_response(refusal("slow"), status=504)
 
-    async with engine_before(answering, tmp_path, ONE_AT_A_TIME) as b:
+    async with serving(answering) as url, engine_at(url, tmp_path, "a", limits=ONE_AT_A_TIME) as b:
         counters = await b.complete([chat("a", f"question {n}") for n in range(40)])
-    first, second = slow
-    assert second > first + 1 and (counters.finished[0], counters.stops) == (39, {})
+    assert len(tries) == (retries.ATTEMPTS if slow_s else 2)
+    assert tries[1] > tries[0] + 1 and (counters.finished[0], counters.stops) == (39, {})
     (row,) = counters.open
-    assert row.reason.startswith("2 tries of a call timed out, and may be billed: HTTP 504")
+    said = f"2 tries of a call timed out or broke off, and may be billed: {cause}"
+    assert row.reason.startswith(cause if slow_s else said)
 
 
 async def test_a_budget_that_ends_the_retries_leaves_the_last_error(
@@ -255,18 +265,18 @@ def test_what_is_alike() -> None:
 
 def test_calls_that_time_out_together_count_once() -> None:
     """A suspended machine ends all calls in flight; those sent after the first timeout count one by one."""
-    timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {(1, True)}
-    later = [timeouts.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)]
+    silent = SilentCalls(patience_s=900)
+    assert {silent.add("a", f"row-{n}", sent=n / 100, now=100 + n) for n in range(90)} == {(1, True)}
+    later = [silent.add("a", f"row-{n}", sent=100 + n, now=200) for n in (1, 2, 1)]
     assert later == [(2, True), (3, True), (3, True)]
-    timeouts.answered("a")
-    assert timeouts.add("a", "row-3", sent=150, now=250) == (1, True)
+    silent.answered("a")
+    assert silent.add("a", "row-3", sent=150, now=250) == (1, True)
 
 
 def test_quick_timeouts_count_only_after_patience() -> None:
-    timeouts = Timeouts(patience_s=900)
-    assert {timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {(1, False)}
-    assert [timeouts.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [(2, True), (3, True)]
+    silent = SilentCalls(patience_s=900)
+    assert {silent.add("a", f"row-{n}", sent=n, now=n + 1) for n in range(900)} == {(1, False)}
+    assert [silent.add("a", f"row-{n}", sent=n, now=n + 1) for n in (901, 902)] == [(2, True), (3, True)]
 
 
 def test_a_row_that_is_tried_again_counts_once() -> None:
