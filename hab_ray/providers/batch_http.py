@@ -200,7 +200,10 @@ async def token_pages(
 
 
 def newer_than(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatch]:
-    """Sort a complete, unordered list of batches newest first and, if `newest` is in it, keep those made since."""
+    """Sort a complete, unordered list of batches newest first and, if `newest` is in it, keep those made since.
+
+    Batches of unknown times come last, and are kept.
+    """
 
     def created(batch: SeenBatch) -> datetime:
         return batch.created or _LONG_AGO
@@ -209,7 +212,8 @@ def newer_than(listed: Iterable[SeenBatch], newest: str | None) -> list[SeenBatc
     known = next((batch for batch in batches if batch.id == newest), None)
     if known is None:
         return batches
-    return [batch for batch in batches if batch is not known and created(batch) >= created(known)]
+    since = created(known)
+    return [batch for batch in batches if batch is not known and (batch.created is None or batch.created >= since)]
 
 
 def same_owner(one: str, other: str) -> bool:

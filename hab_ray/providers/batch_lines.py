@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 
 from hab_ray.errors import CallError, FailureKind, HabError, TransientError
@@ -70,6 +70,8 @@ def _read_body(record: JsonObject, read_body: ReadBody) -> JsonObject:
         body = read_body(record)
         if body is None:
             raise TypeError("the body of a result is read as None")
+        if not isinstance(body, Mapping):
+            raise malformed("the body of a result is not a JSON object")
         return body
     except HabError:
         raise

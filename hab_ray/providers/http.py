@@ -315,11 +315,19 @@ def until_s(moment: datetime | None, headers: Headers) -> float | None:
     return _plausible_wait((moment - sent).total_seconds())
 
 
-def rfc3339(text: str | None) -> datetime | None:
+def unix_time(seconds: Any) -> datetime | None:
+    """Read a time in seconds since 1970; None if it is not one, such as one in milliseconds."""
+    try:
+        return datetime.fromtimestamp(float(seconds), UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return None
+
+
+def rfc3339(text: Any) -> datetime | None:
     """Parse a time such as 2026-11-21T12:00:00Z; None if it is not one."""
     try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

@@ -51,6 +51,29 @@ async def test_a_server_without_metadata_may_keep_no_tags(kept: dict[str, Any]) 
         assert await line.api.since(None) == [SeenBatch("b1", None, 7, None)]
 
 
+@pytest.mark.parametrize("total", [7, "7", 7.0])
+@pytest.mark.parametrize(("created", "read"), [(1764000000, True), ("1764000000", True), (1764e9, False), ({}, False)])
+async def test_counts_and_times_may_be_texts_and_times_of_no_use(total: object, created: object, read: bool) -> None:
+    """Without its number of rows, an untagged batch would not be found and its rows sent again."""
+    async with vendor("openai") as line:
+        bare = {"id": "b1", "status": "validating", "request_counts": {"total": total}, "created_at": created}
+        line.says(line.at.list, Scripted({"data": [bare], "has_more": False}))
+        (found,) = await line.api.since(None)
+    moment = datetime(2025, 11, 24, 16, tzinfo=UTC) if read else None
+    assert found == SeenBatch("b1", None, 7, moment) and type(found.rows) is int
+
+
+@pytest.mark.parametrize("kind", ["anthropic", "google", "xai"])
+async def test_a_time_that_is_no_text_does_not_hide_its_batch(kind: str) -> None:
+    field = {"anthropic": "created_at", "google": "createTime", "xai": "create_time"}[kind]
+    batch = listed(kind, 1)
+    (batch["metadata"] if kind == "google" else batch)[field] = 1764000000
+    name = {"google": "operations", "xai": "batches"}.get(kind, "data")
+    async with vendor(kind) as line:
+        line.says(line.at.list, Scripted({name: [batch, listed(kind, 0)]}))
+        assert [(found.id, found.created) for found in await line.api.since("b0")] == [("b1", None)]
+
+
 @pytest.mark.parametrize("url", ["https://api.openai.com/v1/", "https://eu.api.openai.com/v1"])
 @pytest.mark.parametrize("kept", [{"metadata": None}, {"metadata": {}}], ids=["null", "empty"])
 async def test_a_batch_without_metadata_at_openai_itself_is_somebody_elses(kept: dict[str, Any], url: str) -> None:

@@ -66,6 +66,17 @@ async def test_bodies_come_as_they_would_online_in_whatever_order(kind: str) -> 
     assert (answer.finish, answer.text) == (Finish.OK, TEXT)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("body", ["moved", ["moved"], 7])
+async def test_a_body_that_is_no_object_spoils_only_its_line(kind: str, body: Any) -> None:
+    """Taken for a fault of hab_ray's own, it would keep the whole batch, which is paid for, from being read."""
+    whole, bad = answered(kind, "a", BODIES[kind]), answered(kind, "b", body)
+    first, second = await results(kind, whole, bad)
+    assert first == Line("a", body=BODIES[kind])
+    assert (second.custom_id, second.body, type(second.error)) == ("b", None, TransientError)
+    assert second.error is not None and second.error.kind is FailureKind.MALFORMED
+
+
 def refused(status: int, code: str | int, message: str = "No.", **more: Any) -> dict[str, Any]:
     problem = {"error": {"message": message, "code": code, "type": "t", "param": None, **more}}
     return answered_with(status, problem)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, suppress
-from datetime import UTC, datetime
 
 from typing_extensions import override
 
@@ -17,6 +16,8 @@ from hab_ray.errors import CallError, FailureKind, TransientError
 from hab_ray.providers.base import Endpoint, JsonObject, Wire, malformed, reading
 from hab_ray.providers.batch_http import PAGE, as_batch_refusal, masked_error
 from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, QueueFull, ResultsGone, SeenBatch
+from hab_ray.providers.http import unix_time
+from hab_ray.providers.numbers import counters
 from hab_ray.providers.openai.errors import classify, error_status, is_answer
 from hab_ray.providers.openai.files import FileAccount, request_line, target
 from hab_ray.providers.sdk import SdkBatches
@@ -81,12 +82,12 @@ class OpenAIBatches(SdkBatches):
     @override
     def seen(self, batch: JsonObject) -> SeenBatch:
         """Read a listed batch. OpenAI keeps tags; other servers that leave `metadata` out or empty may keep none."""
-        created, kept = batch.get("created_at"), batch.get("metadata")
+        kept = batch.get("metadata")
         return SeenBatch(
             id=str(batch["id"]),
             tag=kept.get(_TAG, "") if kept else self._tag_of_none,
-            rows=(batch.get("request_counts") or {}).get("total") or None,
-            created=None if created is None else datetime.fromtimestamp(created, UTC),
+            rows=counters(batch.get("request_counts") or {}).get("total") or None,
+            created=unix_time(batch.get("created_at")),
         )
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:

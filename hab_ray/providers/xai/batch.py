@@ -124,9 +124,7 @@ class XaiBatches:
             if is_answer(error):
                 return error
             raise as_batch_refusal(_failure(error))
-        body = response["chat_get_completion"]
-        if not isinstance(body, Mapping):
-            raise malformed("the body of a result is not a JSON object")
+        body: JsonObject = response["chat_get_completion"]
         return body
 
 
