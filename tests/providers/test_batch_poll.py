@@ -158,6 +158,17 @@ async def test_counts_that_are_missing_are_none() -> None:
         assert (status.done, status.failed) == (0, 0)
 
 
+@pytest.mark.parametrize("count", ["n/a", [], {"n": 2}])
+async def test_counts_that_are_no_numbers_do_not_hide_the_end(count: object) -> None:
+    """Otherwise results that are paid for would never be read."""
+    counts = {"total": 3, "completed": count, "failed": "1"}
+    status = await polled(OPENAI, openai("completed", output_file_id="out", request_counts=counts))
+    assert (status.ended, status.results, status.done, status.failed) == (True, ("out",), 0, 1)
+    stats = {"requestCount": "3", "successfulRequestCount": count, "failedRequestCount": "1"}
+    status = await polled(GOOGLE, google("SUCCEEDED", output={"responsesFile": "files/out"}, batchStats=stats))
+    assert (status.ended, status.results, status.done, status.failed) == (True, ("files/out",), 0, 1)
+
+
 def failed(*problems: dict[str, Any]) -> dict[str, Any]:
     return openai("failed", errors={"object": "list", "data": list(problems)})
 

@@ -28,6 +28,7 @@ from hab_ray.providers.batching import BatchJob, BatchSize, BatchStatus, Line, R
 from hab_ray.providers.google.errors import classify_status
 from hab_ray.providers.google.files import FileAccount
 from hab_ray.providers.http import rfc3339
+from hab_ray.providers.numbers import counters
 
 _CREATE = {":generateContent": ":batchGenerateContent", ":batchEmbedContents": ":asyncBatchEmbedContent"}
 _EMBEDDING = ":batchEmbedContents"
@@ -144,11 +145,11 @@ def _status(endpoint: Endpoint, batch_id: str, operation: JsonObject) -> BatchSt
     state = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_")
     known = state in _OPEN | _ENDED
     results = tuple(_result_locations(batch_id, _output(operation)))
-    stats = _metadata(operation).get("batchStats") or {}
+    stats = counters(_metadata(operation).get("batchStats") or {})
     done, error = bool(operation.get("done")), operation.get("error") or _metadata(operation).get("error")
     failed = state == _FAILED or (done and bool(error) and state not in _ENDED)
     ended = state in _ENDED or done or (not known and bool(results))
-    counts = tuple(int(stats.get(name) or 0) for name in ("successfulRequestCount", "failedRequestCount"))
+    counts = tuple(stats.get(name, 0) for name in ("successfulRequestCount", "failedRequestCount"))
     lacks_results = ended and not failed and not results and (state in _SUCCEEDED or counts[0] > 0)
     return BatchStatus(
         id=batch_id,
@@ -213,6 +214,6 @@ def _seen(operation: JsonObject) -> SeenBatch:
     return SeenBatch(
         id=str(operation["name"]),
         tag=metadata.get("displayName", ""),
-        rows=int((metadata.get("batchStats") or {}).get("requestCount") or 0) or None,
+        rows=counters(metadata.get("batchStats") or {}).get("requestCount") or None,
         created=rfc3339(metadata.get("createTime")),
     )

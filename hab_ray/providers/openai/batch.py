@@ -92,8 +92,8 @@ class OpenAIBatches(SdkBatches):
 
     def _status(self, batch_id: str, batch: JsonObject) -> BatchStatus:
         word = str(batch["status"])
-        counts = batch.get("request_counts") or {}
-        done, failed = int(counts.get("completed") or 0), int(counts.get("failed") or 0)
+        counts = counters(batch.get("request_counts") or {})
+        done, failed = counts.get("completed", 0), counts.get("failed", 0)
         results = _files(batch) if word in _ENDED else ()
         lacks_results = word in _WITH_RESULTS and (
             (done > 0 and not batch.get("output_file_id")) or (word == _COMPLETED and not results)
