@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -231,12 +231,20 @@ class Lines:
     @cached_property
     def rows_file(self) -> str:
         """The file name of its keys and hashes."""
-        return f"rows-{sha256(self.rows).hexdigest()[:16]}"
+        return f"rows-{_digest(self.rows)}"
 
     @cached_property
     def requests_file(self) -> str:
         """The file name of its lines."""
-        return f"requests-{sha256(self.requests).hexdigest()[:16]}"
+        return f"requests-{_digest(self.requests)}"
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:16]
+
+
+def _unpacked(packed: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompress(packed)
 
 
 def body_hashes(rows: bytes) -> dict[str, str]:
@@ -314,12 +322,32 @@ class Ledger:
         self.folder.put(f"{self.folder_of(number)}/{lines.requests_file}", packed)
 
     def lines(self, batch: Batch) -> Lines:
-        requests = self.folder.get(f"{self.folder_of(batch.number)}/{batch.intent.requests_file}")
-        return Lines(zstandard.ZstdDecompressor().decompress(requests), self.rows(batch))
+        """Read the lines of a batch.
+
+        Raises:
+            DamagedFile: they are missing, or not those that were kept.
+        """
+        return Lines(self._whole(batch, batch.intent.requests_file, _unpacked), self.rows(batch))
 
     def rows(self, batch: Batch) -> bytes:
-        """Read the key and body hash of each row of a batch; see `body_hashes`."""
-        return self.folder.get(f"{self.folder_of(batch.number)}/{batch.intent.rows_file}")
+        """Read the key and body hash of each row of a batch; see `body_hashes`.
+
+        Raises:
+            DamagedFile: they are missing, or not those that were kept: results would be assigned to no row.
+        """
+        return self._whole(batch, batch.intent.rows_file, bytes)
+
+    def _whole(self, batch: Batch, file: str, content: Callable[[bytes], bytes]) -> bytes:
+        name = f"{self.folder_of(batch.number)}/{file}"
+        try:
+            found = content(self.folder.get(name))
+        except FileNotFoundError:
+            raise DamagedFile(_unusable(name, "is missing")) from None
+        except zstandard.ZstdError as error:
+            raise DamagedFile(_unusable(name, f"cannot be read ({error})")) from None
+        if _digest(found) != file.rpartition("-")[2]:
+            raise DamagedFile(_unusable(name, "is not what was written"))
+        return found
 
     def add(self, batch: Batch, event: Event) -> Batch:
         """Write the next event of a batch; return the batch with it.
@@ -351,9 +379,9 @@ def _event(name: str, text: str) -> Event:
 
 
 def _unusable(name: str, why: str) -> str:
-    """Return what is wrong with an event, and the remedy. Later events than the intent can be recovered."""
+    """Return what is wrong with a batch's file, and the remedy. Later events than the intent can be recovered."""
     path = PurePosixPath(name)
-    if path.name.startswith("001-"):
+    if path.name.startswith(("001-", "rows-", "requests-")):
         remedy = (
             f"restore it from a backup, or delete the folder {path.parent}: if the vendor created its batch, that is "
             "then not collected, and its rows are sent and paid for again"

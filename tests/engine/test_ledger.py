@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -68,6 +69,39 @@ def test_a_damaged_event_is_named(ledger: Ledger, folder: CountingFolder) -> Non
     folder.put(name, b"{}")
     with pytest.raises(DamagedFile, match=r"001-intent\.json"):
         ledger.read()
+
+
+@pytest.mark.parametrize("file", [LINES.rows_file, LINES.requests_file])
+@pytest.mark.parametrize("cut", [0, 1, 7], ids=["changed", "shorter", "much shorter"])
+def test_damaged_rows_or_lines_of_a_batch_are_named_until_restored(
+    ledger: Ledger,
+    folder: CountingFolder,
+    file: str,
+    cut: int,
+    place: Location,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise the results of rows that are lacking would be skipped, deleted at the vendor and paid for again."""
+    ledger.keep(1, LINES)
+    batch = ledger.add(Batch(ledger.provider, 1), intent())
+    name = f"{ledger.folder_of(1)}/{file}"
+    whole = folder.get(name)
+    folder.put(name, whole[:-cut] if cut else whole[:-1] + bytes([whole[-1] ^ 1]))
+    for _ in range(2):  # the second time from this node's copy, if it has one
+        with pytest.raises(DamagedFile, match=rf"{file}: .*from a backup, or delete the folder {ledger.folder_of(1)}:"):
+            ledger.lines(batch)
+    monkeypatch.setenv("HAB_CACHE", str(tmp_path / "of another node"))
+    open_folder(place).put(name, whole)
+    assert ledger.lines(batch) == LINES
+
+
+def test_missing_lines_of_a_batch_are_named(ledger: Ledger, folder: CountingFolder) -> None:
+    ledger.keep(1, LINES)
+    batch = ledger.add(Batch(ledger.provider, 1), intent())
+    folder.delete(f"{ledger.folder_of(1)}/{LINES.requests_file}")
+    with pytest.raises(DamagedFile, match=rf"{LINES.requests_file}: is missing; restore it from a backup"):
+        ledger.lines(batch)
 
 
 def test_the_calls_of_open_batches_are_known_until_they_are_harvested(ledger: Ledger, folder: CountingFolder) -> None:

@@ -16,9 +16,9 @@ from hab_ray.storage.s3.objects import ObjectEntry
 
 _NAMED_BY_CONTENT = re.compile(
     r"^(?:sidecars/)?(?:replies|embeddings|failures)/.+/part-\d+\.\d+\.[0-9a-f]{16}\.(?:parquet|arrow)$"
-    r"|^ledger/.+/(?:rows|requests)-[0-9a-f]{16}$"
+    r"|^ledger/.+/rows-[0-9a-f]{16}$"
 )
-_PART = re.compile(r"^(?!sidecars/).+/part-\d+\.\d+\.([0-9a-f]{16})\.parquet$")
+_DIGEST = re.compile(r"^(?!sidecars/).+/(?:part-\d+\.\d+\.([0-9a-f]{16})\.parquet|rows-([0-9a-f]{16}))$")
 _WRITTEN_ONCE = re.compile(
     r"^(?:replies|embeddings|failures)/.+/(?:wal|part)-[^/]+$|^ledger/.+/\d+-[a-z]+\.json$|^runs/[^/]+/\d+\.json$"
     r"|^pending/.+\.parquet$"
@@ -69,8 +69,8 @@ class Copies:
         """Return the copy of an object; None if there is none."""
         label = self._current_label(name)
         data = self._cache.get(label) if label else None
-        part = _PART.match(name)
-        if data is None or (part and not sha256(data).hexdigest().startswith(part.group(1))):
+        stated = _DIGEST.match(name)
+        if data is None or (stated and not sha256(data).hexdigest().startswith(stated[1] or stated[2])):
             return None
         return data
 
