@@ -15,7 +15,7 @@ from hab_ray.engine.alike import MIN_ALIKE
 from hab_ray.engine.jobs import Traffic
 from hab_ray.engine.ledger import Batch, Harvested, Intent
 from hab_ray.engine.memory import trim_malloc
-from hab_ray.errors import BadUsage, CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
+from hab_ray.errors import CallError, FailureKind, ModelError, ProviderError, RowError, TransientError
 from hab_ray.providers.base import BrokenReader, Provider, malformed, read_answer
 from hab_ray.providers.batching import BatchApi, BatchRefused, BatchStatus, Line
 from hab_ray.providers.numbers import MAX_TOKENS
@@ -228,7 +228,7 @@ class Collector:
             if error.kind is FailureKind.BAD_REQUEST:
                 results.bad_requests.setdefault(str(error), []).append(key)
             else:
-                self._fail(results, intent, key, error.kind, str(error), share if isinstance(error, BadUsage) else 0)
+                self._fail(results, intent, key, error.kind, str(error), 0 if line.body is None else share)
         except BrokenReader:
             raise
         except (ModelError, ProviderError) as error:

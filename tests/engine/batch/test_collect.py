@@ -47,13 +47,14 @@ async def collected(
     status: BatchStatus = COMPLETED,
     counters: Counters | None = None,
     certain: bool = True,
+    embeds: bool = False,
 ) -> Results:
     """Collect a batch of these keys twice, from a vendor or from these lines."""
     api = Vendor(lines=[*vendor]) if isinstance(vendor, Sequence) else vendor
     provider = connect(Endpoint("acme", kind, "http://localhost:1", "a-key", 1.0))
     writer = StoreWriter(LocalFolder(folder), 1, "w", Mode.ONLINE)
     collector = Collector(provider, api, writer, lambda: NOW, (counters or Counters()).traffic)
-    of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900, "most_nanousd": most}
+    of = {"model": "m", "rows": len(keys), "nanousd": nanousd, "bytes": 900, "most_nanousd": most, "embeds": embeds}
     record = Batch("acme", 1, (intent("tag").model_copy(update=of), submitted(certain)))
     results = results or Results()
     for _ in range(2):
@@ -264,3 +265,13 @@ async def test_an_impossible_count_in_a_batch_is_one_rows_failure_at_its_share(t
     assert results.nanousd == 2_003_007 and results.answered == set(KEYS)
     (note,) = billing_notes([counters])
     assert note.startswith("m: the vendor states $7e-09 for 1 calls, our prices give $3e-06;")
+
+
+async def test_a_vector_of_no_use_is_booked_at_its_share(tmp_path: Path) -> None:
+    """The vendor bills it like any other."""
+    data = [{"index": 0, "embedding": [1.0, float("nan")]}]
+    lines = [Line(KEYS[0], {"model": "a", "data": data, "usage": {"prompt_tokens": 1}})]
+    results = await collected(tmp_path, lines, Price(1, 1, 1, 1), KEYS[:1], embeds=True)
+    (kept,) = stored(tmp_path, "m").values()
+    assert isinstance(kept, Failure) and kept.kind is FailureKind.MALFORMED
+    assert kept.cost_nanousd == results.nanousd == 4_000
