@@ -20,7 +20,7 @@ from hab_ray.rows import Rater, Response, Score, State, Verdict
 from hab_ray.rubric import load_rubrics
 from hab_ray.stages.views import responses_file, verdicts_file
 from hab_ray.storage.folder import LocalFolder
-from hab_ray.storage.record import read_record
+from hab_ray.storage.record import amend_record, read_record
 from hab_ray.storage.run import MARKER, SCORES, SWEEP
 from hab_ray.work import Work
 from tests.small_runs import (
@@ -271,10 +271,13 @@ def test_settings_models_and_record_are_shown(make_run: MakeRun) -> None:
     work = make_run(Shape())
     file = responses_file("beta", "correct_misinformation")
     revise(work, Response, lambda row: replace(row, settings='{"max_tokens": "512"}'), file)
+    record = read_record(work.run_path)
+    assert record is not None
+    amend_record(work.run_path, hashes={**record.hashes, "judges: former": "0" * 64})
     page = words(read(page_of(work)).text)
     assert "temperature 0" in page and "max_tokens 1000 / 512" in page and "alpha-2026-10-01 × 12" in page  # noqa: RUF001
     assert work.prompts.sha256 in page and "started2026-11-21T09:30:00+00:00" in page
-    assert "not asked with the same settings" in page
+    assert "not asked with the same settings" in page and "sha256 of judges: strict" in page and "former" not in page
 
 
 def test_what_was_asked_for_in_vain_is_beside_what_was_sent(make_run: MakeRun) -> None:
