@@ -202,6 +202,25 @@ def test_a_few_lost_verdicts_leave_the_designs_their_tests(work: Work) -> None:
     assert len(re.findall(rf"\d of {complete}</td>", reliability)) == 2 * both
 
 
+def test_the_page_says_why_it_shows_no_reliability(make_run: MakeRun) -> None:
+    def shown(work: Work) -> str:
+        page = " ".join(page_of(work).split())
+        return page.split('aria-labelledby="robustness"')[1].split("</section>")[0]
+
+    dimensions = ("ask_clarifying_questions", "correct_misinformation")
+    assert "Split-half reliability needs three subjects." in shown(make_run(Shape(dimensions=dimensions)))
+    work = make_run(Shape(subjects=SUBJECTS, dimensions=dimensions))
+    assert "is unknown" not in shown(work)
+
+    def failed(row: Verdict) -> Verdict:
+        is_read = row.test_id[-3:] == f"{SUBJECTS.index(row.subject):03d}"
+        return row if is_read else replace(row, issues=None, score=None, state=State.FAILED)
+
+    revise(work, Verdict, failed, *(verdicts_file("strict", subject, dimensions[1]) for subject in SUBJECTS))
+    needs = "it needs two tests with a score by every judge for every subject."
+    assert f"Split-half reliability of Correct misinformation is unknown: {needs}" in shown(work)
+
+
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
     def again(row: Verdict) -> Verdict:
         return replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
