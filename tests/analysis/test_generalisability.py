@@ -341,6 +341,15 @@ def test_a_detectable_difference_is_that_of_a_comparison_with_as_many_generation
             assert shown.detectable(row) == pytest.approx(expected)
 
 
+def test_an_error_estimated_as_0_makes_no_difference_of_0_detectable(work: Work) -> None:
+    revise(work, Verdict, lambda row: replace(row, score=10.0, issues=()), *verdict_files(work))
+    shown = generalisability.shown(summary_of(work))
+    assert isinstance(shown, Shown)
+    rows = [row for found in shown.designs.values() for row in found]
+    assert {row.difference_error for row in rows} == {0.0, None}
+    assert {shown.detectable(row) for row in rows} == {None}
+
+
 def test_the_order_as_it_is_is_no_change_of_order(make_run: MakeRun) -> None:
     """The subject that is better on every shared test also has the hard ones, hence the lower mean."""
     dimension = "ask_clarifying_questions"

@@ -253,6 +253,16 @@ def test_sections_stand_only_where_there_is_something_to_say(make_run: MakeRun) 
     assert all(f'id="{name}"' in full for name in ("bounds", "truncation", "judges"))
 
 
+def test_a_dimension_without_scores_is_not_said_to_lose_no_points(make_run: MakeRun) -> None:
+    work = make_run(Shape(judges=("strict", "mild")))
+    assert "no answer has a score" not in section(page_of(work), "issues")
+    for file in verdict_files(work, "mild"):
+        if "correct_misinformation" in file:
+            work.run.write(Verdict, file, [])
+    found = section(page_of(work), "issues")
+    assert found.count("no answer has a score") == 1 and "no points lost" not in found
+
+
 @pytest.mark.parametrize("way", ["judge", "exclude"])
 def test_both_means_of_truncated_answers(make_run: MakeRun, way: str) -> None:
     work = make_run(Shape(subjects=("alpha",), dimensions=("encourage_learning",), cut=0.4, truncated=way))
@@ -364,6 +374,7 @@ def test_transcripts_show_some_tests_of_every_dimension_with_every_answer(make_r
 def test_a_run_that_has_only_begun_has_a_report(tmp_path: Path) -> None:
     page = words(read(page_of(begin_run(tmp_path, Shape(dimensions=tuple(load_rubrics()))))).text)
     assert "Some dimensions have no tests" in page
+    assert "There are no tests, hence no answers to score." in page and "the sweep asks for is scored" not in page
 
 
 def test_an_interrupted_run_says_what_is_open(make_run: MakeRun) -> None:

@@ -85,8 +85,11 @@ class Shown:
         return 1 in (self.calls[dimension] for dimension in self.designs)
 
     def detectable(self, row: Generalised) -> float | None:
-        """Return the smallest difference of two subjects that a design detects in four of five runs; None without."""
-        if row.difference_error is None:
+        """Return the smallest difference of two subjects that a design detects in four of five runs.
+
+        It is None if none can be significant, or if the error is unknown or estimated as 0.
+        """
+        if not row.difference_error:
             return None
         tests = self.designs[row.dimension][0].tests
         calls = self.calls[row.dimension] * row.tests // tests
