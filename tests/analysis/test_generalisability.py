@@ -221,6 +221,21 @@ def test_the_page_says_why_it_shows_no_reliability(make_run: MakeRun) -> None:
     assert f"Split-half reliability of Correct misinformation is unknown: {needs}" in shown(work)
 
 
+def test_a_dimension_without_scores_takes_the_ranks_and_not_the_reliability_of_others(make_run: MakeRun) -> None:
+    dimensions = ("ask_clarifying_questions", "correct_misinformation")
+    work = make_run(Shape(subjects=SUBJECTS, dimensions=dimensions, tests=8))
+    for subject in SUBJECTS:
+        work.run.write(Verdict, verdicts_file("strict", subject, dimensions[1]), [])
+    rows = list(robustness(summary_of(work)))
+    assert {row.kind for row in rows} == {"reliability", "test"} and {row.dimension for row in rows} == {dimensions[0]}
+    page = " ".join(page_of(work).split())
+    assert "There are no ranks: fewer than two subjects have an overall score." in page
+    assert "Split-half reliability of Correct misinformation is unknown" in page
+    assert (
+        "No two subjects can be compared</b> in the first table: none share a scored test in every dimension." in page
+    )
+
+
 def test_readings_differ_by_their_own_variance(work: Work) -> None:
     def again(row: Verdict) -> Verdict:
         return replace(row, replicate=1, score=float(len(row.test_id + row.judge) % 3) + (row.score or 0) / 2)
