@@ -48,7 +48,7 @@ def changes(work: Work) -> list[Change]:
 
 
 def test_a_variant_is_compared_in_pairs_over_tests(make_run: MakeRun) -> None:
-    less = [1, 2, 1, 4, 0, 2, 1, 3]
+    less = [1.0, 2.0, 1.0, 4.0, 0.0, 2.0, 1.0, 3.0]
     of_subject, of_judge = changes(with_variants(make_run(SHAPE), less, [2.0] * TESTS))
     assert not of_subject.is_judge and (of_subject.n, of_subject.asked) == (TESTS, TESTS)
     steps = [-each / 10 for each in less]

@@ -91,5 +91,6 @@ def _change(variant: str, base: str, dimension: str, pairs: Sequence[tuple[ItemS
     both, calls = ~np.isnan(marks).any(axis=0), pairs[0][0].calls
     own, varied = (ItemScores("", dimension, "", np.where(both, side, np.nan), 0, calls) for side in marks)
     _, difference, p = over_dimensions([ahead(varied, own)])
-    means = (fmean(known) if (known := side.known()[0]) else None for side in (own, varied))
-    return Change(variant, base, dimension, int(both.sum()), both.size, False, *means, *ends(difference), p)
+    base_mean, variant_mean = (fmean(known) if (known := side.known()[0]) else None for side in (own, varied))
+    sizes, means = (int(both.sum()), both.size), (base_mean, variant_mean)
+    return Change(variant, base, dimension, *sizes, False, *means, *ends(difference), p)
